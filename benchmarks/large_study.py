@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from sweeps.planning.continued import plan_sweep
+from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
 from sweeps.verbs.new_task import create

@@ -1,15 +1,17 @@
-"""How often the tests over seeds err, and what they find: ``python -m benchmarks.statistics [--studies 20000]``.
+"""How often the table's mark errs, and what it finds: ``python -m benchmarks.statistics [--noise FILE]``.
 
-Studies are drawn from normal distributions, so that the truth is known. Tests do not depend on a metric's unit or
-place, so one simulation stands for every metric.
+Studies without any true difference are drawn, so that every mark is false. They go through the very function behind
+the table, `tracking.statistics.moderated.differences`, thousands at a time. Neither place nor unit of a metric matters.
+Shapes: S studies, R rows with base first, n seeds of a row.
 """
 
+import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from math import sqrt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,151 +19,279 @@ from rich.console import Console
 from scipy import special
 
 from benchmarks.record import RESULTS, Result, heading, provenance, write
-from benchmarks.sheet import Sheet, to_markdown, to_terminal
-from tracking.statistics.distributions import critical_t, loadings
-from tracking.statistics.seed_tests import ALPHA, family
-
-ROWS, SEEDS = 20, 3  # the rows include base, which is row 0
-FIRST = 1000
-CHECKED = 50  # studies of each case whose marks are compared with those of `tracking.statistics.seed_tests`
-
-
-@dataclass(frozen=True)
-class Case:
-    """Rows that differ from the others: their sd, which is otherwise 1, and their mean, which is otherwise 0."""
-
-    name: str
-    sds: Mapping[int, float] = field(default_factory=dict)
-    means: Mapping[int, float] = field(default_factory=dict)
-
-    def draw(self, studies: int, chance: np.random.Generator) -> Any:
-        """Studies × rows × seeds."""
-        sds, means = (
-            [given.get(row, usual) for row in range(ROWS)] for given, usual in ((self.sds, 1), (self.means, 0))
-        )
-        return chance.normal(size=(studies, ROWS, SEEDS)) * np.array(sds)[:, None] + np.array(means)[:, None]
-
-
-CASES = (
-    Case("equal variances"),
-    Case("one row's sd × 5", sds={1: 5.0}),
-    Case("base's sd × 3", sds={0: 3.0}),
-    Case("one row 3.5 sd away", means={1: 3.5}),
+from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
+from tracking.card import Metric
+from tracking.statistics.dunnett import critical_t
+from tracking.statistics.family import family
+from tracking.statistics.moderated import (
+    ALPHA,
+    Differences,
+    differences,
+    exponential_intervals,
+    holm,
+    intervals,
+    satterthwaite,
 )
-TRUE_DIFFERENCE = 1
+from tracking.statistics.power import Power
+
+ROWS, FEW = 20, 3  # with base: a whole study, and the smallest with a family
+DESIGNS = ((3, 3), (3, 9), (4, 12))  # seeds of each row, and of base
+EFFECT = 3.5  # sd, of the one row that differs where power is measured
+CHECKED = 2  # studies of each case whose marks are compared with those of a table
+EQUAL = "equal sds"
+WITHIN = "rows of one list"
+EVEN_ERROR, ERROR, LEAST_POWER = 6.0, 11.0, {(3, 3): 65.0, (3, 9): 85.0}  # %, what docs/statistics.md promises
+Sizes = Sequence[int]  # seeds of each row, base first
+Draw = Callable[[int, Sizes, np.random.Generator], list[Any]]
+"""Studies, sizes, chance -> for each row [S, n]."""
+Sds = Callable[[tuple[int, int], np.random.Generator], Any]
+"""[S, R], chance -> standard deviations."""
+
+
+def normal(sds: Sds) -> Draw:
+    """Normal values with these standard deviations."""
+
+    def draw(studies: int, each: Sizes, chance: np.random.Generator) -> list[Any]:
+        spread = sds((studies, len(each)), chance)
+        return [spread[:, row, None] * chance.normal(size=(studies, n)) for row, n in enumerate(each)]
+
+    return draw
+
+
+def one_apart(row: int, times: float) -> Sds:
+    return lambda shape, _: np.broadcast_to(np.where(np.arange(shape[1]) == row, times, 1.0), shape)
+
+
+def of_rows(sds: Sds) -> Sds:
+    """Drawn for every row but base, whose sd is 1: the harder case, since base's enters every difference."""
+    return lambda shape, chance: np.hstack([np.ones((shape[0], 1)), sds((shape[0], shape[1] - 1), chance)])
+
+
+CASES: dict[str, Draw] = {
+    EQUAL: normal(one_apart(0, 1.0)),
+    "one row's sd × 5": normal(one_apart(2, 5.0)),
+    "base's sd × 3": normal(one_apart(0, 3.0)),
+    "base's sd × 6": normal(one_apart(0, 6.0)),
+    "sds uniform from 0.5 to 2": normal(of_rows(lambda shape, chance: chance.uniform(0.5, 2.0, shape))),
+    "sds lognormal (0.5)": normal(of_rows(lambda shape, chance: np.exp(0.5 * chance.normal(size=shape)))),
+}
+
+
+def noise_cases(lists: Sequence[Sequence[float]]) -> dict[str, Draw]:
+    """Rows drawn from lists of real results, each list less its mean, so that no row differs."""
+    centered = [np.asarray(values) - np.mean(values) for values in lists]
+    scaled = [values / values.std(ddof=1) for values in centered]
+
+    def alike(studies: int, each: Sizes, chance: np.random.Generator) -> list[Any]:
+        """All rows of a study from one list; every list has as many studies."""
+        parts = np.array_split(np.arange(studies), len(centered))
+        return [
+            np.concatenate([chance.choice(of, (len(part), n)) for of, part in zip(centered, parts, strict=True)])
+            for n in each
+        ]
+
+    def mixed(pool: Sequence[Any]) -> Draw:
+        def draw(studies: int, each: Sizes, chance: np.random.Generator) -> list[Any]:
+            lengths = np.array([len(of) for of in pool])
+            table = np.full((len(pool), lengths.max()), np.nan)
+            for place, of in enumerate(pool):
+                table[place, : len(of)] = of
+            found = []
+            for n in each:
+                chosen = chance.integers(len(pool), size=(studies, 1))
+                found.append(table[chosen, (chance.random((studies, n)) * lengths[chosen]).astype(int)])
+            return found
+
+        return draw
+
+    return {WITHIN: alike, "rows of any list, scaled to one sd": mixed(scaled), "rows of any list": mixed(centered)}
+
+
+def sizes(seeds: int, base: int, rows: int = ROWS) -> list[int]:
+    return [base, *[seeds] * (rows - 1)]
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Of the studies of one case. ``errors``: some row without a difference is flagged. ``found``: the other row is."""
+    """Of the studies of one case, in %."""
 
     case: str
-    studies: int
-    errors: dict[str, float]  # by test: Dunnett, Welch + Holm, both
-    found: dict[str, float]  # the same; empty without a row that differs
-    unequal_seen: float  # Brown–Forsythe's test rejects equal variances
+    rows: int
+    seeds: int
+    base_seeds: int
+    error: float  # some row is marked, though none differs
+    coverage: float  # every interval holds its true difference
+    against: float  # some row is marked as worse than base where the paper has a better one: a false "disagrees"
+    power: float | None  # the row that lies 3.5 sd away is marked; None for real noise, whose sds differ
+    dunnett: float  # some row has Dunnett's p ≤ 0.05
+    welch: float  # some row has Welch's p ≤ 0.05 after Holm's correction
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise of docs/statistics.md holds."""
+        if self.rows < ROWS:
+            return True
+        bound = EVEN_ERROR if self.case in (EQUAL, WITHIN) else ERROR
+        enough = self.case != EQUAL or (self.power or 0) >= LEAST_POWER.get((self.seeds, self.base_seeds), 0)
+        return enough and self.error <= bound and self.coverage >= 100 - bound and self.against <= 10
 
 
-def shares(case: Case, studies: int, seed: int = 1) -> Shares:
-    """Simulated, with a fixed seed."""
-    values = case.draw(studies, np.random.default_rng(seed))
-    dunnett, welch = by_dunnett(values), by_welch(values)
-    flagged = {"Dunnett": dunnett, "Welch + Holm": welch, "both": dunnett & welch}
-    null = [row - 1 for row in range(1, ROWS) if row not in case.means]
-    errors = {name: float(rows[:, null].any(axis=1).mean()) for name, rows in flagged.items()}
-    differing = [row - 1 for row in case.means]
-    found = {name: float(rows[:, differing].mean()) for name, rows in flagged.items()} if differing else {}
-    return Shares(case.name, studies, errors, found, float(unequal_variances(values).mean()))
+def shares(case: str, draw: Draw, each: Sizes, studies: int) -> Shares:
+    """Simulated, with a fixed seed of chance."""
+    means, variances = moments(draw(studies, each, np.random.default_rng(1)))
+    number, rows = np.array(each), len(each)
+    found = differences(means, variances, number)
+    moved = differences(means + EFFECT * (np.arange(rows) == 1), variances, number)
+    wrong = found.p_holm <= ALPHA
+    covered = found.p * (rows - 1) > ALPHA  # as intervals() says: checked in tests
+    percent = {
+        "error": wrong.any(axis=1),
+        "coverage": covered.all(axis=1),
+        "against": (wrong & (found.difference < 0)).any(axis=1),
+        "dunnett": by_dunnett(found, variances, each),
+        "welch": by_welch(found, variances, number),
+    }
+    power = 100 * float((moved.p_holm[:, 0] <= ALPHA).mean()) if case in CASES else None
+    measured = {name: 100 * float(of.mean()) for name, of in percent.items()}
+    return Shares(case, rows, each[1], each[0], power=power, **measured)
 
 
-def by_dunnett(values: Any) -> Any:
-    """Studies × tested rows: whether Dunnett's test flags them. ``values`` are studies × rows × seeds, base first."""
-    _, rows, seeds = values.shape
-    means, pooled = values.mean(axis=2), np.sqrt(values.var(axis=2, ddof=1).mean(axis=1))
-    t = np.abs(means[:, 1:] - means[:, :1]) / (pooled * sqrt(2 / seeds))[:, None]
-    return t >= critical_t(loadings(seeds, [seeds] * (rows - 1)), rows * (seeds - 1), ALPHA)
+def moments(values: Sequence[Any]) -> tuple[Any, Any]:
+    """[S, R] means and sample variances."""
+    return np.stack([of.mean(axis=1) for of in values], 1), np.stack([of.var(axis=1, ddof=1) for of in values], 1)
 
 
-def by_welch(values: Any) -> Any:
-    """The same by Welch's t-test with Holm's adjustment."""
-    seeds = values.shape[2]
-    means, parts = values.mean(axis=2), values.var(axis=2, ddof=1) / seeds
-    error = parts[:, 1:] + parts[:, :1]
-    df = error**2 * (seeds - 1) / (parts[:, 1:] ** 2 + parts[:, :1] ** 2)
-    p = 2 * special.stdtr(df, -np.abs(means[:, 1:] - means[:, :1]) / np.sqrt(error))
-    return holm_rejects(p)
+def by_dunnett(found: Differences, variances: Any, each: Sizes) -> Any:
+    """Whether Dunnett's test shows any row of a study."""
+    weights = np.array(each) - 1
+    error = np.sqrt((variances * weights).sum(axis=1) / weights.sum() * (1 / each[1] + 1 / each[0]))
+    return (np.abs(found.difference).max(axis=1) / error) >= critical_t(each)
 
 
-def holm_rejects(p: Any) -> Any:
-    """Studies × tests: Holm goes on from the smallest p until one is too large."""
-    order = np.argsort(p, axis=1)
-    tests = p.shape[1]
-    passed = np.take_along_axis(p, order, axis=1) * (tests - np.arange(tests)) <= ALPHA
-    rejected = np.zeros_like(passed)
-    np.put_along_axis(rejected, order, np.logical_and.accumulate(passed, axis=1), axis=1)
-    return rejected
+def by_welch(found: Differences, variances: Any, number: Any) -> Any:
+    parts = variances / number
+    part, other = parts[:, 1:], parts[:, :1]
+    with np.errstate(divide="ignore", invalid="ignore"):  # rows without spread
+        df = satterthwaite(part, other, number[1:] - 1, number[0] - 1)
+        p = 2 * special.stdtr(df, -np.abs(found.difference) / np.sqrt(part + other))
+    return (holm(p) <= ALPHA).any(axis=1)
 
 
-def unequal_variances(values: Any) -> Any:
-    """Of each study: whether Brown–Forsythe's test rejects equal variances at 5 %."""
-    _, rows, seeds = values.shape
-    apart = np.abs(values - np.median(values, axis=2, keepdims=True))
-    means = apart.mean(axis=2)
-    between = seeds * ((means - means.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) / (rows - 1)
-    within = ((apart - means[:, :, None]) ** 2).sum(axis=(1, 2)) / (rows * (seeds - 1))
-    return special.fdtrc(rows - 1, rows * (seeds - 1), between / within) <= 0.05
+def check_against_table(draw: Draw, each: Sizes) -> None:
+    """Raises AssertionError unless a table of the same values has the same marks and intervals."""
+    values = draw(CHECKED, each, np.random.default_rng(1))
+    means, variances = moments(values)
+    found = differences(means, variances, np.array(each))
+    low, _ = intervals(found)
+    for study in range(CHECKED):
+        rows = {f"r{row}": dict(enumerate(of[study].tolist())) for row, of in enumerate(values)}
+        made = family(Metric("score"), rows, "r0")
+        assert made is not None
+        rows_tested = made.tests.values()
+        assert np.allclose([test.p for test in rows_tested], found.p_holm[study], rtol=1e-9, atol=0)
+        assert np.allclose([test.low for test in rows_tested], low[study], rtol=1e-9, atol=1e-12)
 
 
-def marks(values: Any) -> list[list[str]]:
-    """Studies × tested rows: the marks of the table itself."""
-    found = [family(_rows(study), "row 0") for study in values]
-    return [[test.mark for test in each.tests.values()] for each in found if each]
+@dataclass(frozen=True)
+class Needed:
+    """Seeds that a table with equal sds would say, and the share of studies with so many that mark the difference."""
+
+    difference: float  # sd
+    base_seeds: int
+    seeds: int
+    marked: float
 
 
-def _rows(study: Any) -> dict[str, dict[int, float | None]]:
-    return {f"row {row}": {seed: float(value) for seed, value in enumerate(each)} for row, each in enumerate(study)}
+def needed(difference: float, base: int, studies: int) -> Needed:
+    seeds = Power([1.0] * ROWS).seeds_needed(base, difference)
+    assert seeds is not None
+    number = np.array(sizes(seeds, max(seeds, base)))
+    chance = np.random.default_rng(2)  # of normal values, mean and variance are independent
+    means = chance.normal(size=(studies, ROWS)) / np.sqrt(number) + difference * (np.arange(ROWS) == 1)
+    found = differences(means, chance.chisquare(number - 1, (studies, ROWS)) / (number - 1), number)
+    return Needed(difference, base, seeds, 100 * float((found.p_holm[:, 0] <= ALPHA).mean()))
 
 
-def check_against_table(case: Case, studies: int, seed: int = 1) -> None:
-    """Raises AssertionError unless the simulation flags what the table marks."""
-    values = case.draw(studies, np.random.default_rng(seed))
-    dunnett, welch = by_dunnett(values), by_welch(values)
-    expected = [
-        ["*" if both else "†" if alone else "" for alone, both in zip(*of, strict=True)]
-        for of in zip(dunnett, dunnett & welch, strict=True)
-    ]
-    assert marks(values) == expected
+@dataclass(frozen=True)
+class Exponential:
+    """Coverage of the intervals of perplexities, whose logarithms are normal with this sd."""
+
+    sd: float
+    seeds: int
+    base_seeds: int
+    coverage: float
 
 
-def sheet(found: Sequence[Shares]) -> Sheet:
+def exponential(sd: float, seeds: int, base: int, studies: int) -> Exponential:
+    truth = 1.5 + np.linspace(-5 * sd, 5 * sd, ROWS)
+    means, variances = moments(CASES[EQUAL](studies, sizes(seeds, base), np.random.default_rng(3)))
+    means, variances = truth + sd * means, sd**2 * variances
+    low, high = exponential_intervals(differences(means, variances, np.array(sizes(seeds, base))), means)
+    true = np.exp(truth[1:]) - np.exp(truth[0])
+    return Exponential(sd, seeds, base, 100 * float(((low <= true) & (true <= high)).all(axis=1).mean()))
+
+
+def shares_sheet(found: Sequence[Shares]) -> Sheet:
     rows = [
-        (each.case, kind, *(f"{100 * share:.1f} %" for share in of.values()))
+        (
+            each.case,
+            f"{each.seeds} + {each.base_seeds}",
+            *(f"{value:.1f}" for value in (each.error, each.coverage, each.against)),
+            "" if each.power is None else f"{each.power:.1f}",
+            *(f"{value:.1f}" for value in (each.dunnett, each.welch)),
+            ("" if each.rows < ROWS else MET) if each.kept else MISSED,
+        )
         for each in found
-        for kind, of in (("a false flag", each.errors), ("the row found", each.found))
-        if of
     ]
-    unseen = "; ".join(f"{each.case} {100 * each.unequal_seen:.1f} %" for each in found)
+    heads = ("false mark", "covered", "disagrees", "3.5 sd found", "Dunnett", "Welch")
     note = (
-        f"{found[0].studies} studies per case, {ROWS} rows × {SEEDS} seeds, at 5 %. Brown–Forsythe rejects: {unseen}."
+        f"% of studies; {found[0].rows} rows, none differs; seeds of each row + of base. False mark: any is marked. "
+        "Covered: all intervals hold. Disagrees: a false one against the paper. Dunnett, Welch: any false p ≤ 0.05."
     )
-    return Sheet("Tests over seeds", note, ("case", "studies with", *found[0].errors), rows, 2)
+    return Sheet(f"The mark, {found[0].rows} rows", note, ("case", "seeds", *heads, "bounds"), rows, 2)
 
 
-def main(studies: int = 20_000, out: Path = RESULTS) -> None:
-    """Simulate every case, print the shares and write them below ``out``."""
+def more_sheets(seeds: Sequence[Needed], ends: Sequence[Exponential]) -> Iterator[Sheet]:
+    told = [(f"{e.difference:g} sd", str(e.base_seeds), str(e.seeds), f"{e.marked:.1f}") for e in seeds]
+    note = f"Seeds of each of {ROWS} rows (base: at least as many) at which the difference should be marked in 80 %."
+    yield Sheet("Seeds needed", note, ("difference", "seeds of base now", "seeds needed", "marked, %"), told, 1)
+    held = [(f"{e.sd:g}", f"{e.seeds} + {e.base_seeds}", f"{e.coverage:.1f}") for e in ends]
+    note = "% of studies in which the intervals of all 19 differences of perplexities hold the true ones."
+    yield Sheet("Perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2)
+
+
+def cases(noise: Path | None) -> Mapping[str, Draw]:
+    """``noise``: {"values": {name: [results of repeated trainings]}}."""
+    found = json.loads(noise.read_text("utf-8"))["values"].values() if noise else None
+    return noise_cases(list(found)) if found else CASES
+
+
+def main(
+    studies: int = 20_000,
+    noise: Annotated[Path | None, typer.Option(help="Lists of real results in place of normal values.")] = None,
+    out: Path = RESULTS,
+) -> None:
+    """Simulate every case, print the shares and write them below ``out``. Exit code 1 if a bound is missed."""
     began = time.monotonic()
     result: Result = provenance("benchmarks.statistics", ["numpy", "scipy"])
-    for case in CASES:
-        check_against_table(case, CHECKED)
-    found = [shares(case, studies) for case in CASES]
-    first = shares(CASES[0], FIRST)
-    result |= {"seconds": time.monotonic() - began, "cases": [*map(asdict, found)], "first_1000": asdict(first)}
-    Console().print(to_terminal(sheet(found)))
-    Console().print(f"Of the first {FIRST} studies with equal variances {100 * first.errors['Dunnett']:.1f} % flag.")
-    document = "\n\n".join(
-        ["\n".join(heading("Error rates of the tests over seeds", result)), to_markdown(sheet(found))]
-    )
-    print(write("statistics", document, result, (), out))
+    known = cases(noise)
+    for draw, design in product(known.values(), DESIGNS):
+        check_against_table(draw, sizes(*design))
+    designs = product((ROWS, FEW), known.items(), DESIGNS)
+    found = [shares(name, draw, sizes(*design, rows), studies) for rows, (name, draw), design in designs]
+    sheets = [shares_sheet([each for each in found if each.rows == rows]) for rows in (ROWS, FEW)]
+    result["shares"] = [*map(asdict, found)]
+    if noise is None:
+        told = [needed(*each, studies) for each in product((1.0, 2.0, 3.5), (3, 9))]
+        ends = [exponential(sd, seeds, base, studies) for sd, (seeds, base) in product((0.003, 0.03, 0.3), DESIGNS[:2])]
+        sheets += more_sheets(told, ends)
+        result |= {"needed": [*map(asdict, told)], "perplexities": [*map(asdict, ends)]}
+    result["seconds"] = time.monotonic() - began
+    for sheet in sheets:
+        Console(width=150).print(to_terminal(sheet))
+    document = "\n\n".join(["\n".join(heading("The mark of the table, simulated", result)), *map(to_markdown, sheets)])
+    print(write("statistics", document, result, ["noise"] if noise else (), out))
+    raise typer.Exit(0 if all(each.kept for each in found) else 1)
 
 
 if __name__ == "__main__":

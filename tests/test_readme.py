@@ -15,7 +15,7 @@ from written_files import GUIDE, write_files
 from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.compose import compose_row, compose_settings
-from sweeps.planning.continued import plan_row, plan_sweep
+from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.verbs.named_trials import read_request
 from sweeps.verbs.new_task import create
 from sweeps.verbs.task_verbs import commands as verbs_of

@@ -36,7 +36,7 @@ and makes the score of the sums. So a score of any other choice of samples needs
 """
 COSTS = ("params", "flops", "seconds")
 TAKEN = (
-    *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "delta_seeds", "paper_params_m"),
+    *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
     *("cells", "decode", "mixed_decode", "other_decode", "note"),
 )
 """Fields of the table that are no metrics."""
@@ -88,6 +88,12 @@ class Metric:
         """None without a finite value."""
         known = [value for value in values if value is not None]
         return (min if self.better == "down" else max)(known, default=None)
+
+    def tested_values(self, values: Mapping[int, float | None]) -> Mapping[int, float | None]:
+        """By seed, on the scale on which they are tested: the logarithms of a metric that is e^ of another one."""
+        if self.exp_of is None:
+            return values
+        return {seed: math.log(value) if value is not None and value > 0 else None for seed, value in values.items()}
 
     def decided_by(self, settings: Iterable[str]) -> bool:
         """Whether any of these settings for scoring can change it."""

@@ -51,7 +51,7 @@ class Study:
     folder: Path
     trials: tuple[Trial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
-    asked: tuple[dict[str, str], ...]  # every command: {"ts", "command"}
+    asked: tuple[dict[str, Any], ...]  # every command: {"ts", "command", "added", "dropped"}; the last two are trials
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows
     rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling", "size"}
     seeds: tuple[int, ...] = ()
@@ -78,6 +78,11 @@ class Study:
     def sizes(self) -> dict[str, str]:
         """Words on each row whose model is of another size than base's, although it does not change sizes."""
         return {row["row"]: row["size"] for row in self.rows if row["size"]}
+
+    @property
+    def margins(self) -> dict[str, float]:
+        """By metric, the δ that ``sweep.margin`` states, in the metric's units."""
+        return {name: float(margin) for name, margin in (self.settings.get("sweep", {}).get("margin") or {}).items()}
 
     @property
     def before_scaling(self) -> dict[str, str]:
@@ -181,22 +186,32 @@ def _times(study: Study) -> Iterator[float]:
 
 
 def _asked(study: Study) -> Iterator[float]:
-    for asked in study.asked:
-        with suppress(ValueError):
-            when = datetime.fromisoformat(asked["ts"])
-            yield (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    yield from filter(None, (seconds(asked["ts"]) for asked in study.asked))
+
+
+def seconds(ts: str) -> float | None:
+    """A command's time in Unix seconds; None if it is no time."""
+    with suppress(ValueError):
+        when = datetime.fromisoformat(ts)
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return None
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     trials = tuple(_trial(fields) for fields in content["trials"])
     shared = [{group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen")]
     rows, seeds = tuple(map(_row, content["rows"])), tuple(content["seeds"])
-    asked = tuple({name: str(each[name]) for name in ("ts", "command")} for each in content["asked"])
+    asked = tuple(map(_command, content["asked"]))
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
     task, identity = Card.of(content["task"]), str(content.get("identity", ""))
     code = tuple(map(str, content.get("code", ())))
     cells = dict(content["cells"])
     return Study(place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, code, task=task)
+
+
+def _command(fields: dict[str, Any]) -> dict[str, Any]:
+    trials = {name: list(map(str, fields[name])) for name in ("added", "dropped") if fields.get(name)}
+    return {name: str(fields[name]) for name in ("ts", "command")} | trials
 
 
 def _row(fields: dict[str, Any]) -> dict[str, Any]:

@@ -284,6 +284,8 @@ def result_fault(content: dict[str, Any], card: Card) -> str | None:
     scores = content.get("scores")
     if not isinstance(content.get("key"), str) or not all(_whole(content.get(k)) for k in ("step", "attempt", "seed")):
         return "must have key, step, attempt and seed"
+    if content.get("diverged") is not None and not _whole(content["diverged"]):
+        return "must have a step, or nothing, as its diverged"
     if "steps" in content and not (_whole(content["steps"]) and content["steps"] > content["step"]):
         return "must have more steps than its step, or none"
     if wrong := [name for name in COSTS if not _measured(content.get(name))]:

@@ -189,7 +189,7 @@ LONGEST_NAME = 240
 FOLDER_NAME = 'must be the name of a folder in paths.runs: without "/", no "." at its start, no space at either end'
 LONGEST_EXPERIMENT = 256  # characters, as MLflow's database has them
 DATABASES = ("postgresql", "mysql", "mssql")
-SERVERS = ("http", "https")
+STORE_SERVERS = ("http", "https")
 STORES = "must be http(s)://HOST:PORT, sqlite:////PATH, postgresql://…, mysql://…, mssql://…, or null"
 
 
@@ -270,7 +270,7 @@ def _is_store(uri: str) -> bool:
     """Whether a store can have this address."""
     scheme = re.match(r"([a-zA-Z][\w.-]*)(?:\+\w+)?:", uri)
     kind = scheme[1].lower() if scheme else ""
-    if kind in SERVERS:
+    if kind in STORE_SERVERS:
         return _has_host(uri)
     if kind == "sqlite":
         return re.match(r"sqlite(\+\w+)?:///.", uri) is not None and ":memory:" not in uri

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
+from sweeps.planning.command_task import source_named
 from sweeps.planning.compose import settings_to_read
 from sweeps.planning.naming import (
     DECODING,
@@ -17,7 +18,6 @@ from sweeps.planning.naming import (
     studies_there,
     study_names,
 )
-from sweeps.planning.task_of import source_named
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.study import Study, studies
 from tracking.words import shell_line

@@ -9,8 +9,8 @@ from tracking.study import Study, StudyMissing, read_study, study_folders
 from tracking.words import shell_line
 
 PLACES = ("paths.", "tracking")
-NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
-NAMING = (*NAMES, *PLACES)
+STUDY_NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
+NAMING = (*STUDY_NAMES, *PLACES)
 FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "data.mirror=")
 """The settings of a study that may change at any time, besides those that only observe its training."""
 PLAIN_TEXT = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
@@ -28,7 +28,7 @@ def naming(overrides: list[str] | None) -> list[str]:
 
 def names_study(overrides: list[str] | None) -> bool:
     """Whether the overrides name a study, and not only its location."""
-    return bool(chosen(overrides, NAMES))
+    return bool(chosen(overrides, STUDY_NAMES))
 
 
 def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:

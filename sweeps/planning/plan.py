@@ -12,7 +12,7 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
 from sweeps.planning.naming import damaged, known_study
-from sweeps.planning.recorded import recording, values_of
+from sweeps.planning.record import recording, values_of
 from sweeps.schema import Problem, RefusedError, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
@@ -287,11 +287,13 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     """
     before = known_study(plan.folder) or Study(plan.folder, (), {}, (), task=task_card(plan.task))
     _refuse_changed_settings(plan, before)
+    now = {planned.trial.name: planned.trial for planned in plan.trials}
+    known = {trial.name for trial in before.trials}
     asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shell_line(map(without_password, command)),
+        "added": [name for name in now if name not in known],
     }
-    now = {planned.trial.name: planned.trial for planned in plan.trials}
     merged = {trial.name: trial for trial in before.trials} | now
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
     rows = plan.composition.rows

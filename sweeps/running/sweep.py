@@ -13,7 +13,7 @@ from sweeps.planning.plan import Plan
 from sweeps.preflight.node_facts import packages
 from sweeps.processes.storage import at_place, own_temporary
 from sweeps.running.connection import Connection
-from sweeps.running.open import open_study
+from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder, unrecorded_as_error
 from sweeps.running.stopping import Stopping, leave_study

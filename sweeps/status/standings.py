@@ -10,8 +10,8 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.recorded import read_record
-from sweeps.planning.task_of import source_of_study
+from sweeps.planning.command_task import source_of_study
+from sweeps.planning.record import read_record
 from sweeps.schema import RefusedError, nested
 from tracking.liveness import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of

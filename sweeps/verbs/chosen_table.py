@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sweeps.config.settings import Settings
 from sweeps.planning.naming import chosen
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.statistics.findings import Findings, find, with_tested, with_verdicts
+from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study
 from tracking.table.columns import column_names
@@ -29,6 +29,7 @@ class Asked:
     best: bool = False
     intervals: bool = False
     verdict: bool = False
+    sentences: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def chosen_table(
     rows = table(study, reference)
     columns = _listed(asked.columns)
     journals = programs or any(name.startswith("best_") for name in (*columns, asked.sort or ""))
-    findings = find(study, rows, reference, headline if journals else None)
+    findings = find(study, rows, reference, headline if journals else None, asked.sentences)
     if programs or asked.verdict or any(name.startswith("verdict_") for name in columns):
         findings = with_verdicts(findings, study.task, rows)
     if asked.verdict and not findings.verdicts:
@@ -92,7 +93,6 @@ def chosen_table(
     if checked.problems:
         raise RefusedError(checked.problems)
     view = View(tuple(shown), tuple(kept), next(iter(sort), None), asked.best, asked.intervals, seeds, asked.verdict)
-    rows = with_tested(rows, study.task, findings)
     return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
 
 
@@ -101,9 +101,7 @@ def methods_of(made: Chosen) -> str:
     from tracking.table.methods import methods
 
     card, findings = made.study.task, made.findings
-    seeds = {
-        card.tested(each).name: findings.seeds[each.name].family for each in card.tabled if each.name in findings.seeds
-    }
+    seeds = {card.tested(each).name: findings.seeds[each.name] for each in card.tabled if each.name in findings.seeds}
     over_seeds = any(family.tests for family in seeds.values())
     shown = [row.row for row in made.rows]
     return methods(made.study, findings.reference, seeds, [] if over_seeds else list(findings.samples.values()), shown)

@@ -11,10 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 
 from tracking.card import Metric
-from tracking.statistics.compared import Compared, Differing, MetricCompared, SampleCompared
-from tracking.statistics.seed_tests import RowTest
-from tracking.statistics.sentence_tests import DRAWS, SentenceTest
-from tracking.statistics.side import Side
+from tracking.statistics.bootstrap import DRAWS, SentenceTest
+from tracking.statistics.compared import Compared, Differing, MetricCompared, SampleCompared, Side
+from tracking.statistics.family import RowTest
+from tracking.statistics.findings import NUMBERS
 from tracking.words import signed
 
 LOWEST_P = 0.001
@@ -63,10 +63,13 @@ def metrics_table(found: Sequence[tuple[str | None, Compared]]) -> Table:
 def notes(found: Sequence[Compared]) -> list[str]:
     """How to read the numbers."""
     metrics = [metric for compared in found for metric in compared.metrics]
-    noun = found[0].sides[0].study.task.sample
+    first, second = found[0].sides
+    noun = first.study.task.sample
     lines = []
-    if any(metric.over_seeds for metric in metrics):
-        lines.append("Over seeds: Student's t-test, which assumes equal variances, and Welch's p.")
+    if tested := [metric for metric in metrics if metric.over_seeds]:
+        most = max(metric.rows for metric in tested)
+        family = f"over the {most} rows of the study" if most > 1 else "of this pair alone"
+        lines.append(f"Over seeds: t-test with moderated variances; interval and p {family}, as in the table.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SentenceTest)]
     if tests:
         sizes = " or ".join(map(str, sorted({test.sentences for test in tests})))
@@ -74,7 +77,13 @@ def notes(found: Sequence[Compared]) -> list[str]:
             f"Over {noun}s: paired bootstrap of one trial each, {DRAWS} draws of {sizes} {noun}s; p is two-sided."
         )
         lines.append(f"Each test covers one source of variation: seeds or {noun}s.")
+    lines += [f"{side.label}: {_diverged(side)}." for side in (first, second) if side.diverged]
     return lines
+
+
+def _diverged(side: Side) -> str:
+    lost = len(side.diverged)
+    return f"{lost} of {lost + len(side.trials)} seeds diverged ({', '.join(map(str, side.diverged))})"
 
 
 def to_json(found: Sequence[Compared], samples: Differing, only: tuple[list[str], list[str]]) -> dict[str, Any]:
@@ -109,7 +118,7 @@ def _metric_cells(found: MetricCompared, named_set: bool) -> list[str]:
         escape(metric.label) + (f" [dim]{escape(found.set_name)}[/]" if named_set else ""),
         *(metric.text(mean) or "–" for mean in found.means),
         f"[bold]{signed(found.difference, places) or '–'}[/]",
-        _over_seeds(found.over_seeds, found.why_not_over_seeds, places),
+        _over_seeds(found, places),
         "\n".join(_over_samples(name, test, places) for name, test in found.over_samples.items()),
     ]
 
@@ -122,11 +131,11 @@ def _seeds(count: int) -> str:
     return f"{count} seed{'s' * (count != 1)}"
 
 
-def _over_seeds(test: RowTest | None, why: str, places: int) -> str:
+def _over_seeds(found: MetricCompared, places: int) -> str:
+    test = found.over_seeds
     if test is None:
-        return f"[dim]not tested: {escape(why)}[/]"
-    interval = _interval(test.low, test.high, places)
-    return f"{interval}\n{_p(test.p)} [dim](Welch {_p(test.p_welch)})[/]"
+        return f"[dim]not tested: {escape(found.why_not_over_seeds)}[/]"
+    return f"{_interval(test.low, test.high, places)}  {_p(test.p)}\n[bold]{escape(test.finding.text)}[/]"
 
 
 def _over_samples(name: str, test: SentenceTest | str, places: int) -> str:
@@ -193,9 +202,16 @@ def _metric_json(found: MetricCompared) -> dict[str, Any]:
         "means": list(found.means),
         "seeds": list(found.seeds),
         "difference": found.difference,
-        "over_seeds": asdict(found.over_seeds) if found.over_seeds else {"untested": found.why_not_over_seeds},
+        "over_seeds": _test_json(found.over_seeds) if found.over_seeds else {"untested": found.why_not_over_seeds},
+        "rows": found.rows,
         "over_samples": over,
     }
+
+
+def _test_json(test: RowTest) -> dict[str, Any]:
+    """With the names that CSV and JSON of the table have, and the finding in words."""
+    numbers = {name: getattr(test, name) for name in NUMBERS}
+    return {"difference": test.difference, **numbers, "finding": test.finding.text}
 
 
 def _samples_json(found: Differing) -> dict[str, Any]:

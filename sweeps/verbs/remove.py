@@ -28,16 +28,18 @@ from tracking.trial import TrialFolder
 from tracking.uri import without_password
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")]
-Rows = Annotated[list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")]
+Dropped = Annotated[
+    list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")
+]
 Studies = Annotated[list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")]
 TRASH = ".trash"
-LONGEST = 200  # bytes of the study's name within the name of a folder of the trash
+LONGEST_IN_TRASH = 200  # bytes of the study's name within the name of a folder of the trash
 ANY = Card("any", 1, ())
 """Of trials whose task does not matter: a folder is moved whatever its files hold."""
 
 
 @guarded
-def drop(arguments: Rows, yes: Yes = False) -> None:
+def drop(arguments: Dropped, yes: Yes = False) -> None:
     """Remove rows or trials from a study. Their folders move to the trash, from which they can be moved back."""
     from sweeps.planning.named_study import study_to_change  # imports Hydra, which `--help` does not need
 
@@ -166,7 +168,7 @@ def _locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
 
 def _free_place(study: Path) -> Path:
     """A path in the trash that does not exist, such as `.trash/20300131T120000Z-multi30k-half`."""
-    name = study.name.encode()[:LONGEST].decode(errors="ignore")
+    name = study.name.encode()[:LONGEST_IN_TRASH].decode(errors="ignore")
     first = study.parent / TRASH / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}"
     place, number = first, 1
     while place.exists():
@@ -228,14 +230,18 @@ def _without(study: Study, dropped: Sequence[Trial], command: Sequence[str]) -> 
     """The study's record without these trials, and without rows and seeds that no other trial has."""
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows, seeds = {trial.row for trial in trials}, {trial.seed for trial in trials}
-    when = datetime.now(UTC).isoformat(timespec="seconds")
+    asked = {
+        "ts": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": words.shell_line(map(without_password, command)),
+        "dropped": [trial.name for trial in dropped],
+    }
     return replace(
         study,
         trials=trials,
         rows=tuple(row for row in study.rows if row["row"] in rows),
         seeds=tuple(seed for seed in study.seeds if seed in seeds),
         cells={row: cells for row, cells in study.cells.items() if row in rows},
-        asked=(*study.asked, {"ts": when, "command": words.shell_line(map(without_password, command))}),
+        asked=(*study.asked, asked),
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     pass
 
 
-class Format(StrEnum):
+class TableAs(StrEnum):
     """The formats that `allelse table` prints."""
 
     md = "md"
@@ -32,14 +32,19 @@ class Format(StrEnum):
 MetricNames = Annotated[list[str] | None, typer.Option("--metric", help="Show this metric; repeat it for several.")]
 Set = Annotated[str | None, typer.Option("--set", help="Show the scores on this set, such as test.")]
 Base = Annotated[str | None, typer.Option("--base", help="Take differences from this row.")]
-Rows = Annotated[str | None, typer.Option("--rows", help="Show these rows, such as base,big.")]
+ShownRows = Annotated[str | None, typer.Option("--rows", help="Show these rows, such as base,big.")]
 Columns = Annotated[str | None, typer.Option("--columns", help="Show these columns, by their names in CSV.")]
 Sort = Annotated[str | None, typer.Option("--sort", help="Sort by this column; the best value of a metric is first.")]
 Best = Annotated[bool, typer.Option("--best", help="Print the best values in bold.")]
 Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")]
-Verdict = Annotated[bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")]
+Verdicts = Annotated[
+    bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")
+]
+WithSentences = Annotated[
+    bool, typer.Option("--sentences", help="Test one seed over the sentences of its set; says nothing about seeds.")
+]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
-AsFormat = Annotated[Format | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
+AsFormat = Annotated[TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
 
 
 @guarded
@@ -49,12 +54,13 @@ def table(
     set_name: Set = None,
     metrics: MetricNames = None,
     base: Base = None,
-    rows: Rows = None,
+    rows: ShownRows = None,
     columns: Columns = None,
     sort: Sort = None,
     best: Best = False,
     intervals: Intervals = False,
-    verdict: Verdict = False,
+    verdict: Verdicts = False,
+    sentences: WithSentences = False,
     methods: Methods = False,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
@@ -65,8 +71,8 @@ def table(
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
         raise RefusedError([Problem("--methods", found, allowed)])
     study, settings = taken_study(overrides, SELECTING)
-    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict)
-    made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (Format.csv, Format.json))
+    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
+    made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (TableAs.csv, TableAs.json))
     if methods:
         print(methods_of(made))
     elif as_format is None:
@@ -76,18 +82,21 @@ def table(
         OUT.file.write(written(as_format, made.study, made.rows, made.view, made.findings))
 
 
-Output = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
+Page = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
 FigureFolder = Annotated[Path | None, typer.Option("--figures", help="Write the figures here, as SVG, PDF and PNG.")]
 NoFigures = Annotated[bool, typer.Option("--no-figures", help="Leave figures out: faster for a large study.")]
 
 
 @guarded
 def report(
-    overrides: OverrideList = None, output: Output = None, figures: FigureFolder = None, no_figures: NoFigures = False
+    overrides: OverrideList = None,
+    output: Page = None,
+    figures: FigureFolder = None,
+    no_figures: NoFigures = False,
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
     from sweeps.verbs.chosen_table import Asked, chosen_table
-    from sweeps.verbs.compared import texts_of
+    from sweeps.verbs.sides import texts_of
 
     refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)
@@ -118,7 +127,7 @@ OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric
 @guarded
 def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
     """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
-    from sweeps.verbs.compared import by_output, chosen_metrics, named_sides, with_texts
+    from sweeps.verbs.sides import by_output, chosen_metrics, families, named_sides, with_texts
 
     names, overrides = names_and_overrides(arguments)
     sides = named_sides(names, overrides)
@@ -126,7 +135,7 @@ def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, a
     from sweeps.verbs import comparison as shown
     from tracking.statistics.compared import compared, differing
 
-    found = [compared(*pair, metrics, set_name) for pair in sides.pairs]
+    found = [compared(*pair, metrics, set_name, families(*pair, metrics, set_name)) for pair in sides.pairs]
     samples = differing(*sides.pairs[0], by_output(metrics), set_name)
     samples = with_texts(samples, sides.pairs[0], Path(sides.settings.paths.data))
     if as_json:

@@ -13,7 +13,16 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import Add, ChangedCode, Check, Json, Multirun, OverrideList, guarded, refuse_without_extra
+from sweeps.verbs.command import (
+    Add,
+    ChangedCode,
+    Checking,
+    Json,
+    Multirun,
+    OverrideList,
+    guarded,
+    refuse_without_extra,
+)
 
 
 @guarded
@@ -21,12 +30,12 @@ def plan(
     overrides: OverrideList = None,
     add: Add = False,
     changed_code: ChangedCode = False,
-    check: Check = False,
+    check: Checking = False,
     as_json: Json = False,
     _multirun: Multirun = False,
 ) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
-    from sweeps.planning.continued import plan_sweep
+    from sweeps.planning.continuation import plan_sweep
 
     make = partial(plan_sweep, overrides or [], add, "plan", changed_code=changed_code)
     planned = _checked(make, overrides) if check else make()
@@ -54,7 +63,7 @@ def sweep(
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
     """
-    from sweeps.planning.continued import plan_sweep
+    from sweeps.planning.continuation import plan_sweep
 
     planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
@@ -73,10 +82,10 @@ def train(overrides: OverrideList = None, add: Add = False, changed_code: Change
 
     Its seed is sweep.seeds=[N], or the task's own key for it, such as train.seed=N.
     """
-    from sweeps.planning.continued import plan_row
+    from sweeps.planning.continuation import plan_row
 
     planned = _checked(partial(plan_row, overrides or [], add, changed_code=changed_code), overrides, one_process=True)
-    from sweeps.running.here import run_single  # loads torch, which no refusal needs
+    from sweeps.running.single_process import run_single  # loads torch, which no refusal needs
     from sweeps.verbs.shown_plan import show_outcome
 
     with printing_ends_nothing():

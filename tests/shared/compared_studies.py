@@ -6,7 +6,7 @@ from typing import Any
 
 from small_text import TEXT, sentences, write_text
 
-from sweeps.planning.continued import plan_sweep
+from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
 from sweeps.worker.prepared import prepared_folder

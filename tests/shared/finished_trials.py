@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from sweeps.planning.continued import plan_sweep
+from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import Plan, PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
 from tracking.study import Study, read_study, write_study

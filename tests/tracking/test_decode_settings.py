@@ -69,4 +69,4 @@ def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
     heads = by_name(scored(tmp_path / "mixed", *settings))["a_heads_1"]
     assert (heads.scores, heads.deltas["bleu"]) == ({"ppl": 4.5, "bleu": None}, None)
     assert heads.mixed_decode == ("temperature",)
-    assert heads.note == "2 seeds; Δ over seed 1; seeds mix temperature default, 0.5"
+    assert heads.note == "seeds mix temperature default, 0.5"

@@ -5,19 +5,15 @@ from pathlib import Path
 import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
 
-from tracking.statistics.seed_tests import family
-from tracking.statistics.seed_values import finished_results, seed_values
-from tracking.statistics.sentence_tests import sentence_tests
+from tracking.statistics.findings import find
+from tracking.statistics.rows import table
 from tracking.study import Study
 from tracking.table.methods import methods
 
 
 def paragraph(study: Study, **more: object) -> str:
-    results = finished_results(study)
-    tested = family(seed_values(results, study.task.headline), "base")
-    over = [sentence_tests(study, metric, "base") for metric in study.task.tabled]
-    families = {study.task.headline.name: tested} if tested else {}
-    return methods(study, "base", families, over, **more)  # type: ignore[arg-type]
+    found = find(study, table(study), "base", sentences=True)
+    return methods(study, "base", found.seeds, list(found.samples.values()), **more)  # type: ignore[arg-type]
 
 
 def test_with_three_seeds_both_kinds_of_tests_are_told(tmp_path: Path) -> None:
@@ -26,8 +22,9 @@ def test_with_three_seeds_both_kinds_of_tests_are_told(tmp_path: Path) -> None:
         "In an ablation study of reading, we trained the configuration base (4.810K parameters) and two variants of "
         "it, each with one named change, with three random seeds each. "
         "We report accuracy and memory on the dev set, as means over seeds. "
-        "Differences from base in accuracy are tested over seeds by Dunnett's test (2 rows, 6 degrees of freedom, 5 % "
-        "for the family), and by Welch's t-test with Holm's adjustment, which assumes no common variance. "
+        "Differences from base in accuracy are tested over seeds by t-tests with moderated variances (Smyth, 2004) and "
+        "Satterthwaite's degrees of freedom, with Holm's correction (2 rows, 5 % for the family); their 95 % intervals "
+        "have Bonferroni's. "
         "Apart from that, chance over samples is tested in accuracy, trial by trial with the same seed, by a paired "
         "bootstrap against base (10000 draws of the 40 samples of dev, Holm's adjustment over rows)."
     )
@@ -38,7 +35,7 @@ def test_with_one_seed_only_samples_can_be_told(tmp_path: Path) -> None:
     text = paragraph(study)
     assert "one variant of it" in text
     assert "with one random seed each" in text
-    assert "Dunnett" not in text
+    assert "Smyth" not in text
     assert "With too few seeds for a test over seeds, chance over samples" in text
     assert text.endswith("it says nothing of other seeds.")
 

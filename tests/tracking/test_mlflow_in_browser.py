@@ -98,7 +98,7 @@ def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, s
     found = [run.inner_text().strip() for run in sorted(runs, key=lambda run: run.bounding_box()["y"])]
     assert found == [f"{row} s{seed}" for row in ("base", "A heads 1", "C layers 2") for seed in SEEDS]
     text = page.inner_text("body")
-    assert "20.5 ± 1.3, −8.0*" in text, "mean, deviation, difference and mark of the last row"
+    assert "20.5 ± 1.3, −8.0▼" in text, "mean, deviation, difference and mark of the last row"
     assert f"{shown.name}: 3 rows; 12 of 12 trials finished; base: PPL " in text
     assert "Welcome" not in text
 

@@ -40,7 +40,7 @@ def test_one_metric_on_a_set_of_its_own(finished: Study) -> None:
     base, wide = table(finished)
     assert base.scores == {"accuracy": pytest.approx(0.91)}
     assert wide.deltas == {"accuracy": pytest.approx(0.04)}
-    assert (base.seeds, base.params, base.flops, base.note, wide.delta_seeds) == (2, 4810, None, "", (1, 2))
+    assert (base.seeds, base.params, base.flops, base.note) == (2, 4810, None, "")
     assert wide.published_deltas == {"accuracy": None}
 
 
@@ -49,7 +49,7 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     head, *lines = csv.reader(io.StringIO(written("csv", finished, rows)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
-        *("delta_accuracy", "asked", "note", "delta_seeds", "sd_accuracy", "unlike", "accuracy_s1", "accuracy_s2"),
+        *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "accuracy_s1", "accuracy_s2"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
     content = json.loads(written("json", finished, rows))
@@ -61,9 +61,10 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     assert (
         markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |  |"
     )
-    caption = "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base. "
-    spread = caption.replace("from base.", "from base; ±: standard deviation over seeds.")
-    assert markdown[-1] == f"{spread}Seeds per row: 2."
+    assert markdown[-1] == (
+        "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base, "
+        "between means over all seeds of both; ±: standard deviation over seeds. Seeds per row: 2."
+    )
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from studies_on_disk import begin, finish, make_study
-from tables import by_name, shown
+from tables import by_name
 
 from tracking.statistics.rows import table
 from tracking.study import Study
@@ -36,11 +36,11 @@ def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
     assert (heads.sd, heads.seed_values["ppl"]) == ({"ppl": None, "bleu": None}, {1: 6.0})
     assert (base.steps, base.params, base.seconds) == (30, 63_045_632, 3700.0)
     assert (base.deltas["ppl"], base.deltas["bleu"]) == (0.0, 0.0)
-    assert (heads.seeds, heads.asked, heads.deltas["ppl"], heads.deltas["bleu"]) == (1, 2, 2.0, -2.0)
-    assert (base.delta_seeds, heads.delta_seeds) == ((1, 2), (1,))
+    assert (heads.seeds, heads.asked, heads.deltas["bleu"]) == (1, 2, -3.0)
+    assert heads.deltas["ppl"] == pytest.approx(6 - math.sqrt(20)), "from the mean over all seeds of base"
     assert heads.published_deltas["ppl"] == 0.37
     assert heads.published_deltas["bleu"] == -0.9
-    assert heads.note == "1 of 2 seeds; s2 FAILED: CUDA out of memory | 3 GiB; Δ over seed 1"
+    assert heads.note == "1 of 2 seeds; s2 FAILED: CUDA out of memory | 3 GiB"
 
 
 def pairs(folder: Path, **figures: dict[int, float]) -> Study:
@@ -52,29 +52,12 @@ def pairs(folder: Path, **figures: dict[int, float]) -> Study:
     return study
 
 
-def test_a_difference_is_over_the_seeds_that_both_have_and_names_them(tmp_path: Path) -> None:
-    study = pairs(tmp_path / "pairs", base={1: 4.0}, a_heads_1={1: 4.5, 2: 9.5}, c_layers_2={1: 3.0})
+def test_a_difference_is_between_the_means_over_all_seeds_of_both(tmp_path: Path) -> None:
+    study = pairs(tmp_path / "pairs", base={1: 4.0, 2: 5.0}, a_heads_1={1: 4.5, 3: 9.5, 4: 7.0}, c_layers_2={7: 3.0})
     heads, layers = by_name(study)["a_heads_1"], by_name(study)["c_layers_2"]
-    assert (heads.scores["bleu"], heads.seeds, heads.deltas["ppl"], heads.deltas["bleu"]) == (70.0, 2, 0.5, 5.0)
-    assert (heads.delta_seeds, heads.note) == ((1,), "2 seeds; Δ over seed 1")
-    assert (layers.deltas["ppl"], layers.delta_seeds, layers.note) == (-1.0, (1,), "")
-    for text in (shown(study), written("md", study, table(study))):
-        words = " ".join(text.split())
-        assert "2 seeds; Δ over seed 1" in words
-        assert "Seeds per row: 1 to 2. Δ is over the seeds that a row shares with base." in words
-    lines = list(csv.DictReader(io.StringIO(written("csv", study, table(study)))))
-    assert [(line["seeds"], line["delta_seeds"]) for line in lines] == [("1", "1"), ("2", "1"), ("1", "1")]
-    assert json.loads(written("json", study, table(study)))[1]["delta_seeds"] == [1]
-
-
-def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None:
-    study = pairs(tmp_path / "none", base={1: 4.0}, a_heads_1={2: 4.5})
-    heads = by_name(study)["a_heads_1"]
-    assert (heads.scores["ppl"], heads.deltas["ppl"], heads.deltas["bleu"], heads.delta_seeds) == (4.5, None, None, ())
-    assert heads.note == "1 seed; no seed in common with base (1)"
-    assert "| 4.50 | 45.0 | no seed in common | no seed in common |" in written("md", study, table(study))
-    assert ",no seed in common," in written("csv", study, table(study))
-    assert "no seed in common with base (1)" in " ".join(shown(study).split())
+    assert (heads.scores["bleu"], heads.seeds, heads.deltas["bleu"], heads.note) == (70.0, 3, 25.0, "")
+    assert (layers.deltas["bleu"], layers.note) == (-15.0, ""), "no seed needs to be in common"
+    assert "Δ: difference from base, between means over all seeds of both" in written("md", study, table(study))
 
 
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
@@ -92,7 +75,7 @@ def test_a_result_of_another_key_does_not_count(study: Study) -> None:
     assert table(study)[0].seeds == 0
 
 
-def test_a_diverged_seed_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
+def test_a_score_that_is_not_finite_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
     study = make_study(tmp_path / "diverged", {"base": [1, 2]})
     for trial, ppl in zip(study.trials, (4.0, float("inf")), strict=True):
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl)
@@ -131,7 +114,7 @@ def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
     assert {len(line) for line in cells} == {len(head)}
     assert base[:12] == ["base", "base", "6", "512", "2048", "8", "64", "64", "0.1", "0.1", "30", ""]
     assert heads[2:12] == ["", "", "", "1", "512", "512", "", "", "", ""]
-    assert heads[12:16] == ["6.00", "28.0", "+2.00", "−2.0"]
+    assert heads[12:16] == ["6.00", "28.0", "+1.53", "−3.0"]
     assert heads[16:19] == ["63.046M", "9.52e17", "1 h 01 min"]
     assert heads[19:24] == ["5.29", "24.9", "", "+0.37", "−0.9"]
     assert layers[11] == "attention_dropout 0.1"

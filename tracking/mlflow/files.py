@@ -11,7 +11,7 @@ from tracking.damage import unless_damaged
 from tracking.files import read_whole
 from tracking.journal import JournalLine
 from tracking.mlflow.describe import points_in
-from tracking.statistics.findings import Findings, with_tested, with_verdicts
+from tracking.statistics.findings import Findings, with_verdicts
 from tracking.statistics.rows import TableRow
 from tracking.study import Study
 from tracking.table.printed import written
@@ -85,7 +85,6 @@ def _content(path: Path) -> bytes | None:
 def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> dict[str, bytes]:
     """The files of the study's run, by their paths: those of `allelse table`, and those of `allelse report` if it is
     complete."""
-    rows = with_tested(rows, study.task, findings)
     all_of_it = with_verdicts(findings, study.task, rows)
     return {
         "table.md": written("md", study, rows, findings=findings).encode(),

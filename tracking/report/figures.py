@@ -12,7 +12,6 @@ from tracking.report.row_entries import Entry
 from tracking.report.score_against_cost import scatters
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
-from tracking.statistics.tested import words
 
 
 @dataclass(frozen=True)
@@ -46,5 +45,6 @@ def differences(
 
 def _difference(metric: Metric, row: TableRow, entry: Entry, findings: Findings, value: float) -> Difference:
     mark, ends = findings.mark(row, metric), findings.interval(row, metric)
-    said = words(row, metric, findings) if metric.name in findings.seeds else ""
-    return Difference(entry, value, ends, bool(mark), mark, row.published_deltas.get(metric.name), said)
+    test, said = findings.test(row, metric), findings.words(row, metric)
+    kind = test.finding.kind if test else None
+    return Difference(entry, value, ends, kind, mark, row.published_deltas.get(metric.name), said)

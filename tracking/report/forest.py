@@ -8,8 +8,9 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.report.drawing import Drawing, new_figure, plain, shortened, styled
-from tracking.report.palette import BLUE, INK, MUTED, PAPER, RULE, VERMILION
+from tracking.report.palette import BLUE, GREEN, INK, MUTED, PAPER, PURPLE, RULE, VERMILION
 from tracking.report.row_entries import Entry
+from tracking.statistics.finding import Kind
 from tracking.words import signed
 
 LINE, HEAD, TOP, FOOT, SECOND = 0.215, 0.26, 0.17, 0.58, 0.12
@@ -17,6 +18,15 @@ LINE, HEAD, TOP, FOOT, SECOND = 0.215, 0.26, 0.17, 0.58, 0.12
 NAMES = 0.52  # of the width
 LETTERS = 27
 APART = 3  # published differences that are so many times larger or smaller have a scale of their own
+COLORS: dict[Kind | None, str] = {
+    "better": BLUE,
+    "better by": BLUE,
+    "worse": PURPLE,
+    "worse within": PURPLE,
+    "no worse": GREEN,
+}
+LEGEND: dict[Kind, str] = {"better by": "better by ≥ δ", "better": "better", "no worse": "no worse than δ"}
+LEGEND |= {"worse within": "worse, by < δ", "worse": "worse", "undecided": "undecided"}
 FAR = 12  # times the median: a row that diverged lies at the edge, with its number
 
 
@@ -27,7 +37,7 @@ class Difference:
     entry: Entry
     value: float
     interval: tuple[float, float] | None = None
-    shown: bool = False  # whether the test shows a difference
+    kind: Kind | None = None  # what the test over seeds says; None without one
     mark: str = ""  # of the table
     published: float | None = None
     words: str = ""  # what is said when pointed at
@@ -60,7 +70,7 @@ def forest(metric: Metric, differences: Sequence[Difference], reference: str) ->
 
 def _row(drawing: Drawing, axes: Any, place: int, each: Difference, metric: Metric, edges: tuple[float, float]) -> None:
     edge, paper = edges
-    color, text = (BLUE if each.shown else MUTED), _sentence(each, metric)
+    color, text = COLORS.get(each.kind, MUTED), _sentence(each, metric)
     if each.published is not None:
         marker, at = _at(each.published * edge / paper, edge, "D")
         (hollow,) = axes.plot(
@@ -132,10 +142,9 @@ def _legend(figure: Any, differences: Sequence[Difference], paper: str, height: 
         return Line2D([], [], marker=marker, color=color, markersize=4, linewidth=1.4, **more)
 
     hollow = {"markerfacecolor": PAPER, "linestyle": "none", "markeredgewidth": 0.9}
-    tested, bare = [each for each in differences if each.interval], [each for each in differences if not each.interval]
+    kinds, bare = {each.kind for each in differences}, [each for each in differences if not each.interval]
     signs = [
-        *([("difference shown", sign("o", BLUE))] if any(each.shown for each in tested) else []),
-        *([("not shown", sign("o", MUTED))] if not all(each.shown for each in tested) else []),
+        *((LEGEND[kind], sign("o", COLORS.get(kind, MUTED))) for kind in LEGEND if kind in kinds),
         *([("not tested", sign("|", MUTED, linestyle="none"))] if bare else []),
         *([(paper, sign("D", VERMILION, **hollow))] if any(e.published is not None for e in differences) else []),
     ]

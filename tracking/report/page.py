@@ -112,7 +112,7 @@ def _differences_note(content: Content) -> str:
     metrics = content.study.task.tabled
     sampled = any(content.findings.sample_test(row, metric) for row in content.rows for metric in metrics)
     notes = {
-        "Bar: 95 % interval, simultaneous over all tested rows (Dunnett).": tested,
+        "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni).": tested,
         f"Rows with one seed: 95 % interval over {content.study.task.sample}s.": sampled,
         "Hollow: the published difference.": content.published,
     }

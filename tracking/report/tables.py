@@ -8,7 +8,6 @@ from tracking.card import Card, Metric
 from tracking.report.row_entries import Entry
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
-from tracking.statistics.tested import words
 from tracking.table.columns import COST_LABELS, columns_of, interval_of, published_names, score_names
 from tracking.table.printed import brief
 from tracking.words import flops, millions, parameters, time
@@ -69,7 +68,7 @@ def _cells(
 
 def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
     """What the test says of the difference."""
-    said = words(row, metric, findings) if metric.name in findings.seeds and row.seeds else ""
+    said = findings.words(row, metric) if row.seeds else ""
     return "; ".join(filter(None, [said, interval_of(row, metric, findings)]))
 
 

@@ -10,7 +10,7 @@ from tracking.report.figures import Figures, draw
 from tracking.report.page import Content, page
 from tracking.report.row_entries import entries
 from tracking.report.samples import Texts
-from tracking.statistics.findings import Findings, find, with_tested, with_verdicts
+from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study
 from tracking.table.caption import caption
@@ -33,7 +33,7 @@ def whole_content(study: Study, texts: Texts | None = None) -> Content:
     """The same of all rows, with differences from base."""
     rows = table(study)
     findings = with_verdicts(find(study, rows, BASE), study.task, rows)
-    return content_of(study, with_tested(rows, study.task, findings), findings, texts or {})
+    return content_of(study, rows, findings, texts or {})
 
 
 def report_page(study: Study, texts: Texts | None = None) -> str:
@@ -44,7 +44,7 @@ def report_page(study: Study, texts: Texts | None = None) -> str:
 def _methods(study: Study, rows: Sequence[TableRow], findings: Findings) -> str:
     """Tests over samples are told where there are none over seeds."""
     card = study.task
-    seeds = {card.tested(each).name: found.family for each in card.tabled if (found := findings.seeds.get(each.name))}
+    seeds = {card.tested(each).name: found for each in card.tabled if (found := findings.seeds.get(each.name))}
     over_seeds = any(family.tests for family in seeds.values())
     samples = [] if over_seeds else list(findings.samples.values())
     return methods(study, findings.reference, seeds, samples, [row.row for row in rows])

@@ -7,11 +7,11 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.damage import unless_damaged
-from tracking.statistics.scored_samples import Evaluated, UntestedError, evaluated, samples
-from tracking.statistics.seed_tests import RowTest, exponential, exponential_spread, family, spread, why_untested
-from tracking.statistics.sentence_tests import DRAWS, SentenceTest
-from tracking.statistics.side import Side
-from tracking.study import Trial
+from tracking.statistics.bootstrap import DRAWS, SentenceTest, paired_tests
+from tracking.statistics.family import Family, RowTest, family
+from tracking.statistics.means import metric_mean, minus
+from tracking.statistics.samples import Evaluated, UntestedError, evaluated, samples, scores
+from tracking.study import Study, Trial
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
 """Groups of config.yaml that say how a trial ran, not what it is."""
@@ -20,21 +20,55 @@ FIRST, SECOND = "first", "second"
 
 
 @dataclass(frozen=True)
+class Side:
+    """Finished trials of one row that did not diverge; ``label`` is the name that was asked for."""
+
+    label: str
+    study: Study
+    trials: tuple[Trial, ...]
+    results: Mapping[int, dict[str, Any]]  # by seed
+    diverged: tuple[int, ...] = ()  # the other finished seeds
+
+    @staticmethod
+    def of(label: str, study: Study, trials: Iterable[Trial]) -> "Side":
+        """Only the finished ones of these trials."""
+        seen = {trial.seed: (trial, study.trial_folder(trial).standing(trial.key)[1]) for trial in trials}
+        results = {seed: result for seed, (_, result) in seen.items() if result is not None}
+        lost = tuple(seed for seed, result in results.items() if result.get("diverged") is not None)
+        kept = {seed: result for seed, result in results.items() if seed not in lost}
+        return Side(label, study, tuple(seen[seed][0] for seed in kept), kept, lost)
+
+    @property
+    def is_row(self) -> bool:
+        """Whether these are all finished trials of their row, so that the study's table speaks of them."""
+        row = self.trials[0].row
+        others = [trial for trial in self.study.trials if trial.row == row and trial not in self.trials]
+        finished = (self.study.trial_folder(trial).finished_result(trial.key) for trial in others)
+        return all(result is None or result["seed"] in self.diverged for result in finished)
+
+    def values(self, metric: Metric, set_name: str) -> dict[int, float | None]:
+        """By seed, of the seeds that are evaluated on the set."""
+        scores = {seed: result["scores"].get(set_name) for seed, result in self.results.items()}
+        return {seed: of_set.get(metric.name) for seed, of_set in scores.items() if of_set is not None}
+
+
+@dataclass(frozen=True)
 class MetricCompared:
     """One metric on one set. Differences are second minus first."""
 
     metric: Metric
     set_name: str
-    means: tuple[float | None, float | None]  # over finite values
+    means: tuple[float | None, float | None]
     seeds: tuple[int, int]
     over_seeds: RowTest | None  # None: untested, and why
     why_not_over_seeds: str
+    rows: int  # of the family of the test
     over_samples: dict[str, SentenceTest | str]  # by "seed 1", or the reason why there is none
 
     @property
     def difference(self) -> float | None:
         first, second = self.means
-        return None if first is None or second is None else second - first
+        return minus(second, first)
 
 
 @dataclass(frozen=True)
@@ -71,9 +105,21 @@ class Differing:
     note: str = ""
 
 
-def compared(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Compared:
-    """Each metric on its own set unless one is named."""
-    found = [_metric(first, second, metric, set_name or metric.set) for metric in metrics]
+def compared(
+    first: Side,
+    second: Side,
+    metrics: Sequence[Metric],
+    set_name: str | None,
+    families: Mapping[str, Family] | None = None,
+) -> Compared:
+    """Each metric on its own set unless one is named.
+
+    ``families`` are the tests by metric of the study to which both rows belong, with the first one as reference: the
+    comparison then says what the study's table says. Without them the two sides are a family of their own.
+    """
+    found = [
+        _metric(first, second, metric, set_name or metric.set, (families or {}).get(metric.name)) for metric in metrics
+    ]
     return Compared((first, second), configuration(first, second, set_name or metrics[0].set), found)
 
 
@@ -93,8 +139,6 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     if metric is None:
         why = f"no {first.study.task.sample} can be named: trials keep no counts of {_listed(metrics)}"
         return Differing(None, set_name or metrics[0].set, None, [], why)
-    from tracking.statistics.counts import scores  # NumPy
-
     of_set = set_name or metric.set
     pairs, _ = _pairs(first, second, metric, of_set)
     if not pairs:
@@ -113,26 +157,25 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     return Differing(metric, of_set, (ours.trial, theirs.trial), ordered[:SHOWN], note)
 
 
-def _metric(first: Side, second: Side, metric: Metric, set_name: str) -> MetricCompared:
-    tested = first.study.task.tested(metric)  # its logarithm, if it is an exponential such as perplexity
-    values = {side: of.values(tested, set_name) for side, of in ((FIRST, first), (SECOND, second))}
-    found = family(values, FIRST)
-    tests = {} if found is None else found.tests if tested is metric else exponential(found)
-    spreads = [spread(of) if tested is metric else exponential_spread(of) for of in values.values()]
-    one, other = (None if each is None else each.mean for each in spreads)
-    why = ", ".join(dict.fromkeys(filter(None, map(why_untested, values.values())))) or "no variance over seeds"
-    seeds = (len(values[FIRST]), len(values[SECOND]))
+def _metric(first: Side, second: Side, metric: Metric, set_name: str, known: Family | None) -> MetricCompared:
+    values = [side.values(metric, set_name) for side in (first, second)]
+    found, row = known, second.trials[0].row
+    if found is None:
+        two = {name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)}
+        found, row = family(metric, two, FIRST, {FIRST: first.diverged, SECOND: second.diverged}), SECOND
+    test, why = (found.tests.get(row), found.untested.get(row, "not tested")) if found else (None, "not tested")
+    one, other = (metric_mean(metric, list(of.values())) for of in values)
+    seeds = len(values[0]), len(values[1])
     over_samples = _over_samples(first, second, metric, set_name)
-    over_seeds = tests.get(SECOND)
-    return MetricCompared(metric, set_name, (one, other), seeds, over_seeds, "" if over_seeds else why, over_samples)
+    return MetricCompared(
+        metric, set_name, (one, other), seeds, test, why, len(found.tests) if found else 0, over_samples
+    )
 
 
 def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SentenceTest | str]:
     noun = first.study.task.sample
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
-    from tracking.statistics.paired_tests import paired_tests  # NumPy
-
     pairs, reasons = _pairs(first, second, metric, set_name)
     backward = [(theirs, ours) for ours, theirs in pairs]  # second minus first
     tests = paired_tests(metric.from_counts[0], backward, partial(samples, metric, set_name), noun, DRAWS)

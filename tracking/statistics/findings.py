@@ -1,32 +1,34 @@
 """What a study's table says beyond its means: the tests over seeds and over samples, rows that are not alike, and the
-best reports."""
+best reports. As marks and words for people, and as fields for programs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from tracking.card import Card, Metric
 from tracking.statistics.best_report import BestReport, best_reports
-from tracking.statistics.later_seeds import later_seeds
+from tracking.statistics.finding import ALPHA
+from tracking.statistics.finding import MARKS as OF_SEEDS
 from tracking.statistics.rows import TableRow
-from tracking.statistics.sentence_tests import SentenceTest, SentenceTests, sentence_tests
+from tracking.statistics.seeds import later
 from tracking.statistics.unlike import Unlike, unlike
 from tracking.study import Study
 
 if TYPE_CHECKING:
-    from tracking.statistics.seed_findings import SeedFindings
-    from tracking.statistics.seed_tests import RowTest
+    from tracking.statistics.bootstrap import SentenceTest, SentenceTests
+    from tracking.statistics.family import Family, RowTest
     from tracking.statistics.verdict import MetricVerdict
 
-LEVEL = 0.05
 OF_SAMPLES = "°"
 """The mark of a difference that only the samples of one seed show."""
-MARKS = ("*", "†", OF_SAMPLES)
+MARKS = (*OF_SEEDS.values(), OF_SAMPLES)
 """Behind a difference."""
 UNLIKE = "‡"
 """The mark of a row that differs from the others in more than its change."""
 STOPPED = "§"
 """The mark of a row with a seed whose training ended before its steps."""
+NUMBERS = ("low", "high", "p", "p_dunnett", "p_welch")
+"""Of a test, as fields for programs."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Findings:
     """Of one reference row. Metrics are by name. Empty: nothing was looked for."""
 
     reference: str = "base"
-    seeds: dict[str, "SeedFindings"] = field(default_factory=dict)
-    samples: dict[str, SentenceTests] = field(default_factory=dict)
+    seeds: dict[str, "Family"] = field(default_factory=dict)
+    samples: dict[str, "SentenceTests"] = field(default_factory=dict)  # only where they were asked for
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: dict[str, BestReport] = field(default_factory=dict)  # by row, of the metric `best_of`
     best_of: Metric | None = None
@@ -46,19 +48,17 @@ class Findings:
         found = self.seeds.get(metric.name)
         return found.tests.get(row.row) if found else None
 
-    def sample_test(self, row: TableRow, metric: Metric) -> SentenceTest | None:
-        """The test over samples, where it is all that can be said: where the difference is over one seed."""
-        found = self.samples.get(metric.name)
-        if found is None or len(row.delta_seeds) != 1 or self.test(row, metric):
-            return None
-        return found.tests.get(row.row, {}).get(row.delta_seeds[0])
+    def sample_test(self, row: TableRow, metric: Metric) -> "SentenceTest | None":
+        """The test over samples, where it is all that can be said: where the row has one seed."""
+        found, seeds = self.samples.get(metric.name), [*row.seed_values[metric.name]]
+        return found.tests.get(row.row, {}).get(seeds[0]) if found and len(seeds) == 1 else None
 
     def mark(self, row: TableRow, metric: Metric) -> str:
-        """``*`` or ``†`` by a test over seeds; ``°`` over samples, where there is no test over seeds."""
+        """Of the finding over seeds; ``°`` over samples, where there is no test over seeds."""
         if test := self.test(row, metric):
-            return test.mark
+            return test.finding.mark
         of_samples = self.sample_test(row, metric)
-        return OF_SAMPLES if of_samples and of_samples.p_holm <= LEVEL else ""
+        return OF_SAMPLES if of_samples and of_samples.p_holm <= ALPHA else ""
 
     def interval(self, row: TableRow, metric: Metric) -> tuple[float, float] | None:
         """95 %: over seeds if they are tested, otherwise over the samples of the one seed."""
@@ -69,19 +69,52 @@ class Findings:
         """Behind its name."""
         return UNLIKE * bool(self.unlike.get(row.row)) + STOPPED * bool(row.stopped)
 
+    def words(self, row: TableRow, metric: Metric) -> str:
+        """The finding as a sentence, or "not tested: …"; empty where nothing was looked for."""
+        family = self.seeds.get(metric.name)
+        if family is None:
+            return ""
+        if row.row == self.reference:
+            return "reference"
+        test, why = family.tests.get(row.row), family.untested.get(row.row, "")
+        return test.finding.text if test else f"not tested: {why}" if why else "not tested"
+
+    def verdict(self, row: TableRow, metric: str) -> str:
+        """Against the published difference; empty without one."""
+        given = self.verdicts[metric].rows.get(row.row) if metric in self.verdicts else None
+        return given.text if given else ""
+
 
 NONE = Findings()
 
 
-def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None) -> Findings:
-    """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too."""
-    from tracking.statistics.seed_findings import seed_findings  # NumPy, which a plan does not need
+def find(
+    study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None, sentences: bool = False
+) -> Findings:
+    """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too; with
+    ``sentences``, the tests over samples."""
+    from tracking.statistics.family import Cost, family  # SciPy takes a third of a second, which a plan does not need
 
-    card = study.task
-    seeds = {metric.name: found for metric in card.tabled if (found := seed_findings(study, metric, rows, reference))}
-    samples = {metric.name: sentence_tests(study, metric, reference) for metric in card.tabled if metric.from_counts}
+    seeds: dict[str, Family] = {}
+    seconds = {row.row: row.seconds for row in rows}
+    for metric in study.task.tabled:
+        comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
+        values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
+        diverged = {row.row: row.diverged for row in comparable}
+        cost = Cost(seconds, study.margins.get(metric.name))
+        if made := family(metric, values, reference, diverged, cost):
+            others = {row.row: "other settings" for row in rows if row not in comparable}
+            seeds[metric.name] = replace(made, untested=made.untested | others)
     best = best_reports(study, reports_of) if reports_of else {}
-    return Findings(reference, seeds, samples, unlike(study), best, reports_of, later_seeds(study).text)
+    samples = _over_samples(study, reference) if sentences else {}
+    return Findings(reference, seeds, samples, unlike(study), best, reports_of, later(study).text)
+
+
+def _over_samples(study: Study, reference: str) -> dict[str, "SentenceTests"]:
+    from tracking.statistics.bootstrap import sentence_tests
+
+    counted = [metric for metric in study.task.tabled if metric.from_counts]
+    return {metric.name: sentence_tests(study, metric, reference) for metric in counted}
 
 
 def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> Findings:
@@ -91,26 +124,33 @@ def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> F
     verdicts: dict[str, MetricVerdict] = {}
     for metric in card.tabled:
         published = {row.row: row.published[metric.name] for row in rows}
-        if metric.name in findings.seeds and (given := verdict(metric, findings.seeds[metric.name].family, published)):
+        if metric.name in findings.seeds and (given := verdict(findings.seeds[metric.name], published)):
             verdicts[metric.name] = given
     return replace(findings, verdicts=verdicts)
 
 
-def with_tested(rows: Sequence[TableRow], card: Card, findings: Findings) -> list[TableRow]:
-    """The rows with the differences that were tested: over all seeds of both rows."""
-    return [_with_tested(row, card, findings) for row in rows]
+def test_columns(card: Card, findings: Findings) -> list[str]:
+    """The names of the fields that a file of columns has."""
+    tested = [metric.name for metric in card.tabled if metric.name in findings.seeds]
+    verdicts = [f"verdict_{name}" for name in findings.verdicts]
+    return [*(f"{kind}_{name}" for name in tested for kind in (*NUMBERS, "finding")), *verdicts, "unlike"]
 
 
-def _with_tested(row: TableRow, card: Card, findings: Findings) -> TableRow:
-    tested = {each.name: test.difference for each in card.tabled if (test := findings.test(row, each))}
-    if not tested or (tuple(sorted(row.delta_seeds)) == tuple(sorted(_seeds(row))) and "Δ over" not in row.note):
-        return row
-    deltas: dict[str, float | None] = {name: round(value, 9) for name, value in tested.items()}
-    if not all(name in tested for name, value in row.deltas.items() if value is not None):
-        return replace(row, deltas=row.deltas | deltas)  # the others are over the seeds that the note names
-    note = "; ".join(part for part in row.note.split("; ") if not part.startswith("Δ over"))
-    return replace(row, deltas=row.deltas | deltas, delta_seeds=_seeds(row), note=note)
+def tested_fields(card: Card, row: TableRow, findings: Findings) -> dict[str, Any]:
+    """Per metric `low_ppl`, `high_ppl`, `p_ppl`, …, `finding_ppl`; then the tests over samples, by seed."""
+    flat: dict[str, Any] = {}
+    for metric in card.tabled:
+        if metric.name in findings.seeds:
+            test = findings.test(row, metric)
+            flat |= {f"{kind}_{metric.name}": getattr(test, kind, None) for kind in NUMBERS}
+            flat[f"finding_{metric.name}"] = findings.words(row, metric)
+    flat |= {f"verdict_{name}": findings.verdict(row, name) for name in findings.verdicts}
+    samples = {name: _of_samples(row, found) for name, found in findings.samples.items()}
+    flat |= {"sample_tests": samples} if samples else {}
+    return flat | {"unlike": [difference.text for difference in findings.unlike.get(row.row, [])]}
 
 
-def _seeds(row: TableRow) -> tuple[int, ...]:
-    return tuple(next(iter(row.seed_values.values()), {}))
+def _of_samples(row: TableRow, found: "SentenceTests") -> dict[str, Any]:
+    """By seed: the numbers, or why there are none."""
+    tests = {seed: asdict(test) for seed, test in found.tests.get(row.row, {}).items()}
+    return {str(seed): of for seed, of in sorted({**tests, **found.untested.get(row.row, {})}.items())}

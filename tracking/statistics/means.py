@@ -1,18 +1,17 @@
-"""The mean of a row over its seeds, their spread, and its difference from the reference row; and the settings for
-scoring behind a row's scores, such as `decode.beam`: whether its seeds agree, and how the row differs from base.
+"""The mean of a row over its seeds that did not diverge, their spread, and its difference from the reference row; and
+the settings for scoring behind its scores, such as `decode.beam`: whether seeds agree, and how it differs from base.
 
 Scores omit a setting while it has its neutral value. So an absent setting is a value, and takes part in comparisons.
 """
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tracking.card import COSTS, Card, Metric
 
-NO_SEED_IN_COMMON = "no seed in common with "
 Results = Mapping[int, dict[str, Any]]
 """The content of `result.json` by seed."""
 
@@ -84,9 +83,10 @@ def _once(values: Iterable[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Means:
-    """Over the finished seeds of one row; scores are those of the table, by name."""
+    """Over the finished seeds of one row; scores are those of the table, by name. ``diverged`` ones are left out."""
 
     seeds: int
+    diverged: dict[int, int]  # by seed: the step
     steps: float | None
     values: dict[str, dict[int, float | None]]  # of each seed
     scores: dict[str, float | None]
@@ -97,22 +97,10 @@ class Means:
     decode: DecodeSettings
 
 
-@dataclass(frozen=True)
-class Delta:
-    """Differences over the finished seeds that row and reference have; ``note`` explains them if the seeds differ."""
-
-    scores: dict[str, float | None]
-    seeds: tuple[int, ...]
-    note: str
-
-    def without(self, metrics: Collection[str]) -> "Delta":
-        """Without the differences in these metrics; if none is left, without seeds and note, too."""
-        scores = {name: None if name in metrics else value for name, value in self.scores.items()}
-        return Delta(scores, self.seeds, self.note) if _any(scores) or not self.seeds else Delta(scores, (), "")
-
-
 def means_of(card: Card, results: Results) -> Means:
     """A metric that any seed lacks has no mean."""
+    diverged = {seed: of["diverged"] for seed, of in sorted(results.items()) if of.get("diverged") is not None}
+    results = {seed: of for seed, of in results.items() if seed not in diverged}
     decode = DecodeSettings.of(_settings(card, list(results.values())))
     values = {each.name: _values(each, results) for each in card.tabled}
     shared = [each for each in card.tabled if not each.decided_by(decode.mixed())]
@@ -120,6 +108,7 @@ def means_of(card: Card, results: Results) -> Means:
     costs = {name: mean([result.get(name) for result in results.values()]) for name in COSTS}
     return Means(
         seeds=len(results),
+        diverged=diverged,
         steps=mean([result["step"] for result in results.values()]),
         values=values,
         scores=empty | {each.name: metric_mean(each, list(values[each.name].values())) for each in shared},
@@ -129,18 +118,9 @@ def means_of(card: Card, results: Results) -> Means:
     )
 
 
-def delta_of(card: Card, row: Results, reference: Results, of_row: Means, of_reference: Means, name: str) -> Delta:
-    """Paired by seed. A score without a mean on either side has no difference. ``name``: the reference row."""
-    seeds = tuple(seed for seed in sorted(row) if seed in reference)
-    ours, theirs = (means_of(card, {seed: of[seed] for seed in seeds}).scores for of in (row, reference))
-    known = [each for each in ours if None not in (of_row.scores[each], of_reference.scores[each])]
-    scores = {each: minus(ours[each], theirs[each]) if each in known else None for each in ours}
-    if not row or not reference or set(row) == set(reference):
-        return Delta(scores, seeds if _any(scores) else (), "")
-    if not seeds:
-        return Delta(scores, (), f"{NO_SEED_IN_COMMON}{name} ({', '.join(map(str, sorted(reference)))})")
-    note = f"Δ over seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-    return Delta(scores, seeds, note) if _any(scores) else Delta(scores, (), "")
+def deltas_of(row: Means, reference: Means) -> dict[str, float | None]:
+    """The mean over all of the row's seeds less that over all of the reference's: one difference, everywhere."""
+    return {name: minus(value, reference.scores[name]) for name, value in row.scores.items()}
 
 
 def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:
@@ -171,10 +151,6 @@ def minus(value: float | None, base: float | None) -> float | None:
 
 def _values(metric: Metric, results: Results) -> dict[int, float | None]:
     return {seed: results[seed]["scores"].get(metric.set, {}).get(metric.name) for seed in sorted(results)}
-
-
-def _any(scores: Mapping[str, float | None]) -> bool:
-    return any(value is not None for value in scores.values())
 
 
 def _settings(card: Card, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,81 +1,71 @@
-"""What a number of seeds can show: detectable differences, and the seeds that a difference needs."""
+"""What a number of seeds can show: the probability of a mark, detectable differences, and the seeds that one needs.
 
-import math
+The variances that seeds may show are drawn, and go through the test's own moderation. So its guard and its estimated
+prior are accounted for: without them the power at three seeds would be told too high by seven points.
+Shapes: S draws, R rows with the reference first, K = R − 1 compared rows.
+"""
 
-from tracking.statistics.distributions import critical_t, loadings, noncentrality, power
-from tracking.statistics.seed_tests import ALPHA, LEAST_SEEDS, Family
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from tracking.statistics.moderated import chance_of, critical
 
 POWER = 0.8
-MOST_SEEDS = 1000
-TINY = 1e-6  # in sd: far below what so many seeds show
+LEAST_SEEDS = 3
+CANDIDATES = (
+    *range(3, 21),
+    *(22, 24, 27, 30, 33, 36, 40, 45, 50, 55, 60, 70, 80, 90, 100, 120, 150, 200, 300, 500, 1000),
+)
+"""Numbers of seeds that are told: no estimate of a variance is worth more digits."""
+DRAWS = 400
+SEED = 20_170_612
 
 
-def detectable(found: Family, row: str) -> float:
-    """The true difference that the row's test shows with probability 0.8, if the true sd is the pooled one.
+class Power:
+    """Of a family whose rows have these true variances over seeds, the reference first."""
 
-    By the noncentral t at the family's critical value. ``row`` must be tested.
-    """
-    assert found.pooled_sd is not None
-    assert found.critical is not None
-    error = found.pooled_sd * math.sqrt(1 / found.seeds[row] + 1 / found.seeds[found.reference])
-    return noncentrality(found.critical, found.df, POWER) * error
+    def __init__(self, variances: Sequence[float]) -> None:
+        self.variances = np.asarray(variances, float)
+        self._known: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
+    def of(self, seeds: Sequence[int], differences: Any) -> Any:
+        """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds."""
+        error_K, reach_SK = self._reaches(tuple(seeds))
+        parts = [special.ndtr((sign * np.abs(differences) - reach_SK) / error_K) for sign in (1, -1)]
+        return (parts[0] + parts[1]).mean(axis=0)
 
-def detectable_range(found: Family) -> tuple[float, float] | None:
-    """The smallest and the largest over the tested rows; both are the same if all rows have as many seeds."""
-    each = [detectable(found, row) for row in _one_per_number_of_seeds(found)]
-    return (min(each), max(each)) if each else None
+    def detectable(self, seeds: Sequence[int]) -> Any:
+        """[K]: the true difference of each row that is marked with probability 0.8."""
+        error_K, reach_SK = self._reaches(tuple(seeds))
+        low, high = 0 * error_K, reach_SK.max(axis=0) + 10 * error_K
+        for _ in range(50):
+            middle = (low + high) / 2
+            enough = self.of(seeds, middle) >= POWER
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
 
+    def seeds_needed(self, base_seeds: int, difference: float, row: int = 0) -> int | None:
+        """Seeds of every row, and at least as many of the reference as now, that mark a true difference of this
+        compared row with probability 0.8. None if 1000 are too few, as for a difference of 0."""
 
-def detectable_exponential(found: Family, difference: float) -> float:
-    """A detectable difference of a logarithm as one of its exponential, upward: e^reference · (e^difference − 1)."""
-    assert found.reference_mean is not None
-    return math.exp(found.reference_mean) * math.expm1(difference)
+        def is_enough(seeds: int) -> bool:
+            each = [max(seeds, base_seeds), *[seeds] * (len(self.variances) - 1)]
+            return bool(self.of(each, difference)[row] >= POWER)
 
+        place = bisect_left(CANDIDATES, True, key=is_enough)
+        return CANDIDATES[place] if place < len(CANDIDATES) else None
 
-def would_need(found: Family, row: str) -> int | None:
-    """Seeds per row to show the row's own difference with probability 0.8, if it were the true one.
-
-    At least one more than the row has now. None if 1 000 are too few, as for a difference of 0.
-    """
-    assert found.pooled_sd is not None
-    needed = seeds_for(found.tests[row].difference, found.pooled_sd, found.rows)
-    return None if needed is None else max(needed, found.seeds[row] + 1)
-
-
-def seeds_for(difference: float, sd: float, rows: int) -> int | None:
-    """Seeds per row, the reference included, at which one of ``rows`` tests shows ``difference`` with probability 0.8.
-
-    At least 3, since fewer are not tested; None if 1 000 are too few. ``sd`` is over seeds, in the same unit.
-    """
-    if difference == 0:
-        return None
-    effect = max(abs(difference) / sd, TINY) if sd > 0 else math.inf
-    if (estimate := _seeds_at(effect, MOST_SEEDS, rows)) > MOST_SEEDS:
-        return None
-    seeds = _seeds_at(effect, max(estimate, LEAST_SEEDS), rows)  # near: df and critical t change little with seeds
-    while seeds < LEAST_SEEDS or _seeds_at(effect, seeds, rows) > seeds:
-        seeds += 1
-    while seeds > LEAST_SEEDS and _seeds_at(effect, seeds - 1, rows) <= seeds - 1:
-        seeds -= 1
-    return seeds
-
-
-def power_of(effect: float, seeds: int, rows: int) -> float:
-    """The probability that one of ``rows`` tests shows a difference of ``effect`` sd, with ``seeds`` in every row."""
-    df = (rows + 1) * (seeds - 1)
-    return power(effect * math.sqrt(seeds / 2), _critical(seeds, rows), df)
-
-
-def _seeds_at(effect: float, seeds: int, rows: int) -> int:
-    """Seeds that show the effect at the critical t and df of ``seeds``; more than ``seeds`` if these are too few."""
-    needed = noncentrality(_critical(seeds, rows), (rows + 1) * (seeds - 1), POWER)
-    return math.ceil(2 * (needed / effect) ** 2)
-
-
-def _critical(seeds: int, rows: int) -> float:
-    return critical_t(loadings(seeds, [seeds] * rows), (rows + 1) * (seeds - 1), ALPHA)
-
-
-def _one_per_number_of_seeds(found: Family) -> list[str]:
-    return list({found.seeds[row]: row for row in found.tests}.values())
+    def _reaches(self, seeds: tuple[int, ...]) -> tuple[Any, Any]:
+        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
+        if seeds not in self._known:
+            number = np.array(seeds, float)
+            drawn = np.random.default_rng(SEED).chisquare(number - 1, (DRAWS, len(number)))
+            true = self.variances / number
+            seen = chance_of(self.variances * drawn / (number - 1), number)
+            reach = critical(seen.df, len(number) - 1) * seen.error
+            self._known[seeds] = np.sqrt(true[1:] + true[0]), reach
+        return self._known[seeds]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracking.card import Card
-from tracking.statistics.means import Means, decode_note, delta_of, means_of, minus, reference_of
+from tracking.statistics.means import Means, decode_note, deltas_of, means_of, minus, reference_of
 from tracking.study import Study, Trial
 from tracking.trial import TrialFolder, TrialState
 from tracking.words import stopped_at
@@ -17,7 +17,9 @@ WORD = re.compile(r"[^\s,;:=()]+")
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row: the mean over its finished seeds. None means no number; `note` explains our own missing numbers.
+    """One row: the mean over its finished seeds, without those that diverged.
+
+    None means no number; `note` explains our own missing numbers.
 
     Scores and differences are by the name of each metric in the table. A finished row's cost of None is unknown.
     """
@@ -25,7 +27,7 @@ class TableRow:
     row: str
     group: str
     change: str
-    seeds: int  # finished ones
+    seeds: int  # finished ones that did not diverge
     asked: int  # all seeds of the row in the study
     steps: float | None
     scores: dict[str, float | None]
@@ -33,25 +35,25 @@ class TableRow:
     flops: float | None  # of the whole training run
     seconds: float | None
     published: dict[str, float | None]  # of the metrics, and params_m (millions)
-    deltas: dict[str, float | None]  # from our own reference row, over the finished seeds that both have
-    delta_seeds: tuple[int, ...]  # those seeds; empty without a difference
+    deltas: dict[str, float | None]  # from the mean over all seeds of our own reference row
     published_deltas: dict[str, float | None]  # the published row from the published reference row
     cells: dict[str, object]
     decode: dict[str, Any]  # the settings for scoring on which all seeds agree
     mixed_decode: tuple[str, ...]  # the other settings: a score that they change has no mean
     other_decode: tuple[str, ...]  # unlike the reference, not by the row's own change: no difference
     before_scaling: str  # the change before scaling, if scaling touches it
-    seed_values: dict[str, dict[int, float | None]]  # of each metric and finished seed; None: not finite
+    seed_values: dict[str, dict[int, float | None]]  # of each metric and seed behind the mean; None: not finite
+    diverged: tuple[int, ...]  # finished seeds that diverged
     sd: dict[str, float | None]  # of the values of the seeds; None under two seeds
     own_change: str  # the change in the row's own words, where they are shown; "" where it follows from `cells`
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
-    note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | "" if complete
+    note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
 
     @property
     def status(self) -> str:
         """The text in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
-        return "not finite" if self.seeds else re.split("[:;]", self.note)[0]
+        return "not finite" if self.seeds else re.split("[:;]", self.note)[0].partition(" (")[0]
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,6 @@ class _Seen:
 class _Reference:
     """The row from which differences are taken. It may have no trial."""
 
-    row: str
-    results: dict[int, dict[str, Any]]
     means: Means
     decode: dict[str, Any]
     published: dict[str, float | None]
@@ -86,8 +86,6 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     found = {row: _finished(looks) for row, looks in seen.items()}
     means = {row: means_of(card, results) for row, results in found.items()}
     compared = _Reference(
-        reference,
-        found.get(reference, {}),
         means.get(reference, means_of(card, {})),
         reference_of(means[row].decode for row in sorted(means, key=lambda row: row != reference)),
         rows[reference][0].published if reference in rows else {},
@@ -113,11 +111,10 @@ def _row(
     changed = study.cells.get(first.row, {})  # a row's own change is compared with the reference
     differing = means.decode.other_than(compared.decode).items()
     other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
-    delta = delta_of(card, results, compared.results, means, compared.means, compared.row)
-    delta = delta.without([metric.name for metric in card.tabled if metric.decided_by(other)])
-    seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
+    unlike = [metric.name for metric in card.tabled if metric.decided_by(other)]
+    deltas = deltas_of(means, compared.means) | dict.fromkeys(unlike, None)
     stopped = {seed: text for seed, of in sorted(results.items()) if (text := stopped_at(of))}
-    notes = (seeds, _stops(stopped), delta.note, decode_note(card, means.decode.mixed(), other, compared.decode))
+    notes = (state, _diverged(means), _stops(stopped), decode_note(card, means.decode.mixed(), other, compared.decode))
     return TableRow(
         row=first.row,
         group=first.group,
@@ -130,8 +127,7 @@ def _row(
         flops=means.flops,
         seconds=means.seconds,
         published={name: paper.get(name) for name in (*names, "params_m")},
-        deltas=delta.scores,
-        delta_seeds=delta.seeds,
+        deltas=deltas,
         published_deltas={name: minus(paper.get(name), compared.published.get(name)) for name in names},
         cells=changed,
         decode=means.decode.agreed(),
@@ -139,11 +135,22 @@ def _row(
         other_decode=tuple(other),
         before_scaling=study.before_scaling.get(first.row, ""),
         seed_values=means.values,
+        diverged=tuple(means.diverged),
         sd=means.sd,
         own_change=_own_change(card, first.change, _recorded_words(study, first.row), changed),
         stopped=tuple(stopped),
         size=study.sizes.get(first.row, ""),
         note="; ".join(filter(None, notes)),
+    )
+
+
+def _diverged(means: Means) -> str:
+    """Such as "1 of 3 diverged (s2 at step 40): mean of the others"."""
+    if not means.diverged:
+        return ""
+    named = ", ".join(f"s{seed} at step {step}" for seed, step in means.diverged.items())
+    return f"{len(means.diverged)} of {len(means.diverged) + means.seeds} diverged ({named})" + (
+        ": mean of the others" if means.seeds else ""
     )
 
 

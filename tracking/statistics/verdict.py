@@ -1,23 +1,27 @@
 """Our differences against the published ones: a verdict per row by a stated rule, and the agreement of the order.
 
-The rule's numbers belong to the metric: `negligible` and `margin` (tracking/card.py).
+The rule's numbers belong to the metric: `negligible` and `margin` (tracking/card.py). Whether we show a difference
+is what the table's mark says.
 """
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from tracking.card import Metric
-from tracking.statistics.rank_agreement import RankAgreement, rank_agreement
-from tracking.statistics.seed_tests import Family, RowTest
-from tracking.words import signed
+from tracking.statistics.family import Family, RowTest
 
 Word = Literal["agrees", "disagrees", "not shown", "not tested"]
 WORDS: tuple[Word, ...] = ("agrees", "disagrees", "not shown", "not tested")
 Published = Mapping[str, float | None]
 """Of one metric: row -> published value, the reference included."""
+PERMUTATIONS = 10_000
+SEED = 20_170_612
+AT_ONCE = 2_000_000  # pairs compared at one time: 16 MB
+LEAST_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,24 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class RankAgreement:
+    """Spearman's ρ and Kendall's τ-b, each with its two-sided p by permutation."""
+
+    rows: int
+    spearman: tuple[float, float]
+    kendall: tuple[float, float]
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        rho, tau = (f"{_coefficient(value)} (p {_p(p)})" for value, p in (self.spearman, self.kendall))
+        return (
+            f"Order of the {self.rows} tested rows against the published order: Spearman's ρ {rho}, Kendall's τ {tau}; "
+            f"p of no agreement, by {PERMUTATIONS:,} permutations."
+        )
+
+
+@dataclass(frozen=True)
 class MetricVerdict:
     """The verdicts of one metric by row, and the agreement of our order of rows with the published one."""
 
@@ -53,23 +75,52 @@ class MetricVerdict:
         return [f"{self.metric.label} against the paper, rows: {counts}.", *agreement, rule(self.metric)]
 
 
-def verdict(metric: Metric, found: Family, published: Published) -> MetricVerdict | None:
-    """Every row with a published difference. ``found`` is the family of ``metric``, or of its logarithm (`exp_of`).
-
-    None if the reference has no published value, or no other row has one.
-    """
-    base = published.get(found.reference)
+def verdict(found: Family, published: Published) -> MetricVerdict | None:
+    """Every row with a published difference. None if the reference has no published value, or no other row has one."""
+    metric, base = found.metric, published.get(found.reference)
     others = {row: of for row, of in published.items() if of is not None and row != found.reference}
     if base is None or not others:
         return None
     known = [row for row in (*found.tests, *found.untested) if row in others]
     rows = {row: _verdict(metric, others[row] - base, found.tests.get(row), found.untested.get(row)) for row in known}
-    return MetricVerdict(metric, rows, _agreement(metric, found, others)) if rows else None
+    tested = [row for row in found.tests if row in others]
+    order = rank_agreement([found.tests[row].difference for row in tested], [others[row] for row in tested])
+    return MetricVerdict(metric, rows, order) if rows else None
 
 
 def rule(metric: Metric) -> str:
     """The rule behind the verdicts of a metric, as one paragraph."""
     return " ".join(_rule(metric))
+
+
+def rank_agreement(ours: Sequence[float], published: Sequence[float]) -> RankAgreement | None:
+    """Between our means, or differences from one reference, and the published values of the same rows.
+
+    p is the share of random orders that agree or oppose as strongly. It says how surely there is any agreement, not how
+    strong it is: chance moves our means, and nobody knows how far. None with fewer than 3 rows, or if all values are
+    equal.
+    """
+    values, theirs = np.asarray(ours, float), np.asarray(published, float)
+    if len(values) < LEAST_ROWS or np.ptp(theirs) == 0 or np.ptp(values) == 0:
+        return None
+    found = _both(values[None], theirs)[:, 0]
+    chance, larger, at_once = np.random.default_rng(SEED), np.ones(2), max(1, AT_ONCE // len(values) ** 2)
+    for start in range(0, PERMUTATIONS, at_once):
+        number = min(at_once, PERMUTATIONS - start)
+        drawn = _both(chance.permuted(np.tile(values, (number, 1)), axis=1), theirs)
+        larger += (np.abs(drawn) >= np.abs(found)[:, None] - 1e-12).sum(axis=1)
+    p = larger / (PERMUTATIONS + 1)
+    return RankAgreement(len(values), (float(found[0]), float(p[0])), (float(found[1]), float(p[1])))
+
+
+def _both(rows: Any, theirs: Any) -> Any:
+    """Spearman's ρ and Kendall's τ-b of each line of ``rows`` (draws × rows), as 2 × draws."""
+    above = np.sign(rows[:, :, None] - rows[:, None, :])  # draws × rows × rows
+    above_theirs = np.sign(theirs[:, None] - theirs[None, :])
+    kendall = (above * above_theirs).sum((1, 2)) / np.sqrt((above**2).sum((1, 2)) * (above_theirs**2).sum())
+    ranks, their_ranks = above.sum(2), above_theirs.sum(1)  # how many are below, less how many are above
+    spearman = ranks @ their_ranks / np.sqrt((ranks**2).sum(1) * (their_ranks**2).sum())
+    return np.stack([spearman, kendall])
 
 
 def _verdict(metric: Metric, published: float, test: RowTest | None, untested: str | None) -> Verdict:
@@ -81,29 +132,30 @@ def _verdict(metric: Metric, published: float, test: RowTest | None, untested: s
 
 
 def _same_sign(published: float, test: RowTest) -> Word:
-    if test.low <= 0 <= test.high:
+    if not test.marked:
         return "not shown"
     return "agrees" if (test.difference > 0) == (published > 0) else "disagrees"
 
 
 def _within(margin: float | None, test: RowTest) -> Word:
-    if margin is not None and -margin <= test.low and test.high <= margin:
+    _, low, high = test.tested
+    if margin is not None and -margin <= low and high <= margin:
         return "agrees"
-    if margin is not None and (test.low > margin or test.high < -margin):
+    if margin is not None and (low > margin or high < -margin):
         return "disagrees"
     return "not shown"
 
 
 def _rule(metric: Metric) -> Iterator[str]:
-    yield f"Rule for {metric.label}: a row agrees if our 95 % interval excludes 0 with the published sign."
-    yield "It disagrees if the interval excludes 0 with the other sign. Otherwise the difference is not shown."
+    yield f"Rule for {metric.label}: a row agrees if it is marked as different on the published side of base."
+    yield "It disagrees if it is marked on the other side. Otherwise the difference is not shown."
     yield f"A published |Δ| of at most {metric.negligible:g} is none in the paper."
     if metric.margin is None:
         yield "No margin is stated for it, so it is not shown."
         return
     yield f"It agrees if our whole interval lies within ± {_margin(metric)}, and disagrees if all of it lies outside."
     if metric.exp_of is not None:
-        yield f"{metric.label} is compared as ln {metric.label}."
+        yield f"For that, {metric.label} is compared as ln {metric.label}."
 
 
 def _margin(metric: Metric) -> str:
@@ -111,29 +163,10 @@ def _margin(metric: Metric) -> str:
     return f"{metric.margin:g} in ln {metric.label}" if metric.exp_of else f"{metric.margin:g} {metric.label}"
 
 
-def _agreement(metric: Metric, found: Family, published: Mapping[str, float]) -> RankAgreement | None:
-    """Over the tested rows. The reference moves all differences alike, so it changes no rank."""
-    rows = [row for row in found.tests if row in published]
-    if found.pooled_sd is None or len(rows) < 3:
-        return None
-    theirs = [math.log(published[row]) if metric.exp_of else published[row] for row in rows]
-    errors = [found.pooled_sd / math.sqrt(found.seeds[row]) for row in rows]
-    return rank_agreement([found.tests[row].difference for row in rows], errors, theirs)
+def _coefficient(value: float) -> str:
+    text = f"{abs(value):.2f}"
+    return text if value >= 0 or text == "0.00" else f"−{text}"
 
 
-def cells(metric: Metric, found: Family, row: str, given: Verdict) -> list[str]:
-    """A row of the verdicts' table: published difference, ours with its interval on the compared scale, verdict."""
-    test, places = found.tests.get(row), metric.places + 2 * bool(metric.exp_of)
-    interval = f"[{signed(test.low, places)}, {signed(test.high, places)}]" if test else ""
-    return [
-        signed(given.published, metric.places),
-        signed(test.difference, places) if test else "",
-        interval,
-        given.text,
-    ]
-
-
-def heads(metric: Metric) -> list[str]:
-    """The headings of `cells`."""
-    compared = f"ln {metric.label}" if metric.exp_of else metric.label
-    return [f"paper Δ{metric.label}", f"our Δ{compared}", "95 % interval", f"{metric.label}: verdict"]
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tracking.card import Card, Metric
-from tracking.statistics.findings import LEVEL, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
-from tracking.statistics.means import NO_SEED_IN_COMMON
+from tracking.card import Card
+from tracking.statistics.finding import ALPHA, MARKS, Kind
+from tracking.statistics.findings import NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, decode_of
 from tracking.statistics.unlike import summary
 from tracking.table.columns import COST_LABELS, MIXED_SETTINGS, setting_words
@@ -13,11 +13,16 @@ from tracking.table.view import PLAIN, View
 from tracking.words import spread
 
 if TYPE_CHECKING:
-    from tracking.statistics.seed_findings import SeedFindings
+    from tracking.statistics.family import Family
 
-LARGE_SD = 2.0
-"""From this ratio to the pooled sd on, the reference's own sd makes every test doubtful. With three seeds and equal
-variances it occurs by chance in 2 of 100 studies."""
+MEANING: dict[Kind, str] = {
+    "better by": "better than {} by at least δ",
+    "better": "better than {}",
+    "worse": "worse than {}",
+    "worse within": "worse than {}, by less than δ",
+    "no worse": "no worse than {} by δ or more",
+    "undecided": "undecided: too few seeds to tell, which does not mean that there is no difference",
+}
 MOST_NAMED = 4
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
@@ -29,7 +34,13 @@ def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, vie
     notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
     costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
     spread = ["±: standard deviation over seeds"] * any(value is not None for row in rows for value in row.sd.values())
-    about = [*_measured(card, rows), *notes, *costs, f"Δ: difference from {findings.reference}", *spread]
+    about = [
+        *_measured(card, rows),
+        *notes,
+        *costs,
+        f"Δ: difference from {findings.reference}, between means over all seeds of both",
+        *spread,
+    ]
     text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
     names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
@@ -55,8 +66,6 @@ def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
         return "No seed is finished."
     spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     text = f"Seeds per row: {spread}."
-    if any((row.delta_seeds and row.seeds != len(row.delta_seeds)) or NO_SEED_IN_COMMON in row.note for row in rows):
-        text += f" Δ is over the seeds that a row shares with {findings.reference}."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 
@@ -83,53 +92,62 @@ def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
 
 def _chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> list[str]:
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
-    seeds, samples = _of_seeds(card, rows, findings), _of_samples(card, rows, findings)
+    seeds, samples = _of_seeds(card, rows, findings, view), _of_samples(card, rows, findings)
     told = _verdicts(card, findings) if view.verdicts else ()
     chosen = [f"Only of seeds {_numbers(view.seeds)}."] if view.seeds else []
     return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings), *_stopped(rows)]
 
 
-def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
-    tested = [(metric, found) for metric in card.tabled if (found := findings.seeds.get(metric.name)) and found.tests]
+def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> Iterator[str]:
+    tested = [found for metric in card.tabled if (found := findings.seeds.get(metric.name)) and found.tests]
     if tested:
-        yield _marks([found for _, found in tested], findings.reference)
-        yield from (_spreads(metric, found) for metric, found in tested)
+        yield " ".join(_marks(tested, rows, findings.reference, view))
+        yield from filter(None, (" ".join(_of_metric(found, rows)) for found in tested))
         yield from filter(None, [findings.later_seeds])
     if (tested or any(row.seeds > 1 for row in rows)) and (left := _untested(card, rows, findings)):
         yield f"Not tested over seeds: {left}."
 
 
-def _marks(tested: Sequence["SeedFindings"], reference: str) -> str:
-    marks = {test.mark for found in tested for test in found.tests.values()}
-    family = _sizes([found.family.rows for found in tested])
+def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str, view: View) -> Iterator[str]:
+    """The family, what each mark in the table means, and what brackets are."""
+    family = _sizes([len(found.tests) for found in tested], "row")
     verb = "is" if family == "1 row" else "are"
-    tests = "Dunnett's test, and Welch's with Holm's correction"
-    both = " *: both show a difference, p ≤ 0.05 over all rows." * ("*" in marks)
-    alone = " †: a difference by Dunnett's test alone, which assumes equal variances." * ("†" in marks)
-    rest = " No mark means that no difference was shown, not that there is none."
-    return f"Over seeds, {family} {verb} tested against {reference}: {tests}.{both}{alone}{rest}"
+    seeds = _sizes([found.seeds[row] for found in tested for row in found.tests], "seed")
+    base = _sizes([found.seeds[reference] for found in tested], "seed")
+    yield f"Over seeds, {family} of {seeds} {verb} compared with {reference} of {base}, each metric for itself:"
+    yield "t-test with moderated variances, at 5 % over all rows (Holm)."
+    shown = {row.row for row in rows}
+    kinds = {test.finding.kind for found in tested for row, test in found.tests.items() if row in shown}
+    yield " ".join(f"{MARKS[kind]}: {words.format(reference)}." for kind, words in MEANING.items() if kind in kinds)
+    if margins := [f"{found.metric.label} {margin:g}" for found in tested if (margin := _margin(found)) is not None]:
+        yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
+    if view.intervals:
+        yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over all rows (Bonferroni)."
+        odd = [row for found in tested for row, test in found.tests.items() if test.unlike_its_interval]
+        if odd:
+            listed = ", ".join(dict.fromkeys(odd))
+            yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {listed}."
 
 
-def _spreads(metric: Metric, found: "SeedFindings") -> str:
-    """Such as "accuracy: pooled sd 0.008; a true difference of 0.026 is shown with probability 0.8."."""
-    family = found.family
-    scale = f"{metric.label} (as its logarithm)" if metric.exp_of else metric.label
-    parts = [f"pooled sd {spread(family.pooled_sd or 0.0, metric.places)}"]
-    if family.largest_sd:
-        parts.append(f"the largest is {family.largest_sd[1]:.1f} × that ({family.largest_sd[0]})")
+def _margin(found: "Family") -> float | None:
+    return next((test.finding.margin for test in found.tests.values()), None)
+
+
+def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
+    """What could have been seen, and what would decide, such as "PPL: a true difference of 0.2 is marked …"."""
+    metric = found.metric
     if found.detectable:
         ends = dict.fromkeys(spread(end, metric.places) for end in found.detectable)
-        parts.append(f"a true difference of {' to '.join(ends)} is shown with probability 0.8")
-    text = f"{scale}: {'; '.join(parts)}.{_welch_alone(found)}"
-    ratio = family.reference_sd or 0.0
-    caution = f" Caution: the sd of {family.reference} is {ratio:.1f} × the pooled one, and every difference has it."
-    return text if ratio < LARGE_SD else text + caution
-
-
-def _welch_alone(found: "SeedFindings") -> str:
-    """Rows that have no mark because seeds of other rows spread wider, which enlarges the pooled sd."""
-    rows = [row for row, test in found.tests.items() if test.shown_by_welch_alone]
-    return f" By Welch's test alone, with the sd of each row, these differ, too: {', '.join(rows)}." if rows else ""
+        yield f"{metric.label}: a true difference of {' to '.join(ends)} is marked with probability 0.8."
+    deciding: dict[str, list[str]] = {}
+    for row in rows:
+        test = found.tests.get(row.row)
+        if test and test.finding.kind == "undecided":
+            deciding.setdefault(test.finding.deciding, []).append(row.row)
+    if deciding:
+        size = "δ" if _margin(found) is not None else "the size seen"
+        named = "; ".join(f"{', '.join(of)}: {seeds}" for seeds, of in deciding.items())
+        yield f"Undecided; a difference of {size} would be marked with probability 0.8 by: {named}."
 
 
 def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
@@ -146,7 +164,7 @@ def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
 def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
     tested = {metric.label: of for metric in card.tabled if (of := findings.seeds.get(metric.name))}
-    reasons = {label: why for label, of in tested.items() if (why := of.family.untested.get(row.row))}
+    reasons = {label: why for label, of in tested.items() if (why := of.untested.get(row.row))}
     if len(reasons) == len(tested) and len(set(reasons.values())) == 1:
         return next(iter(reasons.values()))
     return ", ".join(f"{label}: {why}" for label, why in reasons.items())
@@ -154,15 +172,18 @@ def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
 
 def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
     """Only where seeds say nothing."""
-    tests = [test for row in rows for metric in card.tabled if (test := findings.sample_test(row, metric))]
+    tests = [
+        test
+        for row in rows
+        for metric in card.tabled
+        if not findings.test(row, metric) and (test := findings.sample_test(row, metric))
+    ]
     if not tests:
         return
     noun, how = card.sample, "paired bootstrap, Holm, p ≤ 0.05"
-    shown = any(test.p_holm <= LEVEL for test in tests)
+    shown = any(test.p_holm <= ALPHA for test in tests)
     mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
-    yield (
-        f"{mark} over the {noun}s of its one seed ({how}). This covers one seed only; another seed may differ as much."
-    )
+    yield f"{mark} over the {noun}s of its one seed ({how}). This says nothing about seeds: another may differ as much."
 
 
 def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
@@ -188,6 +209,7 @@ def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
         yield from given.lines() if given else ()
 
 
-def _sizes(counts: Sequence[int]) -> str:
+def _sizes(counts: Sequence[int], noun: str) -> str:
+    """Such as "1 row", or "3 to 9 seeds"."""
     least, most = min(counts), max(counts)
-    return f"{least} to {most} rows" if least < most else f"{most} row{'s' * (most != 1)}"
+    return f"{least} to {most} {noun}s" if least < most else f"{most} {noun}{'s' * (most != 1)}"

@@ -7,11 +7,9 @@ from operator import attrgetter
 from typing import Any
 
 from tracking.card import Card, Metric
-from tracking.statistics.findings import NONE, Findings
-from tracking.statistics.means import NO_SEED_IN_COMMON
+from tracking.statistics.findings import NONE, Findings, test_columns, tested_fields
 from tracking.statistics.rows import BASE, TableRow
-from tracking.statistics.tested import test_columns, tested_fields, verdict_of
-from tracking.table.text import Column, Kind
+from tracking.table.text import Column, Kind, said
 from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spread, time
 
 PARAMS = "params_m"
@@ -20,8 +18,8 @@ CHANGED = "changed "
 """Before the name of a change: such a column may have the name of a measurement, such as steps."""
 OBJECTS = ("before_scaling", "cells", "decode", "mixed_decode", "other_decode", "seed_values")
 """Fields of a row that only JSON has."""
-OTHER_SETTINGS, MIXED_SETTINGS, NO_COMMON_SEED = "other settings", "mixed settings", "no seed in common"
-EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NO_COMMON_SEED)
+OTHER_SETTINGS, MIXED_SETTINGS = "other settings", "mixed settings"
+EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
 """The words that the row's note explains, for tables without room for them."""
 NOT_REPORTED = "not reported"
 StudyColumn = Column[TableRow]
@@ -86,8 +84,8 @@ class _OfMetric:
         yield Column(name, label, self._score, _got("scores", name), missing=self._missing, best=is_best)
         delta = _got("deltas", name)
         yield Column(f"delta_{name}", f"Δ{label}", self._delta, delta, missing=self._missing_delta)
-        verdict = partial(verdict_of, metric=name, findings=self.findings)
-        yield _words(f"verdict_{name}", verdict, f"{label}: verdict")
+        yield said(f"verdict_{name}", partial(self.findings.verdict, metric=name), head=f"{label}: verdict")
+        yield said(f"finding_{name}", partial(self.findings.words, metric=self.metric), head=f"{label}: finding")
         yield Column(f"sd_{name}", f"sd {label}", self._deviation, _got("sd", name))
         for seed in seeds_of(rows):
             yield _plain(f"{name}_s{seed}", partial(self._of_seed, seed), partial(self._missing_seed, seed))
@@ -115,7 +113,7 @@ class _OfMetric:
             return self._missing(row)
         if self.metric.decided_by(row.other_decode):
             return OTHER_SETTINGS
-        return NO_COMMON_SEED if NO_SEED_IN_COMMON in row.note else f"no {self.findings.reference}"
+        return f"no {self.findings.reference}"
 
     def _deviation(self, row: TableRow) -> str:
         return number(row.sd[self.metric.name], self.metric.decimals)
@@ -137,17 +135,17 @@ def interval_of(row: TableRow, metric: Metric, findings: Findings) -> str:
 def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     """What the row is, and how much of it is there."""
     yield Column("row", "row", lambda row: row.row + findings.row_mark(row), attrgetter("row"), "text")
-    yield _words("group", attrgetter("group"))
+    yield said("group", attrgetter("group"))
     yield Column("change", "change", lambda row: row.change if row.row != BASE else BASE, attrgetter("change"), "text")
-    yield _words("own_change", attrgetter("own_change"), "change")
+    yield said("own_change", attrgetter("own_change"), head="change")
     for name, symbol in card.symbols.items():
         yield Column(CHANGED + name, symbol, partial(_cell, name), _got("cells", name), "setting")
-    yield _words("other", partial(_other, card))
+    yield said("other", partial(_other, card))
     yield Column("seeds", "seeds", lambda row: str(row.seeds), attrgetter("seeds"))
     yield Column("asked", "asked", lambda row: str(row.asked), attrgetter("asked"))
     yield Column("steps", "steps", _steps, attrgetter("steps"), missing=attrgetter("status"))
-    yield _words("note", attrgetter("note"), kind="note")
-    yield _plain("delta_seeds", attrgetter("delta_seeds"), head="Δ seeds", between=" ", kind="text")
+    yield said("note", attrgetter("note"), "note")
+    yield _plain("diverged", attrgetter("diverged"), between=" ", kind="text")
     for name in OBJECTS:
         yield _plain(name, attrgetter(name))
 
@@ -205,7 +203,7 @@ def _paper_delta(metric: Metric, row: TableRow) -> str:
 def _tests(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     """What was tested, for programs; ``sample_tests`` only where there are any."""
     for name in (*test_columns(card, findings), "sample_tests"):
-        if not name.startswith("verdict_"):
+        if not name.startswith(("verdict_", "finding_")):
             yield _plain(name, partial(_test, card, findings, name))
 
 
@@ -247,10 +245,6 @@ def _got(field: str, name: str) -> Callable[[TableRow], Any]:
     return lambda row: getattr(row, field).get(name)
 
 
-def _words(name: str, text: Callable[[TableRow], str], head: str = "", kind: Kind = "text") -> StudyColumn:
-    return Column(name, head or name, text, text, kind)
-
-
 def _plain(
     name: str,
     value: Callable[[TableRow], Any],
@@ -276,7 +270,7 @@ def csv_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[
     return [
         *("row", "group", "change", "seeds", "steps", *names, "params", "flops"),
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
-        *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "delta_seeds"),
+        *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
         *(*test_columns(card, findings), *best, *(f"{name}_s{seed}" for name in names for seed in seeds_of(rows))),
     ]

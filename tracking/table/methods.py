@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from tracking.statistics.bootstrap import SentenceTests
+from tracking.statistics.family import Family
+from tracking.statistics.finding import ALPHA
 from tracking.statistics.means import DecodeSettings
-from tracking.statistics.seed_tests import ALPHA, Family
-from tracking.statistics.seed_values import Results, finished_results
-from tracking.statistics.sentence_tests import SentenceTests
+from tracking.statistics.seeds import Results, finished_results
 from tracking.study import Study
 from tracking.table.columns import setting_words
 from tracking.words import millions, parameters
@@ -91,14 +92,14 @@ def _signatures(study: Study, shown: Results) -> str:
 
 def _over_seeds(study: Study, families: Mapping[str, Family], reference: str) -> str:
     labels = {metric.name: metric.label for metric in study.task.metrics}
-    rows = sorted({family.rows for family in families.values()})
-    dfs = sorted({family.df for family in families.values()})
-    family = (
-        f"{_range(rows)} row{'s' * (rows != [1])}, {_range(dfs)} degrees of freedom, {100 * ALPHA:g} % for the family"
-    )
+    rows = sorted({len(family.tests) for family in families.values()})
     of = _listed([labels.get(name, name) for name in families])
-    welch = "by Welch's t-test with Holm's adjustment, which assumes no common variance"
-    return f"Differences from {reference} in {of} are tested over seeds by Dunnett's test ({family}), and {welch}."
+    family = f"{_range(rows)} row{'s' * (rows != [1])}, {100 * ALPHA:g} % for the family"
+    variances = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
+    return (
+        f"Differences from {reference} in {of} are tested over seeds by {variances}, with Holm's correction "
+        f"({family}); their 95 % intervals have Bonferroni's."
+    )
 
 
 def _over_sentences(study: Study, tests: Sequence[SentenceTests], reference: str, also: bool) -> str:

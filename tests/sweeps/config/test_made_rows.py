@@ -9,7 +9,7 @@ from typed import typed
 
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import shown_change
-from sweeps.planning.continued import plan_row, plan_sweep
+from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
 from sweeps.schema import RefusedError
 from tracking.statistics.rows import table

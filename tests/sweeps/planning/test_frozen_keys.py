@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.planning.continued import plan_sweep
+from sweeps.planning.continuation import plan_sweep
 
 KEYS = Path(__file__).parents[1] / "keys"
 FILES = [f"data.{name}=['{KEYS}/text/{name}.en','{KEYS}/text/{name}.de']" for name in ("train", "dev", "test")]

@@ -9,7 +9,7 @@ from allelse_in_folder import contents, plan
 from rich.console import Console
 from typed import refusal, typed
 
-from sweeps.running.open import prepare_data
+from sweeps.running.opening import prepare_data
 
 
 def of_files(**others: str) -> list[str]:

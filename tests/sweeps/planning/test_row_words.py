@@ -10,7 +10,7 @@ from typed import typed
 
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import ComposedRow, shown_change
-from sweeps.planning.continued import plan_sweep
+from sweeps.planning.continuation import plan_sweep
 from tracking.statistics.rows import table
 from tracking.table.printed import written
 

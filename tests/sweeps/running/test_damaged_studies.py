@@ -18,7 +18,7 @@ from typed import refusal, typed
 from typer.testing import Result
 
 from sweeps.planning.plan import PlannedTrial, recorded
-from sweeps.running.open import repair
+from sweeps.running.opening import repair
 from sweeps.running.recorder import Recorder
 from sweeps.worker.events import Evaluated, Event, Finished, Report, Started
 from tracking.study import write_study

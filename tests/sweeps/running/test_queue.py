@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from small_task import write_task
 
-from sweeps.planning.continued import plan_sweep
+from sweeps.planning.continuation import plan_sweep
 from sweeps.running.failures import Silence
 from sweeps.running.group import Said, Turn, WorkerGroup
 from sweeps.running.orders import Order

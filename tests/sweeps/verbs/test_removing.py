@@ -10,7 +10,7 @@ from allelse_in_folder import contents
 from finished_trials import study_in, sweep
 from typed import refusal, typed
 
-from sweeps.planning.continued import plan_sweep
+from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.verbs.remove import size
 from tracking.study import Study

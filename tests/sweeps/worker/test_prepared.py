@@ -25,7 +25,7 @@ from sweeps.config.tasks import load_task
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
 from sweeps.processes.storage import signs
-from sweeps.running.open import prepare_data
+from sweeps.running.opening import prepare_data
 from sweeps.schema import Problem, RefusedError
 from sweeps.worker.prepared import check_data, prepare_once, prepared_folder
 from tracking.trial import TrialFolder

@@ -6,22 +6,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeps.config.settings import Settings
+from sweeps.planning.command_task import source_of_study
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import known_study, must_finish, study_names
-from sweeps.planning.recorded import moved
-from sweeps.planning.task_of import source_of_study
+from sweeps.planning.record import moved
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.worker.prepared import check_whole, data_place
 from tracking.card import Metric
 from tracking.damage import DamagedFileError
 from tracking.files import decoded, read_whole
-from tracking.statistics.compared import Differing, SampleCompared
-from tracking.statistics.side import Side
+from tracking.statistics.compared import Differing, SampleCompared, Side
+from tracking.statistics.family import Family
+from tracking.statistics.findings import find
+from tracking.statistics.rows import table
 from tracking.study import STUDY_FILE, Study, Trial
+from tracking.table.view import study_of_metrics
 
-KEY = "A B"
+SIDES_KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
-SOME = 30  # names in a refusal, at most
+MOST_ROWS_NAMED = 30  # names in a refusal, at most
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def named_sides(names: Sequence[str], overrides: list[str]) -> Sides:
     if len(names) != 2:
         several = f"has {len(names)} names: {', '.join(names)}"
         found = "is missing" if not names else f"is only {names[0]}" if len(names) == 1 else several
-        raise RefusedError([Problem(KEY, found, "must be two trials, two rows or two studies")])
+        raise RefusedError([Problem(SIDES_KEY, found, "must be two trials, two rows or two studies")])
     taken = study_to_read(overrides)
     runs = Path(taken.settings.paths.runs)
     found_all = [_meant(name, taken.study, runs) for name in names]
@@ -95,6 +98,15 @@ def chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list
     if problems:
         raise RefusedError(problems)
     return [metric for metric in card.metrics if metric.name == name or (name is None and _shown(sides, metric))]
+
+
+def families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Mapping[str, Family]:
+    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
+    reference, row = first.trials[0].row, second.trials[0].row
+    if first.study.folder != second.study.folder or reference == row or not (first.is_row and second.is_row):
+        return {}
+    study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
+    return find(study, table(study, reference), reference).seeds
 
 
 def by_output(metrics: Sequence[Metric]) -> list[Metric]:
@@ -132,23 +144,23 @@ def _unknown(name: str, study: Study, runs: Path) -> Problem:
     rows, studies = _rows(study), study_names(runs)
     inner = name.rpartition("/")[2]
     near = nearest(inner, [*rows, *(trial.name for trial in study.trials), *studies])
-    more = f" and {len(rows) - SOME} more" if len(rows) > SOME else ""
-    found = f'is "{name}", but the rows of {study.name} are {", ".join(rows[:SOME])}{more}'
-    return Problem(KEY, found, ALLOWED, near)
+    more = f" and {len(rows) - MOST_ROWS_NAMED} more" if len(rows) > MOST_ROWS_NAMED else ""
+    found = f'is "{name}", but the rows of {study.name} are {", ".join(rows[:MOST_ROWS_NAMED])}{more}'
+    return Problem(SIDES_KEY, found, ALLOWED, near)
 
 
 def _mismatches(first: Named, second: Named) -> Iterable[Problem]:
     """Why the two cannot be compared, whatever they hold."""
     same = first.study.folder == second.study.folder
     if same and first.trials == second.trials:
-        yield Problem(KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
+        yield Problem(SIDES_KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
     elif (first.row is None) != (second.row is None):
         whole, part = (first, second) if first.row is None else (second, first)
         found = f"are a whole study, {whole.name}, and a row or trial, {part.name}"
-        yield Problem(KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
+        yield Problem(SIDES_KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
     elif first.study.task.name != second.study.task.name:
         found = f"belong to different tasks, {first.study.task.name} and {second.study.task.name}"
-        yield Problem(KEY, found, "must belong to one task: metrics differ between tasks")
+        yield Problem(SIDES_KEY, found, "must belong to one task: metrics differ between tasks")
 
 
 def _row_pairs(first: Named, second: Named) -> list[tuple[Side, Side]]:
@@ -170,19 +182,19 @@ def _side(named: Named) -> Side:
 def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]]) -> Iterable[Problem]:
     if not pairs:
         found = f"{first.name} and {second.name} have no finished row in common"
-        yield Problem(KEY, found, must_finish(first.study.folder))
+        yield Problem(SIDES_KEY, found, must_finish(first.study.folder))
     for side, named in ((side, named) for pair in pairs for side, named in zip(pair, (first, second), strict=True)):
         if not side.trials:
             states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
             words = sorted("not trained yet" if state == "missing" else state for state in states)
-            yield Problem(KEY, f"{named.name} is {' and '.join(words)}", must_finish(named.study.folder))
+            yield Problem(SIDES_KEY, f"{named.name} is {' and '.join(words)}", must_finish(named.study.folder))
 
 
 def _rows(study: Study) -> list[str]:
     return list(dict.fromkeys(trial.row for trial in study.trials))
 
 
-Lines = Mapping[str, Sequence[str]]
+TextLines = Mapping[str, Sequence[str]]
 
 
 def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differing:
@@ -202,7 +214,7 @@ def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differ
     return replace(found, samples=[_with_texts(sample, lines) for sample in found.samples], note=note)
 
 
-def _with_texts(sample: SampleCompared, lines: Lines) -> SampleCompared:
+def _with_texts(sample: SampleCompared, lines: TextLines) -> SampleCompared:
     texts = {name: of[sample.place - 1] for name, of in lines.items() if len(of) >= sample.place}
     return replace(sample, texts=texts)
 
@@ -226,7 +238,7 @@ def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, 
     return found
 
 
-def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Lines, str]:
+def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[TextLines, str]:
     """Sources, references and the like; none with the reason."""
     try:
         task = source_of_study(study, Path.cwd()).task

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from tracking.statistics import counts
-from tracking.statistics.resampling import compared, resampled_scores
+from tracking.statistics import samples as counts
+from tracking.statistics.bootstrap import compared, resampled_scores
 
 WORDS = ["the", "dog", "sees", "a", "small", "cat", "and", "it", "runs", "over", "there"]
 KINDS = {

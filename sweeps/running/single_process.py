@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sweeps.planning.plan import Plan
 from sweeps.running.failures import ended_if_it_hangs
-from sweeps.running.open import open_study
+from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import REMOVED, Recorder, RemovedError, unrecorded_as_error
 from sweeps.running.stopping import Stopping, leave_study

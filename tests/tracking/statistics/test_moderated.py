@@ -1,0 +1,137 @@
+"""The function behind the mark: against an independent computation, its two limits, and a known truth."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, special, stats
+from statsmodels.stats.multitest import multipletests
+
+from tracking.statistics.moderated import differences, exponential_intervals, holm, intervals, moderated, prior
+
+Floats = Any
+
+
+def by_hand(rows: list[Floats]) -> tuple[list[float], list[float], list[float]]:
+    """Smyth's (2004) formulas one number at a time, by scipy's root search and distributions: variances, df, p.
+
+    The posterior is integrated over the prior of 1 / σ², rather than written down.
+    """
+    df = [len(row) - 1 for row in rows]
+    own = [float(np.var(row, ddof=1)) for row in rows]
+    logs = [math.log(v) - special.psi(d / 2) + math.log(d / 2) for v, d in zip(own, df, strict=True)]
+    excess = float(np.var(logs, ddof=1)) - float(np.mean([special.polygamma(1, d / 2) for d in df]))
+    assert excess > 0, "the test's rows must differ in variance"
+    d0 = 2 * float(optimize.brentq(lambda half: special.polygamma(1, half) - excess, 1e-6, 1e6))
+    s0 = math.exp(float(np.mean(logs)) + float(special.psi(d0 / 2)) - math.log(d0 / 2))
+
+    def posterior(v: float, d: int) -> float:
+        """1 / E[1 / σ² | v], with 1 / σ² ~ χ²(d0) / (d0 s0) a priori and d v / σ² ~ χ²(d)."""
+
+        def weight(precision: float) -> float:
+            return float(stats.chi2.pdf(precision * d0 * s0, d0) * stats.chi2.pdf(d * v * precision, d) * precision)
+
+        top = 60 / s0
+        whole = integrate.quad(weight, 0, top, limit=500)[0]
+        return float(whole) / float(integrate.quad(lambda x: x * weight(x), 0, top, limit=500)[0])
+
+    kept = [max(v, posterior(v, d)) for v, d in zip(own, df, strict=True)]
+    gained = [min(d0 + d, sum(df)) for d in df]
+    if df[0] > float(np.median(df[1:])):
+        kept[0], gained[0] = own[0], df[0]
+    p = []
+    for row, v, d in zip(rows[1:], kept[1:], gained[1:], strict=True):
+        a, b = v / len(row), kept[0] / len(rows[0])
+        t = (np.mean(row) - np.mean(rows[0])) / math.sqrt(a + b)
+        p.append(float(2 * stats.t.sf(abs(t), min((a + b) ** 2 / (a**2 / d + b**2 / gained[0]), sum(df)))))
+    return kept, gained, p
+
+
+def moments(rows: list[Floats]) -> tuple[Floats, Floats, Floats]:
+    return (
+        np.array([row.mean() for row in rows]),
+        np.array([row.var(ddof=1) for row in rows]),
+        np.array([len(row) for row in rows]),
+    )
+
+
+@pytest.mark.parametrize("sizes", [[3] * 8, [9] + [3] * 7, [4, 3, 5, 3, 3, 6, 3, 3]], ids=str)
+def test_an_independent_computation_agrees(sizes: list[int]) -> None:
+    chance = np.random.default_rng(5)
+    rows = [chance.normal(place / 3, math.exp(chance.normal()), size) for place, size in enumerate(sizes)]
+    means, variances, seeds = moments(rows)
+    kept, gained, p = by_hand(rows)
+    found, tested = moderated(variances, seeds), differences(means, variances, seeds)
+    assert found.variance == pytest.approx(kept, rel=1e-5)
+    assert found.df == pytest.approx(gained)
+    assert tested.p == pytest.approx(p, rel=1e-4)
+    assert tested.p_holm == pytest.approx(multipletests(tested.p, method="holm")[1])
+
+
+def test_rows_that_share_one_variance_are_students_t() -> None:
+    """Equal sample variances vary less than chance would make them: the prior is all, as in a pooled t-test."""
+    base, row, other = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0]), np.array([0.0, 1.0, 2.0])
+    found = differences(*moments([base, row, other]))
+    pooled = stats.t.sf(3 / math.sqrt(2 / 3), 6) * 2
+    assert found.p[0] == pytest.approx(pooled)
+
+
+def test_a_noisy_row_keeps_its_own_variance_and_no_row_has_less() -> None:
+    chance = np.random.default_rng(1)
+    rows = [chance.normal(0, 5.0 if place == 3 else 1.0, 3) for place in range(20)]
+    _, variances, seeds = moments(rows)
+    assert (moderated(variances, seeds).variance >= variances).all()
+
+
+def test_the_prior_is_found_again() -> None:
+    """Of many rows whose variances are drawn from a known one."""
+    chance, d0, s0, df = np.random.default_rng(2), 6.0, 0.4, 2.0
+    true = d0 * s0 / chance.chisquare(d0, 200_000)
+    found = prior(true * chance.chisquare(df, true.size) / df, np.full(true.size, df))
+    assert (found.df, found.variance) == (pytest.approx(d0, rel=0.03), pytest.approx(s0, rel=0.01))
+
+
+def test_many_studies_at_once_are_as_one_by_one() -> None:
+    chance = np.random.default_rng(3)
+    means, variances, seeds = chance.normal(size=(5, 6)), chance.chisquare(2, (5, 6)), np.full(6, 3)
+    together = differences(means, variances, seeds)
+    for study in range(5):
+        alone = differences(means[study], variances[study], seeds)
+        assert (alone.p_holm == together.p_holm[study]).all()
+        assert (alone.chance.df == together.chance.df[study]).all()
+
+
+@pytest.mark.parametrize("sd", [0.003, 0.3])
+def test_intervals_hold_zero_exactly_where_bonferroni_shows_nothing(sd: float) -> None:
+    """So do those of exponentials, whose ends are extremes over the ellipse of both errors."""
+    chance = np.random.default_rng(4)
+    means, variances, seeds = 1.5 + sd * chance.normal(size=(200, 6)), sd**2 * chance.chisquare(2, (200, 6)) / 2, 3
+    found = differences(means, variances, np.full(6, seeds))
+    shown = found.p * 5 < 0.05
+    assert 0 < shown.mean() < 1
+    for low, high in (intervals(found), exponential_intervals(found, means)):
+        assert (((low > 0) | (high < 0)) == shown).all()
+
+
+def test_the_ends_of_an_exponential_are_the_extremes_of_the_ellipse() -> None:
+    means, variances = np.array([1.5, 1.6]), np.array([0.02, 0.03])
+    found = differences(means, variances, np.array([3, 3]))
+    reach = float((intervals(found)[1] - found.difference)[0] / found.chance.error[0])
+    angles = np.linspace(0, 2 * np.pi, 200_001)
+    row = np.exp(1.6 + reach * found.chance.errors[1] * np.cos(angles))
+    both = row - np.exp(1.5 + reach * found.chance.errors[0] * np.sin(angles))
+    low, high = exponential_intervals(found, means)
+    assert (float(low[0]), float(high[0])) == pytest.approx((both.min(), both.max()), rel=1e-6)
+
+
+def test_rows_without_spread_do_not_break_the_others() -> None:
+    """As where every seed scores 100 %."""
+    found = differences(np.array([0.0, 1.0, 5.0]), np.array([0.01, 0.0, 0.02]), np.array([3, 3, 3]))
+    assert np.isfinite(found.p).all()
+    assert (found.p > 0).all()
+
+
+def test_holm_is_that_of_statsmodels() -> None:
+    p = np.random.default_rng(6).uniform(size=(4, 9)) ** 3
+    assert [list(each) for each in holm(p)] == [pytest.approx(multipletests(each, method="holm")[1]) for each in p]

@@ -1,0 +1,81 @@
+"""The seeds of a study: the scores of its finished trials, and seeds that were added after its first results."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tracking.card import Metric
+from tracking.damage import unless_damaged
+from tracking.statistics.means import DecodeSettings
+from tracking.study import Study, seconds
+
+SeedValues = dict[str, dict[int, float | None]]
+Results = dict[str, dict[int, dict[str, Any]]]
+"""Row -> seed -> the result of a finished trial."""
+
+
+def finished_results(study: Study) -> Results:
+    """Of every trial that is finished with the key that the study names. Damaged and diverged trials are left out."""
+    found: Results = {}
+    for trial in study.trials:
+        _, result = study.trial_folder(trial).standing(trial.key)
+        if result is not None and result.get("diverged") is None:
+            found.setdefault(trial.row, {})[trial.seed] = result
+    return found
+
+
+def seed_values(results: Results, metric: Metric) -> SeedValues:
+    """The metric on its own set. Rows whose seeds were scored with settings that change it differently have none."""
+    scores = {
+        row: {seed: of["scores"].get(metric.set, {}) for seed, of in each.items()} for row, each in results.items()
+    }
+    return {
+        row: {seed: of.get(metric.name) for seed, of in each.items()}
+        for row, each in scores.items()
+        if not metric.decided_by(DecodeSettings.of([of.get("decode", {}) for of in each.values() if of]).mixed())
+    }
+
+
+@dataclass(frozen=True)
+class Later:
+    """What was added or dropped when results could already be seen. Who adds until a difference is marked finds one
+    too often, and so does who drops; the caption counts both."""
+
+    times: int  # how often seeds were added
+    seeds: tuple[int, ...]  # those seeds
+    drops: int = 0  # how often trials were dropped
+
+    @property
+    def text(self) -> str:
+        """Such as "Seeds were added twice after first results (4, 5, 6): …", or nothing."""
+        listed = ", ".join(map(str, self.seeds))
+        added = f"Seeds were added {_often(self.times)} after first results ({listed}): p values assume a fixed number."
+        dropped = f"Trials were dropped {_often(self.drops)} after first results: p values do not account for that."
+        return " ".join([added] * bool(self.times) + [dropped] * bool(self.drops))
+
+
+def later(study: Study) -> Later:
+    """By what each command of `study.json` added and dropped, and by when the first trial finished. Seeds of a row that
+    is new itself are no added ones, and neither are planned seeds that finish later."""
+    first = min(_ends(study), default=None)
+    added, drops, known = list[list[int]](), 0, set[str]()
+    for asked in study.asked:
+        new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
+        seeds = sorted({seed for row, seed in new if row in known})
+        known |= {row for row, _ in new}
+        if first is not None and (seconds(asked["ts"]) or 0.0) > first:
+            added += [seeds] * bool(seeds)
+            drops += bool(asked.get("dropped"))
+    return Later(len(added), tuple(dict.fromkeys(seed for seeds in added for seed in seeds)), drops)
+
+
+def _ends(study: Study) -> Iterator[float]:
+    """When trials finished, in Unix seconds."""
+    for trial in study.trials:
+        for attempt in unless_damaged(study.trial_folder(trial).attempts.all, []):
+            if attempt.ended is not None and attempt.reason == "finished":
+                yield attempt.ended
+
+
+def _often(times: int) -> str:
+    return {1: "once", 2: "twice"}.get(times, f"{times} times")
