@@ -22,7 +22,7 @@ from sweeps.processes.times import ANSWER_S, POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import died
 from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
-from sweeps.running.recorder import Recorder, RemovedError, recorded
+from sweeps.running.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
 from sweeps.worker.events import Event, Failed, Finished, Lost, Report, Resumed
 from tracking.damage import DamagedFileError
@@ -202,20 +202,13 @@ class Queue:
 
     def _record(self, name: str, act: Callable[[], Found]) -> Found | None:
         """What ``act`` returns; None once the trial's folder was removed, which ends it. Raises UnrecordedError."""
-        recorder = self.recorders[name]
-
-        def unless_removed() -> Found:
-            if recorder.removed():
-                raise RemovedError
-            return act()
-
         if name in self._removed:
             return None
         try:
-            return recorded(unless_removed, recorder.folder.path, partial(self.progress.notice, name))
+            return self.recorders[name].patiently(act, partial(self.progress.notice, name))
         except RemovedError:
             self._removed.add(name)
-            self.progress.fail(name, "its folder was removed; the same command trains it again")
+            self.progress.fail(name, REMOVED)
             for process in [process for process, trial in self._running.items() if trial == name]:
                 self._orders[process] = NOTHING
                 self._send([process])
