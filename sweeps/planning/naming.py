@@ -1,6 +1,7 @@
 """The overrides that name a study, those of the next command on it, and the study on disk."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from sweeps.schema import Problem, RefusedError
@@ -51,6 +52,11 @@ def placed(study: Path) -> list[str]:
 def other_study(study: Path) -> str:
     """What to type if a recorded study stands in the way."""
     return f"type `{shell_line(['allelse', 'rm', study.name, *placed(study)])}`, or choose another sweep.name"
+
+
+def some_of(names: Sequence[str], most: int = 30) -> str:
+    """The names for a refusal, which a large study would make too long."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def must_finish(study: Path) -> str:
