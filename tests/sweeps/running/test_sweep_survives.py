@@ -145,8 +145,9 @@ def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFacto
     running.suspend()
     train_to(30, folder)
     wait_until(lambda: newest_on_disk(running.trial) == 30, "checkpoints whose reports it never receives")
+    (orphan,) = running.workers()
     running.kill()
-    wait_for_end(folder)  # its worker lives on for a while, and would train on
+    wait_until(lambda: not orphan.is_running(), "the end of the worker, which would train on")
     running = start_to(40, folder)
     (stuck,) = running.workers()
     stuck.suspend()  # it cannot finish its step
