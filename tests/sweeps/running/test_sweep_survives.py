@@ -214,7 +214,7 @@ def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> 
     assert code == 130, output
     assert re.search(r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE), output
     assert not life.stuck.is_running()
-    assert first_step(life.trial, 4) > resumes_from(output)[0] >= 38
+    assert first_step(life.trial, 4) > resumes_from(output)[0] >= 36, "the report of step 40 tells at least of this one"
 
 
 def resumes_from(output: str) -> list[int]:
