@@ -58,6 +58,7 @@ class Study:
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
     identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
+    margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
     task: Card = field(kw_only=True)
 
     @property
@@ -78,11 +79,6 @@ class Study:
     def sizes(self) -> dict[str, str]:
         """Words on each row whose model is of another size than base's, although it does not change sizes."""
         return {row["row"]: row["size"] for row in self.rows if row["size"]}
-
-    @property
-    def margins(self) -> dict[str, float]:
-        """By metric, the δ that ``sweep.margin`` states, in the metric's units."""
-        return {name: float(margin) for name, margin in (self.settings.get("sweep", {}).get("margin") or {}).items()}
 
     @property
     def before_scaling(self) -> dict[str, str]:
@@ -134,6 +130,7 @@ def write_study(study: Study) -> None:
         "name": study.name,
         "identity": study.identity,
         "code": list(study.code),
+        "margins": study.margins,
         "task": study.task.to_dict(),
         "settings": study.settings,
         "rows": list(study.rows),
@@ -205,8 +202,8 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
     task, identity = Card.of(content["task"]), str(content.get("identity", ""))
     code = tuple(map(str, content.get("code", ())))
-    cells = dict(content["cells"])
-    return Study(place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, code, task=task)
+    cells, margins = dict(content["cells"]), dict(content.get("margins", {}))
+    return Study(place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, code, margins, task=task)
 
 
 def _command(fields: dict[str, Any]) -> dict[str, Any]:

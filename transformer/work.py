@@ -6,14 +6,15 @@ from functools import partial
 
 import torch
 
-from sweeps.task import Costs, StateError, Trial
+from sweeps.task import Costs, DivergedError, StateError, Trial
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepared import PairCounts, Prepared
 from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
 from transformer.decoding.translator import Translator
-from transformer.training.meter import rates
+from transformer.faults import NotFiniteError
+from transformer.training.meter import NotFiniteLossError, rates
 from transformer.training.precision import efficient
 from transformer.training.state import MisfitError, TrainState, compare, mean_weights, start
 from transformer.training.train import fit
@@ -23,7 +24,7 @@ from transformer.training.worker_group import StopRequested, Worker, pick_device
 def work(trial: Trial[TrialConfig]) -> None:
     """Train, then score each set; a trial that is told to stop returns earlier.
 
-    Raises StateError, MissingStepError, DisagreementError, DivergedError, NotFiniteError.
+    Raises StateError, MissingStepError, DisagreementError, DivergedError.
     """
     torch.set_num_threads(trial.threads)
     with trial.process_group():
@@ -31,6 +32,8 @@ def work(trial: Trial[TrialConfig]) -> None:
             _train_and_score(trial)
         except MisfitError as error:
             raise StateError(str(error)) from error
+        except (NotFiniteError, NotFiniteLossError) as error:
+            raise DivergedError(str(error)) from error
 
 
 def worker_of(trial: Trial[TrialConfig]) -> Worker:

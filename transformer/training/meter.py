@@ -43,7 +43,7 @@ class Step(NamedTuple):
     gradient_norm: Tensor
 
 
-class DivergedError(ArithmeticError):
+class NotFiniteLossError(ArithmeticError):
     """The loss or gradient is not finite; neither this step nor a later one was reported or saved."""
 
 
@@ -78,7 +78,7 @@ class Meter:
     def read(self, step: int) -> Metrics:
         """Means over the steps up to ``step``, over all workers. Waits for the device.
 
-        Raises DivergedError.
+        Raises NotFiniteLossError.
         """
         *losses, cells, waited = self.worker.all_reduce([*torch.stack(self.losses).tolist(), self.cells, self.waited])
         norms = torch.stack(self.gradient_norms).tolist()
@@ -103,7 +103,7 @@ class Meter:
     def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
         for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=last - len(losses) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                raise DivergedError(
+                raise NotFiniteLossError(
                     f"loss {loss:.4g} and gradient norm {norm:.4g} at step {step}, learning rate "
                     f"{self._learning_rate(step):.3g}, {self.batches.describe(step)}"
                 )
