@@ -149,7 +149,14 @@ class Trial(Protocol[Config_co]):
 
 
 class DivergedError(ArithmeticError):
-    """Training or scoring computed no finite number: work may raise it, and the trial ends as diverged, not failed."""
+    """Training or scoring found no finite number at this step: work may raise it, and the trial ends as diverged."""
+
+    def __init__(self, why: str, step: int) -> None:
+        super().__init__(why, step)
+        self.why, self.step = why, step
+
+    def __str__(self) -> str:
+        return self.why
 
 
 class StateError(TypeError):

@@ -1,8 +1,8 @@
 """The package ``allelse``: the names that a task imports, and ``load``; quick, and hidden by no file of a user."""
 
-import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -41,5 +41,6 @@ def test_a_transformer_py_of_the_user_serves_his_task(tmp_path: Path) -> None:
     folder = write_task(tmp_path, {head: f"\nimport transformer\n{head}"}, {"transformer.py": "WIDTH = 3\n"})
     done = allelse("train", "task=small", cwd=folder)
     assert done.returncode == 0, done.stderr
-    trained = json.loads((folder / "runs/small-full/base-s1/provenance.json").read_text("utf-8"))
-    assert sorted(trained["task"]["files"]) == ["small.py", "transformer.py"]
+    (code,) = (folder / "runs/small-full/code").glob("*.zip")
+    with zipfile.ZipFile(code) as recorded:
+        assert {"small.py", "transformer.py"} <= set(recorded.namelist())

@@ -1,6 +1,7 @@
 """One trial from its configuration to its scores, as one worker of its group runs it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 
@@ -32,8 +33,6 @@ def work(trial: Trial[TrialConfig]) -> None:
             _train_and_score(trial)
         except MisfitError as error:
             raise StateError(str(error)) from error
-        except (NotFiniteError, NotFiniteLossError) as error:
-            raise DivergedError(str(error)) from error
 
 
 def worker_of(trial: Trial[TrialConfig]) -> Worker:
@@ -49,7 +48,19 @@ def _train_and_score(trial: Trial[TrialConfig]) -> None:
         state = _trained(trial, prepared, worker)
         if state.step == config.train.steps:
             trial.spent(_costs(state, config))
-            _score(trial, state, prepared, worker)
+            with _diverging(state):
+                _score(trial, state, prepared, worker)
+
+
+@contextmanager
+def _diverging(state: TrainState) -> Iterator[None]:
+    """Inside this context, a number that is not finite means that training diverged."""
+    try:
+        yield
+    except NotFiniteLossError as error:
+        raise DivergedError(str(error), error.step) from error
+    except NotFiniteError as error:
+        raise DivergedError(str(error), state.step) from error
 
 
 def _trained(trial: Trial[TrialConfig], prepared: Prepared, worker: Worker) -> TrainState:
@@ -63,7 +74,8 @@ def _trained(trial: Trial[TrialConfig], prepared: Prepared, worker: Worker) -> T
     batches = TrainingBatches(prepared.pairs("train"), train.tokens_per_batch, longest, train.seed)
     _tell(trial, prepared, PairCounts(len(batches.chosen), prepared.blank, batches.dropped), rates(worker, config))
     scored = GreedyScores.of(config, prepared, worker) if train.score_every else None
-    fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
+    with _diverging(state):
+        fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
     return state
 
 

@@ -3,11 +3,10 @@
 import importlib
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from sweeps.config.task_checks import checked_functions, failed, task_faults
@@ -35,13 +34,13 @@ class Shipped:
 DEFAULT_TASK = "translation"
 """Of ``task=`` in a folder without tasks."""
 OURS = {DEFAULT_TASK: Shipped("transformer.task:TRANSLATION", ".")}
-GROUP = "allelse.tasks"
+ENTRY_POINTS = "allelse.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""
-PACKAGES = ("allelse", "sweeps", "tracking")
+IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 """What a task's file or its process imports of ours."""
-REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
+TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
 MAKES_TASK = re.compile(r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
 """The text of a module that declares a task."""
@@ -73,7 +72,7 @@ def forget_tasks() -> None:
 
 def _refuse_hidden_packages(here: Path) -> None:
     """Modules next to a task come first in its imports: with the name of a package of ours, they would hide it."""
-    found = [file for package in PACKAGES for file in (f"{package}.py", package) if (here / file).exists()]
+    found = [file for package in IMPORTED_PACKAGES for file in (f"{package}.py", package) if (here / file).exists()]
     ours = Path(__file__).parents[2]
     if found and here.resolve() != ours:
         names = ", ".join(found)
@@ -83,7 +82,7 @@ def _refuse_hidden_packages(here: Path) -> None:
 @cache
 def _loaded(name: str, here: str) -> Task[Any]:
     reference = reference_of(name)
-    if name.endswith(".py") or not REFERENCE.fullmatch(reference):
+    if name.endswith(".py") or not TASK_REFERENCE.fullmatch(reference):
         raise _unknown(f'is "{name}"', name, here)
     module, _, attribute = reference.partition(":")
     content = _imported(name, module, here)
@@ -126,7 +125,7 @@ def known_tasks(here: Path) -> list[str]:
 
 
 def _installed() -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group=GROUP)}
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _imported(name: str, module: str, here: str) -> Any:
@@ -173,47 +172,29 @@ def _place(content: Any, here: str) -> str | None:
     return str(file.relative_to(here) if file.is_relative_to(here) else file)
 
 
-@dataclass
-class _Folder:
-    """``before`` are the modules that were loaded before any from here; ``left`` are its own, while it is left."""
-
-    place: Path
-    before: frozenset[str]
-    left: dict[str, ModuleType] = field(default_factory=dict)
-
-    def leave(self) -> None:
-        """Take its modules out of ``sys.modules``: another folder may have others of the same names."""
-        self.left = {name: module for name, module in list(sys.modules.items()) if self._has(name)}
-        for name in self.left:
-            del sys.modules[name]
-        if str(self.place) in sys.path:
-            sys.path.remove(str(self.place))
-
-    def enter(self) -> None:
-        """Put them back, as pickles name them."""
-        sys.modules.update(self.left)
-        if str(self.place) not in sys.path:
-            sys.path.insert(0, str(self.place))
-        importlib.invalidate_caches()
-
-    def _has(self, name: str) -> bool:
-        """Whether the module, or the package that holds it, lies directly in the folder."""
-        top = name.partition(".")[0]
-        file = getattr(sys.modules.get(top), "__file__", None)
-        if top in self.before or file is None:
-            return False
-        return self.place in (Path(file).parent, Path(file).parent.parent) and Path(file).stem in (top, "__init__")
-
-
-_folders: dict[str, _Folder] = {}
-_current: list[_Folder] = []
+_entered: dict[str, frozenset[str]] = {}
+"""The folder from which tasks are imported, with the names of modules that were loaded before any from there."""
 
 
 def enter(here: str) -> None:
-    """Import from this folder, besides installed packages, until another one is entered."""
-    if _current and str(_current[0].place) == here:
+    """Import from this folder, besides installed packages. Modules of a former one are forgotten, with their tasks:
+    another folder may have others of the same names."""
+    if here in _entered:
         return
-    for folder in _current:
-        folder.leave()
-    _current[:] = [_folders.setdefault(here, _Folder(Path(here), frozenset(sys.modules)))]
-    _current[0].enter()
+    for former, before in _entered.items():
+        for name in [name for name in sys.modules if name.partition(".")[0] not in before and _lies_in(name, former)]:
+            del sys.modules[name]
+        sys.path[:] = [place for place in sys.path if place != former]
+        forget_tasks()
+    _entered.clear()
+    _entered[here] = frozenset(sys.modules)
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+
+
+def _lies_in(name: str, folder: str) -> bool:
+    """Whether the module, or the package that holds it, lies directly in the folder."""
+    top = name.partition(".")[0]
+    file = Path(getattr(sys.modules.get(top), "__file__", None) or "")
+    return Path(folder) in (file.parent, file.parent.parent) and file.stem in (top, "__init__")

@@ -1,37 +1,38 @@
 """Where the trials of a study stand, as tables for a terminal: a line per trial, per row, or per study of a folder."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
-from rich import box
-from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from sweeps.status.standings import Line
 from tracking.card import Card
 from tracking.damage import DamagedFileError
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, last_active, last_asked
+from tracking.table.terminal import terminal
+from tracking.table.text import Column, TextTable, lines_of, said
 from tracking.words import number
 from tracking.words import time as as_time
 
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
-NAMED = 20
+MOST_TRIALS_NAMED = 20
 """How many trials that need attention a summed-up table names."""
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
 CALM = ("finished", "missing")
-FIRST = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
+STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
 """The order of states where not all trials are shown."""
 WIDE = 10_000
 """Columns of a terminal in which everything has room."""
-NEEDED = 5
+FEWEST_COLUMNS = 5
 """Columns that a line per trial always has, however narrow the terminal is."""
 FRAME = 6
 """Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
@@ -47,7 +48,7 @@ def status_tables(
     if not _is_large(lines):
         return [_trials(study, lines, _title(study, lines), None if room is None else max(1, room - FRAME), width)]
     others = sorted((line for line in lines if _needs_a_line(line)), key=_turn)
-    most = NAMED if room is None else max(1, min(NAMED, room // 2 - FRAME))
+    most = MOST_TRIALS_NAMED if room is None else max(1, min(MOST_TRIALS_NAMED, room // 2 - FRAME))
     named = [_trials(study, others, "Running, or in need of attention", most, width)] if others else []
     taken = sum(table.row_count + FRAME for table in named)
     return [_rows(study, lines, None if room is None else max(1, room - taken - FRAME)), *named]
@@ -61,8 +62,8 @@ def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str
     noted = [line for line in lines if _note(line) and line["state"] != "running"]
     named = [f"{line['row']}-s{line['seed']}: " * (shown_state(line) != "waiting") + line["note"] for line in noted]
     known = list(dict.fromkeys(named))  # many trials wait for the same
-    more = len(known) - NAMED
-    return [*known[:NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
+    more = len(known) - MOST_TRIALS_NAMED
+    return [*known[:MOST_TRIALS_NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
 
 
 def _needs_a_line(line: Line) -> bool:
@@ -106,44 +107,30 @@ def _trials(
     if most is not None and len(lines) > most:
         title += f", {most} of {len(lines)} shown; --json lists all"
         lines = sorted(lines, key=_turn)[:most]
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
-    columns = _columns(study, lines)
-    for name in reversed([*columns][NEEDED:]):
-        if width is None or _width(columns) <= width:
-            break
-        del columns[name]
-    for name in columns:
-        table.add_column(escape(name), justify="left" if name in ("row", "state") else "right", no_wrap=True)
-    table.add_column("")
-    for place, line in enumerate(lines):
-        note = Text(_note(line), no_wrap=True, overflow="ellipsis")
-        cells = [escape(of[place]) for of in columns.values()]
-        table.add_row(*cells, note, style=STYLES.get(shown_state(line)))
-    return table
+    columns, styles = tuple(_columns(study, lines)), tuple(STYLES.get(shown_state(line), "") for line in lines)
+    return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS)
 
 
-def _width(columns: Mapping[str, Sequence[str]]) -> int:
-    """Of the table's lines without a note, with the space between columns."""
-    return 4 + sum(max(map(cell_len, [name, *cells])) + 3 for name, cells in columns.items())
-
-
-def _columns(study: Study, lines: Sequence[Line]) -> dict[str, list[str]]:
-    """The cells of each column, by its heading; those that one can do without come last."""
+def _columns(study: Study, lines: Sequence[Line]) -> Iterator[Column[Line]]:
+    """Those that one can do without come last, but for the note."""
     headline = study.task.headline
-    found = {
-        "row": [line["row"] for line in lines],
-        "seed": [str(line["seed"]) for line in lines],
-        "state": [shown_state(line) for line in lines],
-        "step": [_step(line) for line in lines],
-        f"{headline.set} {headline.label}": [headline.text(line[f"{headline.set}_{headline.name}"]) for line in lines],
-    }
+    score = f"{headline.set}_{headline.name}"
+    yield said("row", itemgetter("row"), "name")
+    yield said("seed", lambda line: str(line["seed"]), "number")
+    yield said("state", shown_state, "name")
+    yield said("step", _step, "number")
+    yield said(score, lambda line: headline.text(line[score]), "number", f"{headline.set} {headline.label}")
     if any(line["seconds_left"] is not None for line in lines):
-        found["left"] = [as_time(line["seconds_left"]) for line in lines]
+        yield said("left", lambda line: as_time(line["seconds_left"]), "number")
     if any(line["state"] == "running" for line in lines):
-        found |= {name: [_number(line["watched"][name]) for line in lines] for name in lines[0]["watched"]}
+        yield from (said(name, partial(_watched, name), "number") for name in lines[0]["watched"])
     if any(line["attempts"] > 1 for line in lines):
-        found["attempts"] = [str(line["attempts"]) for line in lines]
-    return found
+        yield said("attempts", lambda line: str(line["attempts"]), "number")
+    yield Column("note", "", _note, _note, "note")
+
+
+def _watched(name: str, line: Line) -> str:
+    return _number(line["watched"][name])
 
 
 def _number(value: float | None) -> str:
@@ -165,22 +152,28 @@ def _rows(study: Study, lines: Sequence[Line], most: int | None = None) -> Table
     if most is not None and len(rows) > most:
         title += f", {most} of {len(rows)} rows shown"
         shown = sorted(rows, key=lambda row: min(map(_turn, rows[row])))[:most]
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for name, justify in (("row", "left"), ("seeds", "right"), ("states", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    table.add_column(escape(f"mean {headline.set} {headline.label}"), justify="right")
-    for row in shown:
-        own = rows[row]
-        values = [value for line in own if (value := line[f"{headline.set}_{headline.name}"]) is not None]
-        states = [shown_state(line) for line in own]
-        style = "green" if set(states) == {"finished"} else "red" if "failed" in states else None
-        mean = headline.text(sum(values) / len(values) if values else None)
-        table.add_row(escape(row), str(len(own)), counted(states), mean, style=style)
-    return table
+    score = f"{headline.set}_{headline.name}"
+
+    def mean(row: str) -> str:
+        values = [line[score] for line in rows[row] if line[score] is not None]
+        return headline.text(sum(values) / len(values) if values else None)
+
+    columns: tuple[Column[str], ...] = (
+        said("row", str),
+        said("seeds", lambda row: str(len(rows[row])), "number"),
+        said("states", lambda row: counted(map(shown_state, rows[row]))),
+        said(score, mean, "number", f"mean {headline.set} {headline.label}"),
+    )
+    styles = tuple(_style({shown_state(line) for line in rows[row]}) for row in shown)
+    return terminal(TextTable(title, columns, lines_of(columns, shown), styles=styles))
+
+
+def _style(states: Collection[str]) -> str:
+    return "green" if set(states) == {"finished"} else "red" if "failed" in states else ""
 
 
 def _turn(line: Line) -> int:
-    return FIRST.index(line["state"])
+    return STATES_IN_ORDER.index(line["state"])
 
 
 def _step(line: Line) -> str:
@@ -198,24 +191,20 @@ def studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -
     return [*map(_line, studies), *damaged]
 
 
-def studies_table(lines: Sequence[dict[str, Any]]) -> Table:
+def studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
     """From the lines of ``studies_json``."""
-    shown = Table(box=box.SIMPLE_HEAD)
-    shown.add_column("study", overflow="fold")
-    shown.add_column("rows × seeds", no_wrap=True)
-    shown.add_column("finished", justify="right", no_wrap=True)
-    shown.add_column("failed", justify="right")
-    shown.add_column("last active, UTC", no_wrap=True)
-    shown.add_column("base", overflow="fold")
-    for line in lines:
-        if line["damage"]:
-            shown.add_row(escape(line["name"]), "damaged", "", "", "", escape(line["damage"]), style="red")
-        else:
-            counts = [f"{line['rows']} × {line['seeds']}", f"{line['finished']} of {line['trials']}"]
-            when = "" if line["active"] is None else line["active"].replace("T", " ")[:16]
-            failed = f"[red]{line['failed']}[/]" if line["failed"] else ""
-            shown.add_row(escape(line["name"]), *counts, failed, when, line["headline"] or "")
-    return shown
+    columns: tuple[Column[dict[str, Any]], ...] = (
+        said("study", itemgetter("name")),
+        said(
+            "seeds", lambda of: "damaged" if of["damage"] else f"{of['rows']} × {of['seeds']}", "name", "rows × seeds"
+        ),
+        said("finished", lambda of: "" if of["damage"] else f"{of['finished']} of {of['trials']}", "number"),
+        replace(said("failed", lambda of: str(of["failed"] or ""), "number"), best=lambda of: bool(of["failed"])),
+        said("active", lambda of: (of["active"] or "").replace("T", " ")[:16], "number", "last active, UTC"),
+        said("base", lambda of: of["damage"] or of["headline"] or ""),
+    )
+    styles = tuple("red" * bool(of["damage"]) for of in lines)
+    return terminal(TextTable("", columns, lines_of(columns, lines), styles=styles), width, text=8)
 
 
 def _line(study: Study) -> dict[str, Any]:

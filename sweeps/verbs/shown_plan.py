@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -19,9 +18,13 @@ from tracking.statistics.rows import BASE, table
 from tracking.study import read_study
 from tracking.table.caption import size_note
 from tracking.table.printed import shown
+from tracking.table.terminal import LEAST, terminal
+from tracking.table.text import Cell, Column, TextTable, lines_of, said
 from tracking.words import flops, millions, parameters
 
-UNKNOWN = "unknown"
+UNKNOWN_COST = "unknown"
+FEWEST = 4
+"""Columns that a plan always has, however narrow the terminal is."""
 
 
 def plan_table(plan: Plan) -> Table:
@@ -31,27 +34,31 @@ def plan_table(plan: Plan) -> Table:
     notes = [*_costs_notes(plan), *filter(None, [size_note(plan.sizes)]), *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
-    table = Table(
-        title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
-    )
-    table.caption_justify = "left"
     lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
-    table.add_column("row", no_wrap=True)
-    table.add_column("change", overflow="fold", max_width=44)
-    for name in ("seeds" if len(lines) < len(plan.trials) else "seed", "steps", "params", "FLOPs"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True)
     params = millions if task_card(plan.task).millions else parameters
-    for line, following in zip(lines, [*lines[1:], None], strict=True):
-        planned = line[0]
-        costs = [params(planned.costs.params) or UNKNOWN, flops(_flops(line)) or UNKNOWN]
-        numbers = [_seeds(line), f"{planned.steps}", *costs]
-        last = following is None or following[0].trial.group != planned.trial.group
-        states = [_plan_state(each, taken) for each in line]
-        trial, state = planned.trial, counted(states) if len(line) > 1 else states[0]
-        table.add_row(escape(trial.row), escape(trial.change), *numbers, state, end_section=last)
-    table.add_row("to run", *_total(plan), "")
+    columns: tuple[Column[list[PlannedTrial]], ...] = (
+        said("row", lambda line: line[0].trial.row, "name"),
+        said("change", lambda line: line[0].trial.change),
+        said("seed", _seeds, "number", "seeds" if len(lines) < len(plan.trials) else "seed"),
+        said("steps", lambda line: str(line[0].steps), "number"),
+        said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
+        said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
+        said("state", lambda line: _states([_plan_state(each, taken) for each in line]), "name"),
+    )
+    cells = (*lines_of(columns, lines), tuple(map(Cell, ["to run", *_total(plan), ""])))
+    groups = (*(line[0].trial.group for line in lines), "to run")
+    table = terminal(
+        TextTable(f"Plan of {plan.folder.name}", columns, cells, groups, names_groups=False),
+        OUT.width,
+        FEWEST,
+        LEAST,
+    )
+    table.caption = caption
     return table
+
+
+def _states(states: Sequence[str]) -> str:
+    return counted(states) if len(states) > 1 else states[0]
 
 
 def _costs_notes(plan: Plan) -> list[str]:
@@ -67,7 +74,7 @@ def _total(plan: Plan) -> list[str]:
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
     words += f", {len(running)} running or waiting" if running else ""
-    return [words, "", "", "", flops(_flops(to_run)) or UNKNOWN]
+    return [words, "", "", "", flops(_flops(to_run)) or UNKNOWN_COST]
 
 
 def _plan_lines(plan: Plan) -> list[list[PlannedTrial]]:

@@ -95,7 +95,7 @@ class Driver:
             self.task.work(self._attempt)
             self._attempt.end()
         except DivergedError as error:
-            self._attempt.end_diverged(str(error))
+            self._attempt.end_diverged(error)
         finally:
             self.store.close()
 
@@ -252,14 +252,14 @@ class Attempt:
         diverged = self._last if self._has_diverged(scores) else None
         self.tell(Finished(self._last, self._spent(), {on: dict(of) for on, of in scores.items()}, planned, diverged))
 
-    def end_diverged(self, why: str) -> None:
+    def end_diverged(self, error: DivergedError) -> None:
         """The work has found that training diverged: the trial ends so, with the scores that it has."""
         if self.rank:
             return
         self.store.settle()
-        self.tell(Noticed(printable(f"diverged: {why}")))
+        self.tell(Noticed(printable(f"diverged at step {error.step}: {error.why}")))
         scores = {on: dict(of) for on, of in {**self.scored, **self._scores}.items()}
-        self.tell(Finished(self._last, self._spent(), scores, None, self._last))
+        self.tell(Finished(self._last, self._spent(), scores, None, error.step))
 
     def _has_diverged(self, scores: Mapping[str, Mapping[str, Any]]) -> bool:
         flat = {f"{on}/{name}": of for on, each in scores.items() for name, of in each.items()}

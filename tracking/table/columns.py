@@ -9,7 +9,7 @@ from typing import Any
 from tracking.card import Card, Metric
 from tracking.statistics.findings import NONE, Findings, test_columns, tested_fields
 from tracking.statistics.rows import BASE, TableRow
-from tracking.table.text import Column, Kind
+from tracking.table.text import Column, Kind, said
 from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spread, time
 
 PARAMS = "params_m"
@@ -84,8 +84,8 @@ class _OfMetric:
         yield Column(name, label, self._score, _got("scores", name), missing=self._missing, best=is_best)
         delta = _got("deltas", name)
         yield Column(f"delta_{name}", f"Δ{label}", self._delta, delta, missing=self._missing_delta)
-        yield _words(f"verdict_{name}", partial(self.findings.verdict, metric=name), f"{label}: verdict")
-        yield _words(f"finding_{name}", partial(self.findings.words, metric=self.metric), f"{label}: finding")
+        yield said(f"verdict_{name}", partial(self.findings.verdict, metric=name), head=f"{label}: verdict")
+        yield said(f"finding_{name}", partial(self.findings.words, metric=self.metric), head=f"{label}: finding")
         yield Column(f"sd_{name}", f"sd {label}", self._deviation, _got("sd", name))
         for seed in seeds_of(rows):
             yield _plain(f"{name}_s{seed}", partial(self._of_seed, seed), partial(self._missing_seed, seed))
@@ -135,16 +135,16 @@ def interval_of(row: TableRow, metric: Metric, findings: Findings) -> str:
 def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     """What the row is, and how much of it is there."""
     yield Column("row", "row", lambda row: row.row + findings.row_mark(row), attrgetter("row"), "text")
-    yield _words("group", attrgetter("group"))
+    yield said("group", attrgetter("group"))
     yield Column("change", "change", lambda row: row.change if row.row != BASE else BASE, attrgetter("change"), "text")
-    yield _words("own_change", attrgetter("own_change"), "change")
+    yield said("own_change", attrgetter("own_change"), head="change")
     for name, symbol in card.symbols.items():
         yield Column(CHANGED + name, symbol, partial(_cell, name), _got("cells", name), "setting")
-    yield _words("other", partial(_other, card))
+    yield said("other", partial(_other, card))
     yield Column("seeds", "seeds", lambda row: str(row.seeds), attrgetter("seeds"))
     yield Column("asked", "asked", lambda row: str(row.asked), attrgetter("asked"))
     yield Column("steps", "steps", _steps, attrgetter("steps"), missing=attrgetter("status"))
-    yield _words("note", attrgetter("note"), kind="note")
+    yield said("note", attrgetter("note"), "note")
     yield _plain("diverged", attrgetter("diverged"), between=" ", kind="text")
     for name in OBJECTS:
         yield _plain(name, attrgetter(name))
@@ -243,10 +243,6 @@ def _unreported(row: TableRow) -> str:
 
 def _got(field: str, name: str) -> Callable[[TableRow], Any]:
     return lambda row: getattr(row, field).get(name)
-
-
-def _words(name: str, text: Callable[[TableRow], str], head: str = "", kind: Kind = "text") -> StudyColumn:
-    return Column(name, head or name, text, text, kind)
 
 
 def _plain(

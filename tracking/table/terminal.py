@@ -17,18 +17,18 @@ LEAST, WISH, MOST = 12, 24, 44
 """Letters of a text that it has for needed columns, those that it has for others, and those after which it breaks."""
 
 
-def terminal(table: TextTable, width: int | None = None, needed: int | None = None) -> Table:
+def terminal(table: TextTable, width: int | None = None, needed: int = 1, text: int = WISH) -> Table:
     """The table of Rich. Behind the ``needed`` columns stand as many as fit into a terminal of this ``width``."""
-    kept = table if width is None or needed is None else fitting(table, width, needed)
+    kept = table if width is None else fitting(table, width, needed, text)
     left = [column.head.replace("\n", " ") for column in table.columns if column not in kept.columns]
     more = f" A wider terminal also shows {', '.join(left)}." if left and table.caption else ""
     shown = Table(title=escape(table.title) or None, box=box.SIMPLE_HEAD, caption=escape(table.caption + more) or None)
     shown.title_justify = shown.caption_justify = "left"
-    if kept.groups:
+    if kept.has_groups:
         shown.add_column("", no_wrap=True)
     cells = [_add_column(shown, column, [line[at] for line in kept.lines]) for at, column in enumerate(kept.columns)]
     for place in range(len(kept.lines)):
-        group = [escape(kept.groups[place]) if kept.begins(place) else ""] * bool(kept.groups)
+        group = [escape(kept.groups[place]) if kept.begins(place) else ""] * kept.has_groups
         ends = place + 1 < len(kept.lines) and kept.begins(place + 1)
         style = kept.styles[place] if kept.styles else ""
         shown.add_row(*group, *(column[place] for column in cells), end_section=ends, style=style or None)
@@ -36,13 +36,15 @@ def terminal(table: TextTable, width: int | None = None, needed: int | None = No
 
 
 def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> TextTable:
-    """The table without the columns that do not fit beside texts of so many letters. A note stays: it is cut where the
-    terminal ends."""
-    room = width - EDGES - (BETWEEN + max(map(cell_len, table.groups)) if table.groups else 0)
+    """The table without the columns that do not fit beside texts of so many letters. Names always stay, and so does a
+    note, which is cut where the terminal ends."""
+    widths = [_width(column, [line[at] for line in table.lines], text) for at, column in enumerate(table.columns)]
+    named = [BETWEEN + of for of, column in zip(widths, table.columns, strict=True) if column.kind == "name"]
+    room = width - EDGES - sum(named) - (BETWEEN + max(map(cell_len, table.groups)) if table.has_groups else 0)
     kept: list[int] = []
     for place, column in enumerate(table.columns):
-        room -= 0 if column.kind == "note" else BETWEEN + _width(column, [line[place] for line in table.lines], text)
-        if place < needed or room >= 0 or column.kind == "note":
+        room -= 0 if column.kind in ("name", "note") else BETWEEN + widths[place]
+        if place < needed or room >= 0 or column.kind in ("name", "note"):
             kept.append(place)
     columns = tuple(table.columns[place] for place in kept)
     return replace(table, columns=columns, lines=tuple(tuple(line[place] for place in kept) for line in table.lines))

@@ -62,10 +62,21 @@ class TextTable:
     groups: tuple[str, ...] = ()
     caption: str = ""
     styles: tuple[str, ...] = ()  # of the lines, in a terminal
+    names_groups: bool = True  # whether they have a column
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether a column names them."""
+        return bool(self.groups) and self.names_groups
 
     def begins(self, place: int) -> bool:
         """Whether another group begins with this line."""
         return bool(self.groups) and (place == 0 or self.groups[place - 1] != self.groups[place])
+
+
+def said(name: str, text: Callable[[Row], str], kind: Kind = "text", head: str = "") -> Column[Row]:
+    """A column that holds the same for people and programs."""
+    return Column(name, head or name, text, text, kind)
 
 
 def lines_of(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> tuple[tuple[Cell, ...], ...]:

@@ -44,7 +44,14 @@ class Step(NamedTuple):
 
 
 class NotFiniteLossError(ArithmeticError):
-    """The loss or gradient is not finite; neither this step nor a later one was reported or saved."""
+    """The loss or gradient of this step is not finite; neither it nor a later one was reported or saved."""
+
+    def __init__(self, text: str, step: int) -> None:
+        super().__init__(text, step)
+        self.text, self.step = text, step
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass
@@ -105,7 +112,8 @@ class Meter:
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 raise NotFiniteLossError(
                     f"loss {loss:.4g} and gradient norm {norm:.4g} at step {step}, learning rate "
-                    f"{self._learning_rate(step):.3g}, {self.batches.describe(step)}"
+                    f"{self._learning_rate(step):.3g}, {self.batches.describe(step)}",
+                    step,
                 )
 
     def _learning_rate(self, step: int) -> float:

@@ -16,20 +16,12 @@ TASK = 'task = Task("small", 1, Config, (Metric("score"),)'
 # the value of task=, the place, and words of the message
 REFERENCES: list[tuple[str, str, list[str]]] = [
     ("smal", "command line", ["no module smal here", "known: translation, small", "did you mean task=small?"]),
-    ("Small", "command line", ["no module Small here", "did you mean task=small?"]),
-    ("nothing.like.it", "command line", ["no module nothing here", "known: translation, small"]),
     ("small.inner", "command line", ["no module small.inner here", "did you mean task=small?"]),
     ("small.py", "command line", ['is "small.py"', "MODULE:ATTRIBUTE", "did you mean task=small?"]),
-    ("./small.py", "command line", ['is "./small.py"', "did you mean task=small?"]),
     ("small:", "command line", ['is "small:"', "did you mean task=small?"]),
-    (":task", "command line", ['is ":task"', "MODULE:ATTRIBUTE"]),
-    ("", "command line", ['is ""', "MODULE:ATTRIBUTE"]),
-    ("3", "command line", ['is "3"', "MODULE:ATTRIBUTE"]),
     ("null", "command line", ["is null", "must be a string"]),
-    ("[small]", "command line", ["must be a string"]),
     ("small:taks", "command line", ["small has no taks", "such as small:task", "did you mean task=small?"]),
     ("small:Config", "command line", ["is the class Config, not a Task", "did you mean task=small?"]),
-    ("small:work", "command line", ["is a function, not a Task"]),
     ("os", "command line", ["os has no task"]),
 ]
 
@@ -53,17 +45,14 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
         ["its schema Config", "frozen"],
     ),
     ({"@dataclass(frozen=True)\nclass Model": "@dataclass\nclass Model"}, "small.py", ["its group model", "frozen"]),
-    ({"1, Config,": "1, dict,"}, "small.py", ["its schema dict must be a frozen dataclass"]),
     ({"    train: Train\n": "    train: Train\n    size: int\n"}, "small.py", ["its group size, which is int"]),
     (
         {"    train: Train\n": "    train: Train\n    paths: Train\n"},
         "small.py",
         ["group paths", "belongs to the plat"],
     ),
-    ({"    train: Train\n": "    train: Train\n    task: Train\n"}, "small.py", ["group task", "belongs to the plat"]),
     ({"    steps: A": "    inner: Model\n    steps: A"}, "small.py", ["must hold keys alone, not the group inner"]),
     ({'Literal["round", "square"]': "object"}, "small.py", ["its key model.kind, which is object", "list[…]"]),
-    ({'Literal["round", "square"]': "tuple[int, int]"}, "small.py", ["which is tuple[int, int]"]),
     (
         {'(Metric("score"),)': '(Metric("score"), Metric("score"))'},
         "small.py",
@@ -71,15 +60,11 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ),
     ({'(Metric("score"),)': "()"}, "small.py", ["must have a metric for the table"]),
     ({'(Metric("score"),)': '[Metric("score")]'}, "small.py", ["must be a tuple of Metric"]),
-    ({'(Metric("score"),)': '("score",)'}, "small.py", ["must be a tuple of Metric"]),
     ({'Metric("score")': 'Metric("params")'}, "small.py", ["params stands for two things"]),
-    ({'Metric("score")': 'Metric("my score")'}, "small.py", ["must have a name of letters"]),
     ({'Metric("score")': 'Metric("score", better="higher")'}, "small.py", ["better up or down"]),
     ({'Task("small"': 'Task("translation"'}, "small.py", ["its name translation is taken"]),
     ({'Task("small"': 'Task("../small"'}, "small.py", ["must have a plain name"]),
     ({'"small", 1': '"small", 0'}, "small.py", ["its version 0 must be a whole number of at least 1"]),
-    ({'"small", 1': '"small", "1"'}, "small.py", ["its version '1' must be"]),
-    ({", work=work": ""}, "small.py:43", ["missing 1 required", "'work'"]),
     ({"work=work": "work=3"}, "small.py", ["its work must be a function"]),
     ({"lambda config: config.train.steps": "4"}, "small.py", ["its steps must be a function"]),
     ({"config.train.steps,": "config.train.stepps,"}, "small.py:43", ["whose steps fails: AttributeError"]),
@@ -88,7 +73,6 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({"work=work": "work=work, costs=lambda config: 3"}, "", ["whose costs returns 3", "must return Costs"]),
     ({"work=work": "work=work, early_stop=1"}, "small.py", ["its early_stop 1 must be True or False"]),
     ({"work=work": "work=work, verbs=[work]"}, "small.py", ["its verbs must be a tuple of functions"]),
-    ({"work=work": "work=work, fingerprint=lambda config: 3"}, "", ["whose fingerprint returns 3"]),
     ({"work=work": "work=work, problems=lambda config: [3]"}, "", ["whose problems returns [3]", "each Problem"]),
     ({"work=work": "work=work, cautions=lambda config, data: 3"}, "", ["whose cautions fails"]),
 ]
@@ -97,7 +81,6 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
 BASES: list[tuple[str | None, str, str, list[str]]] = [
     (None, "base", "", ["is missing: there is no conf/task/small/base.yaml", "the keys of model, train"]),
     ("", "base", FILE, ["is not plain YAML", "must hold groups of keys"]),
-    ("- 3\n", "base", FILE, ["is not plain YAML"]),
     ("model: {size: 8\n", "base", f"{FILE}:2", ["is not plain YAML"]),
     (BASE.replace("  every: 2\n", ""), "train.every", f"{FILE}:2", ["is missing", "must be given"]),
     (BASE + "  epochs: 3\n", "train.epochs", f"{FILE}:7", ["did you mean train.steps?"]),
@@ -105,7 +88,6 @@ BASES: list[tuple[str | None, str, str, list[str]]] = [
     ("model: {size: 8, kind: round}\n", "train", f"{FILE}:1", ["is missing", "must be given"]),
     (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["base sets only model, train"]),
     *((BASE + f"{group}: {{a: 1}}\n", group, f"{FILE}:7", ["base sets only"]) for group in ("sweep", "paths", "scale")),
-    (BASE + "task: small\n", "task", f"{FILE}:7", ["base sets only"]),
     (BASE.replace("size: 8", "size: 0"), "model.size", f"{FILE}:1", ["at least 1"]),
     (BASE.replace("round", "rond"), "model.kind", f"{FILE}:1", ["did you mean round?"]),
     (BASE.replace("0.5", "010", 1), "train.rate", f"{FILE}:4", ["which YAML reads as 8"]),
@@ -127,27 +109,20 @@ TWO_REASONS: list[tuple[str, list[str]]] = [
 # overrides
 TYPED: list[tuple[list[str], str, list[str]]] = [
     (["model.sise=8"], "model.sise", ["keys under model are size, kind", "did you mean model.size?"]),
-    (["size=8"], "size", ["did you mean model.size?"]),
     (["--size=8"], "--size=8", ["write settings as key=value"]),
     (["train.rate=0"], "train.rate", ["must be a number above 0"]),
-    (["train.steps=many"], "train.steps", ["must be a whole number of at least 1"]),
     (["beam=8"], "beam", ["is not a key"]),
-    (["decode.beam=8"], "decode.beam", ["is not a key"]),
     (["model.d_model=8"], "model.d_model", ["keys under model are size, kind"]),
-    (["dropout=0.1"], "dropout", ["is not a key"]),
     (["scale=tiny"], "scale", ["must be one of full"]),
     (["scale.size=3"], "scale.size", ["must divide model.size, which is 8"]),
     (["sweep.rows=[base,sqare]"], "sweep.rows", ["did you mean square?"]),
     (["seed=3"], "seed", ["did you mean sweep.seeds?"]),
-    (["sweep.vary={model.sise: [1]}"], "model.sise", ["did you mean model.size?"]),
     (["task=translation"], "task", ["is given twice"]),
 ]
 
 # the file of a row
 ROWS: list[tuple[str, str, int, list[str]]] = [
     (ROW + "train: {rat: 3}\n", "train.rat", 3, ["did you mean train.rate?"]),
-    (ROW + "train: {rate: -1}\n", "train.rate", 3, ["must be a number above 0"]),
-    (ROW + "data: {name: x}\n", "data", 3, ["is not a key"]),
     (ROW + "paths: {runs: x}\n", "paths", 3, ["a row sets only row, model, train"]),
     ("row: {group: A}\nmodel: {kind: round}\n", "square", 0, ["changes nothing", "a key of model or train"]),
     ("row: {group: A}\ntrain: {cut: 0.7}\n", "train.cut", 2, ["train the same model as base"]),
