@@ -16,6 +16,8 @@ from sweeps.roles import field_types, neutral_of
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"
 IS_MISSING = "is missing"
+COMMAND_LINE = "command line"
+"""The place of what was typed."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def diff(before: Code, now: Code, names: Collection[str]) -> Iterator[str]:
     """The lines of a unified diff of these files, without secrets."""
     for name in names:
         old, new = (each.files.get(name, b"").decode("utf-8", "replace").splitlines() for each in (before, now))
-        for line in unified_diff(old, new, f"{name} (recorded)", f"{name} (now)", lineterm=""):
+        for line in unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""):
             yield without_password(line)
 
 

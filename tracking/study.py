@@ -57,6 +57,7 @@ class Study:
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
     identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
+    moves: int = 0  # how often it was told that a tracker's runs are this folder's
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
     task: Card = field(kw_only=True)
 
@@ -122,10 +123,17 @@ def task_of(folder: Path) -> Card | None:
         return None
 
 
-def give_identity(folder: Path) -> None:
+def separate(folder: Path) -> None:
     """Make the study of this folder another one for trackers: it is a copy. Raises StudyMissing, DamagedFileError."""
     with FileLock(folder / ".locks" / "study"):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
+
+
+def take_over(folder: Path) -> None:
+    """Make this folder's numbers newer than those that another one has sent. Raises StudyMissing, DamagedFileError."""
+    with FileLock(folder / ".locks" / "study"):
+        study = read_study(folder)
+        write_study(replace(study, moves=study.moves + 1))
 
 
 def write_study(study: Study) -> None:
@@ -133,6 +141,7 @@ def write_study(study: Study) -> None:
     content = {
         "name": study.name,
         "identity": study.identity,
+        "moves": study.moves,
         "code": list(study.code),
         "task": study.task.to_dict(),
         "settings": study.settings,
@@ -204,9 +213,9 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     asked = tuple(map(_command, content["asked"]))
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
     task, identity = Card.of(content["task"]), str(content.get("identity", ""))
-    code = tuple(map(str, content.get("code", ())))
+    moves, code = int(content.get("moves", 0)), tuple(map(str, content.get("code", ())))
     cells = dict(content["cells"])
-    return Study(place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, code, task=task)
+    return Study(place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, moves, code, task=task)
 
 
 def _command(fields: dict[str, Any]) -> dict[str, Any]:

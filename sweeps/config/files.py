@@ -17,7 +17,7 @@ from sweeps.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
 
 TASKS = "task"
 """The folder of ``conf/`` for tasks of one's own: each has a folder there, and all share its files."""
-SHARED = "shared"
+SHARED_FOLDER = "shared"
 """The folder of ``conf/`` for what all tasks share: cluster, tracking, sweep."""
 CONFIG, BASE = "config", "base"
 
@@ -62,7 +62,7 @@ class Folders:
 
     @property
     def _around(self) -> tuple[Path, ...]:
-        return (self.place, *self.place.parents[:-1], Path(SHARED))
+        return (self.place, *self.place.parents[:-1], Path(SHARED_FOLDER))
 
     def find(self, path: str) -> Path | None:
         """The file that Hydra reads for ``group/option`` or ``config``."""
@@ -135,26 +135,29 @@ DEFAULTS = "defaults"
 HEADER = re.compile(r"\s*#\s*@package\s+(\S+)\s*$")
 MISREAD = re.compile(r"[-+]?0[\d_]+$|.*:")
 """Numbers that YAML 1.1 reads as octal or as base 60."""
-TAG = "tag:yaml.org,2002:"
-PLAIN = "must hold groups of keys in UTF-8, without tags, << or anchors of groups"
+YAML_TAG = "tag:yaml.org,2002:"
+PLAIN_YAML = "must hold groups of keys in UTF-8, without tags, << or anchors of groups"
 
 
 def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem]:
     """The problems of the file ``path``, which messages call ``shown``; ``group`` is "" for base.
 
-    Raises RefusedError if it is not plain YAML.
+    Raises RefusedError if it is not plain YAML, or if Hydra would read something else than it says.
     """
     try:
         text = _text(path)
         root = _root(text)
         about_all = group in ("", *ABOUT_ALL_GROUPS)
-        misread = _misread(root, "" if about_all else group, shown)
-        header = _header_problems(text, group, path.stem, shown)
-        return [*header, *misread, *(_part_problems(root, group, path.stem, shown, schema) if about_all else ())]
+        misread = list(_misread(root, "" if about_all else group, shown))
+        header = list(_header_problems(text, group, path.stem, shown))
+        parts = list(_part_problems(root, group, path.stem, shown, schema)) if about_all else []
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason, line = _reason(error)
         place = f"{shown}:{line}" if line else shown
-        raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", PLAIN, None, place)]) from None
+        raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", PLAIN_YAML, None, place)]) from None
+    if header or misread:
+        raise RefusedError([*header, *misread, *parts])
+    return parts
 
 
 def line_of(node: yaml.Node | None, key: str) -> int | None:
@@ -239,13 +242,15 @@ def _misread(node: yaml.Node, key: str, shown: str) -> Iterator[Problem]:
 
 def _is_plain_number(node: yaml.Node) -> bool:
     """Whether it is one without quotes."""
-    return isinstance(node, yaml.ScalarNode) and node.style is None and node.tag in (f"{TAG}int", f"{TAG}float")
+    return (
+        isinstance(node, yaml.ScalarNode) and node.style is None and node.tag in (f"{YAML_TAG}int", f"{YAML_TAG}float")
+    )
 
 
 def _misread_keys(mapping: yaml.MappingNode, key: str, shown: str) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for name, value in mapping.value:
-        if name.tag != f"{TAG}str":
+        if name.tag != f"{YAML_TAG}str":
             raise _not_plain("found a key that is no word", name)
         inner, line = f"{key}.{name.value}" if key else name.value, name.start_mark.line + 1
         if name.value in first:
@@ -274,5 +279,5 @@ def _value_of(node: yaml.Node, *keys: str) -> str | None:
     """The text of a value."""
     for key in keys:
         inner = node.value if isinstance(node, yaml.MappingNode) else []
-        node = next((value for name, value in inner if name.value == key), yaml.ScalarNode(TAG, None))
+        node = next((value for name, value in inner if name.value == key), yaml.ScalarNode(YAML_TAG, None))
     return node.value if isinstance(node, yaml.ScalarNode) else None

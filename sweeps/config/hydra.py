@@ -22,12 +22,11 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.config.files import CONFIG, Folders
-from sweeps.schema import Problem
+from sweeps.schema import Problem, Tree
 from sweeps.task import RefusedError
 
-Tree = dict[str, Any]
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
-WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+PLAIN_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
 HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
 
@@ -110,7 +109,7 @@ def _reason(error: BaseException | None) -> str:
 
 def option(group: str, name: str) -> str:
     """The choice of a group's option, as ``compose`` takes it."""
-    return f"{group}={name if WORD.fullmatch(name) else quoted(name)}"
+    return f"{group}={name if PLAIN_WORD.fullmatch(name) else quoted(name)}"
 
 
 def quoted(text: str) -> str:

@@ -67,9 +67,6 @@ class Library:
         return Problem(BASE, f"is missing: there is no {file}", f"create it with the keys of {groups}")
 
 
-COMMAND_LINE = "command line"
-
-
 def place_of(key: str, hydra: Hydra, *options: str) -> str | None:
     """file:line of the file whose value of the key counts in this composition; None if none sets it."""
     return next(_lines(key, hydra, options), None)

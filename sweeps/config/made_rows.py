@@ -15,15 +15,15 @@ from itertools import product
 from typing import Any
 
 from sweeps.config.files import BASE
-from sweeps.config.library import COMMAND_LINE, Library
+from sweeps.config.library import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.settings import MAKERS
-from sweeps.schema import UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of, nearest
+from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of, nearest
 
 VARY = MAKERS[0]
-MOST = 1000
-LONGEST = 120  # bytes of a name
-Place = Callable[[str], str | None]
+MOST_ROWS = 1000
+LONGEST_ROW = 120  # bytes of a name
+PlaceOf = Callable[[str], str | None]
 """Where a dotted key such as ``sweep.vary.model.n_heads`` is set."""
 
 
@@ -62,7 +62,7 @@ class MadeRows:
 class RowMaker:
     """Makes the rows of one command. ``base`` has the values at the paper's size."""
 
-    def __init__(self, library: Library, base: Tree, made: MadeRows, place: Place) -> None:
+    def __init__(self, library: Library, base: Tree, made: MadeRows, place: PlaceOf) -> None:
         self.library, self.made, self.place = library, made, place
         groups = {group: base[group] for group in library.schema.groups if isinstance(base.get(group), dict)}
         self.order, self.base = library.row_keys, library.schema.neutral | dotted(groups)
@@ -133,9 +133,9 @@ class RowMaker:
         self.made.rows.setdefault(name, row)
 
     def _fits(self, key: str, rows: int) -> bool:
-        if rows > MOST:
-            self._refuse(key, f"makes {rows} rows", f"must make at most {MOST}")
-        return rows <= MOST
+        if rows > MOST_ROWS:
+            self._refuse(key, f"makes {rows} rows", f"must make at most {MOST_ROWS}")
+        return rows <= MOST_ROWS
 
     def _grids(self, maker: str, asked: Any) -> Iterator[tuple[dict[str, list[Any]], str | None]]:
         """Lists of values by key, all combinations of which are rows, and where they were written.
@@ -200,7 +200,7 @@ def made_name(values: Mapping[str, Any], order: list[str]) -> str:
     """``n_heads_16-p_drop_0.2``: the keys in the order of the schema, each with its value."""
     ordered = sorted(values, key=order.index)
     name = "-".join(f"{_short(key, order)}_{_plain(as_typed(values[key]))}" for key in ordered)
-    return name if len(name.encode()) <= LONGEST else _cut(name)
+    return name if len(name.encode()) <= LONGEST_ROW else _cut(name)
 
 
 def as_typed(value: Any) -> str:
@@ -244,7 +244,7 @@ def _plain(text: str) -> str:
 
 
 def _cut(name: str) -> str:
-    return f"{name.encode()[: LONGEST - 7].decode(errors='ignore')}-{_digest(name)}"
+    return f"{name.encode()[: LONGEST_ROW - 7].decode(errors='ignore')}-{_digest(name)}"
 
 
 def _digest(text: str) -> str:

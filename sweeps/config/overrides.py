@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import Override, listed, parsed
-from sweeps.config.library import COMMAND_LINE, FIXED, Library
+from sweeps.config.library import FIXED, Library
 from sweeps.config.settings import MAKERS
-from sweeps.schema import Problem, kind_of, nearest
+from sweeps.schema import COMMAND_LINE, Problem, kind_of, nearest
 from tracking.words import for_shell
 
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
@@ -22,7 +22,7 @@ HYDRAS_OWN = {
     "hydra": "places are paths.runs, paths.data and paths.checkpoints; `allelse logs` shows what trials print",
 }
 """What to type instead, by the start of the key."""
-PLAIN = "train.steps=100"
+EXAMPLE = "train.steps=100"
 
 
 @dataclass
@@ -94,7 +94,7 @@ class _Reader:
         if texts:
             maker = next((maker for maker in MAKERS if texts[0].startswith(maker)), None)
             key = next(iter(self.library.schema.short_names))
-            form = f"{maker}='{{{key}: [VALUE, VALUE]}}'" if maker else f"{key}=VALUE, such as {PLAIN}"
+            form = f"{maker}='{{{key}: [VALUE, VALUE]}}'" if maker else f"{key}=VALUE, such as {EXAMPLE}"
             self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}", self._meant(texts[0]))
 
     def _meant(self, text: str) -> str | None:

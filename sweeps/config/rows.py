@@ -8,16 +8,27 @@ from typing import Any
 
 from sweeps.config.files import BASE, examined, keys_set
 from sweeps.config.hydra import option, resolved
-from sweeps.config.library import COMMAND_LINE, Library, place_of, place_of_missing
+from sweeps.config.library import Library, place_of, place_of_missing
 from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.scale import Kept, Layered, apply_scale, before_scaling, keep_differences
 from sweeps.config.settings import MAKERS, parse_scale
-from sweeps.schema import IS_MISSING, UNKNOWN_KEY, Problem, Tree, assigned, copied, differences, merged, nested
+from sweeps.schema import (
+    COMMAND_LINE,
+    IS_MISSING,
+    UNKNOWN_KEY,
+    Problem,
+    Tree,
+    assigned,
+    copied,
+    differences,
+    merged,
+    nested,
+)
 from sweeps.task import RefusedError
 
 
-class Found:
+class FoundProblems:
     """``overrides`` are the ``typed`` ones on top of those that the ``study`` has recorded, with its ``rows``."""
 
     def __init__(
@@ -47,8 +58,10 @@ class Found:
             near = (problem.found == UNKNOWN_KEY and other_name(problem.key, self.library.keys)) or problem.nearest
             place = problem.place or self.place(problem.key, row, problem.found == IS_MISSING)
             allowed = problem.allowed + (self.way_out if self.study and place == self.record else "")
+            swept = row == BASE and problem.key in self.typed.sweeps
+            found = problem.found + (" in base, with which each row is compared" if swept else "")
             if problem.found != UNKNOWN_KEY or not self._is_told(problem.key, place):
-                self.every.append(replace(problem, allowed=allowed, place=place, nearest=near))
+                self.every.append(replace(problem, found=found, allowed=allowed, place=place, nearest=near))
 
     def options(self, row: str, more: Mapping[str, str] | None = None) -> list[str]:
         """What Hydra composes a row from, but for the scale."""
@@ -115,10 +128,10 @@ class Scaled:
     before: str = ""
 
 
-class Rows:
+class RowTrees:
     """Composes each row once. ``values`` are the overrides; those of ``scale`` decide how rows are scaled."""
 
-    def __init__(self, found: Found, values: dict[str, Any]) -> None:
+    def __init__(self, found: FoundProblems, values: dict[str, Any]) -> None:
         self.found, self.library, self.schema = found, found.library, found.library.schema
         self._divisors = {key: value for key, value in values.items() if key.startswith("scale.")}
         self._papers: dict[str, Tree | None] = {}

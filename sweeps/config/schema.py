@@ -20,11 +20,10 @@ from sweeps.roles import (
     neutral_values,
     settled,
 )
-from sweeps.schema import RefusedError, parse
+from sweeps.schema import RefusedError, Values, parse
 from sweeps.task import Task
 from tracking.card import Card
 
-Values = dict[str, Any]
 PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
 """The groups of keys that every task has."""
 

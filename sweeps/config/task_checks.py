@@ -14,10 +14,10 @@ from sweeps.processes.storage import FIXES
 from sweeps.roles import field_types
 from sweeps.task import Costs, Keep, Metric, Problem, RefusedError, Task
 
-TAKEN = (*PLATFORM, "task")
+TAKEN_GROUPS = (*PLATFORM, "task")
 """Groups of the files that are none of a task's."""
-PLAIN = (int, float, str, bool, dict, NoneType)
-KINDS = "must be int, float, str, bool, None, Literal, list[…] or dict"
+PLAIN_KINDS = (int, float, str, bool, dict, NoneType)
+KEY_KINDS = "must be int, float, str, bool, None, Literal, list[…] or dict"
 ADVISING = ("problems", "cautions", "data_problems", "title")
 FUNCTIONS = ("steps", "work", *ADVISING, "costs", "keep", "fingerprint", "resolved")
 OPTIONAL = ("words", "prepare", "texts", "save", "load")
@@ -60,7 +60,7 @@ def _schema_faults(schema: Any) -> Iterator[str]:
         return
     hints = field_types(schema)
     for group in (field.name for field in fields(schema)):
-        if group in TAKEN:
+        if group in TAKEN_GROUPS:
             yield f"its group {group} has a name that belongs to the platform"
         elif not _is_frozen(hints[group]):
             yield f"its group {group}, which is {_called(hints[group])}, must be a frozen dataclass of keys"
@@ -73,7 +73,7 @@ def _key_faults(group: str, kinds: dict[str, Any]) -> Iterator[str]:
         if is_dataclass(kind):
             yield f"its group {group} must hold keys alone, not the group {name}"
         elif not _is_plain(kind):
-            yield f"its key {group}.{name}, which is {_called(kind)}, {KINDS}"
+            yield f"its key {group}.{name}, which is {_called(kind)}, {KEY_KINDS}"
 
 
 def _is_plain(kind: Any) -> bool:
@@ -83,7 +83,7 @@ def _is_plain(kind: Any) -> bool:
         return _is_plain(inner[0])
     if origin in (Union, UnionType, list):
         return all(map(_is_plain, inner))
-    return kind in PLAIN or origin in (Literal, dict)
+    return kind in PLAIN_KINDS or origin in (Literal, dict)
 
 
 def _is_frozen(kind: Any) -> bool:
@@ -104,13 +104,13 @@ RESULTS: dict[str, tuple[str, Fits]] = {
     "keep": ("Keep", lambda found: isinstance(found, Keep)),
     "texts": ("texts by what each is called", lambda found: isinstance(found, Mapping)),
 }
-LISTS: dict[str, type] = {"problems": Problem, "data_problems": Problem, "cautions": str}
-OTHERS = ("prepare", "resolved")
+LIST_RESULTS: dict[str, type] = {"problems": Problem, "data_problems": Problem, "cautions": str}
+UNCHECKED = ("prepare", "resolved")
 
 
 def checked_functions(task: Task[Any], name: str, here: str) -> Task[Any]:
     """The task with functions that raise RefusedError alone."""
-    found = {each: getattr(task, each) for each in (*RESULTS, *LISTS, *OTHERS)}
+    found = {each: getattr(task, each) for each in (*RESULTS, *LIST_RESULTS, *UNCHECKED)}
     checked: dict[str, Any] = {each: _checked(of, each, name, here) for each, of in found.items() if of is not None}
     return replace(task, **checked)
 
@@ -119,7 +119,7 @@ def _checked(function: Callable[..., Any], called: str, name: str, here: str) ->
     def call(*arguments: Any) -> Any:
         try:
             found = function(*arguments)
-            found = list(found) if called in LISTS else found
+            found = list(found) if called in LIST_RESULTS else found
         except RefusedError:
             raise
         except Exception as error:  # whatever the user's code raises
@@ -136,14 +136,14 @@ def _checked(function: Callable[..., Any], called: str, name: str, here: str) ->
 
 def _other_than(called: str, found: Any) -> str | None:
     """What the function must return, if it did not."""
-    if called in LISTS:
-        kind = LISTS[called]
+    if called in LIST_RESULTS:
+        kind = LIST_RESULTS[called]
         return None if all(isinstance(each, kind) for each in found) else f"a list, each {kind.__name__}"
     wanted, fits = RESULTS.get(called, ("", bool))
-    return None if called in OTHERS or fits(found) else wanted
+    return None if called in UNCHECKED or fits(found) else wanted
 
 
-INSTALLED = "site-packages"
+SITE = "site-packages"
 
 
 def failed(found: str, error: BaseException, here: str, allowed: str = "fix the file") -> RefusedError:
@@ -162,7 +162,7 @@ def _place(error: BaseException, here: str) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         return _shown(error.filename, error.lineno, here)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(here) and INSTALLED not in frame.filename]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(here) and SITE not in frame.filename]
     return _shown(own[-1].filename, own[-1].lineno, here) if own else None
 
 

@@ -34,13 +34,13 @@ class Shipped:
 DEFAULT_TASK = "translation"
 """Of ``task=`` in a folder without tasks."""
 OURS = {DEFAULT_TASK: Shipped("transformer.task:TRANSLATION", ".")}
-GROUP = "allelse.tasks"
+ENTRY_POINTS = "allelse.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""
-PACKAGES = ("allelse", "sweeps", "tracking")
+IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 """What a task's file or its process imports of ours."""
-REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
+TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
 MAKES_TASK = re.compile(r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
 """The text of a module that declares a task."""
@@ -72,7 +72,7 @@ def forget_tasks() -> None:
 
 def _refuse_hidden_packages(here: Path) -> None:
     """Modules next to a task come first in its imports: with the name of a package of ours, they would hide it."""
-    found = [file for package in PACKAGES for file in (f"{package}.py", package) if (here / file).exists()]
+    found = [file for package in IMPORTED_PACKAGES for file in (f"{package}.py", package) if (here / file).exists()]
     ours = Path(__file__).parents[2]
     if found and here.resolve() != ours:
         names = ", ".join(found)
@@ -82,7 +82,7 @@ def _refuse_hidden_packages(here: Path) -> None:
 @cache
 def _loaded(name: str, here: str) -> Task[Any]:
     reference = reference_of(name)
-    if name.endswith(".py") or not REFERENCE.fullmatch(reference):
+    if name.endswith(".py") or not TASK_REFERENCE.fullmatch(reference):
         raise _unknown(f'is "{name}"', name, here)
     module, _, attribute = reference.partition(":")
     content = _imported(name, module, here)
@@ -125,7 +125,7 @@ def known_tasks(here: Path) -> list[str]:
 
 
 def _installed() -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group=GROUP)}
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _imported(name: str, module: str, here: str) -> Any:

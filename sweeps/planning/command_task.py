@@ -4,14 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeps.config.hydra import parsed
-from sweeps.config.library import COMMAND_LINE, Library
+from sweeps.config.library import Library
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.naming import known_study
 from sweeps.planning.record import Record
+from sweeps.schema import COMMAND_LINE
 from sweeps.task import Problem, RefusedError
 from tracking.study import Study
 
-KEY = "task"
+TASK_KEY = "task"
 
 
 def library_of(overrides: list[str], here: Path, record: Record | None = None, trains: bool = True) -> Library:
@@ -22,7 +23,7 @@ def library_of(overrides: list[str], here: Path, record: Record | None = None, t
     try:
         return Library(record.source if record else source_named(overrides, here), here)
     except RefusedError:
-        if trains or any(text.startswith(f"{KEY}=") for text in overrides):
+        if trains or any(text.startswith(f"{TASK_KEY}=") for text in overrides):
             raise
         return Library(source_of(DEFAULT_TASK, here), here)
 
@@ -32,12 +33,12 @@ def source_named(overrides: list[str], here: Path) -> TaskSource:
     typed = {
         key: value
         for text in overrides
-        if text.startswith((KEY, "paths.runs=", "sweep.name="))
+        if text.startswith((TASK_KEY, "paths.runs=", "sweep.name="))
         for key, value in _named(text)
     }
-    if KEY in typed:
+    if TASK_KEY in typed:
         try:
-            return source_of(typed[KEY], here)
+            return source_of(typed[TASK_KEY], here)
         except RefusedError as error:
             raise RefusedError(replace(each, place=each.place or COMMAND_LINE) for each in error.problems) from None
     study = _study(typed.get("paths.runs", "runs"), typed.get("sweep.name"), here)
@@ -46,10 +47,12 @@ def source_named(overrides: list[str], here: Path) -> TaskSource:
 
 def source_of_study(study: Study, here: Path) -> TaskSource:
     """The task that a study has recorded. Raises RefusedError if another task has that name today."""
-    source = source_of(str(study.chosen.get("options", {}).get(KEY, study.task.name)), here)
+    source = source_of(str(study.chosen.get("options", {}).get(TASK_KEY, study.task.name)), here)
     if source.task.name != study.task.name:
         found = f'is "{source.name}", which is now a task named {source.task.name}, but {study.name} is of'
-        raise RefusedError([Problem(KEY, f"{found} {study.task.name}", "restore the file, or choose another study")])
+        raise RefusedError(
+            [Problem(TASK_KEY, f"{found} {study.task.name}", "restore the file, or choose another study")]
+        )
     return source
 
 

@@ -12,16 +12,16 @@ from rich.table import Table
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import resolved
-from sweeps.config.library import COMMAND_LINE, Library
+from sweeps.config.library import Library
 from sweeps.config.made_rows import RowMaker
 from sweeps.config.overrides import parse_overrides
-from sweeps.config.rows import ALL, Found, Rows, Scaled
+from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
-from sweeps.planning.command_task import KEY, library_of
+from sweeps.planning.command_task import TASK_KEY, library_of
 from sweeps.planning.composition import ComposedRow, Composition
 from sweeps.planning.naming import NAMING, chosen, other_study
 from sweeps.planning.record import Record
-from sweeps.schema import Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
 
 
 def compose_sweep(
@@ -96,10 +96,10 @@ class _Composer:
         given = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
         self.overrides, self.values = given, dict(given.values)
         self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
-        self.found = Found(self.library, self.typed, given, record.study.folder if record else None, known)
+        self.found = FoundProblems(self.library, self.typed, given, record.study.folder if record else None, known)
         self.found.way_out = f"; recorded by {record.study.name}: {other_study(record.study.folder)}" if record else ""
         self.found.every += problems
-        self.rows = Rows(self.found, self.values)
+        self.rows = RowTrees(self.found, self.values)
         self._check_files()
         if self.values.get("sweep.rows") == ALL:
             self.values["sweep.rows"] = self.rows.listed
@@ -305,4 +305,4 @@ def _checked(overrides: list[str]) -> tuple[Library, list[str]]:
     _, problems = parse_overrides(overrides, library)
     if problems:
         raise RefusedError(problems)
-    return library, [text for text in overrides if not text.startswith(f"{KEY}=")]
+    return library, [text for text in overrides if not text.startswith(f"{TASK_KEY}=")]

@@ -7,23 +7,23 @@ from typing import TypeVar
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import option
-from sweeps.config.library import COMMAND_LINE, Library, place_of
+from sweeps.config.library import Library, place_of
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.planning.command_task import KEY, library_of, source_of_study
+from sweeps.planning.command_task import TASK_KEY, library_of, source_of_study
 from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.composition import Composition
 from sweeps.planning.naming import known_study, naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.record import decides_weights, read_record, values_of
 from sweeps.planning.user_code import with_code
-from sweeps.schema import Problem, RefusedError, Values
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
 from tracking.words import shell_line
 
 RowSeed = tuple[str, int]
-Named = TypeVar("Named", str, int)
+RowOrSeed = TypeVar("RowOrSeed", str, int)
 SWEEPING = ("plan", "sweep")
 """The verbs that take several values of a key."""
 
@@ -95,7 +95,7 @@ class _Continued:
             seed = self._only(key, [seed for name, seed in self.record.pairs if name == row], seed)
         return self._plan(composition, [(row, seed)], add)
 
-    def _only(self, key: str, recorded: list[Named], usual: Named) -> Named:
+    def _only(self, key: str, recorded: list[RowOrSeed], usual: RowOrSeed) -> RowOrSeed:
         """For `allelse train`: the usual one, unless the study has only others. Raises RefusedError for several."""
         if usual in recorded or not recorded:
             return usual
@@ -107,7 +107,7 @@ class _Continued:
 
     def _without_task(self) -> list[str]:
         """The overrides to compose: a task that contradicts the record is refused later."""
-        return [text for text in self.argv if not text.startswith(f"{KEY}=")]
+        return [text for text in self.argv if not text.startswith(f"{TASK_KEY}=")]
 
     def _asked(self, rows: list[str] | None, seeds: list[int] | None, add: bool) -> list[RowSeed]:
         """The requested trials. With --add, or if rows and seeds are both named: every row with every seed.
@@ -148,9 +148,9 @@ class _Continued:
         """Differences between the composition and the record, caused by overrides or by files edited since."""
         study, name = self.record.study, self.library.source.name
         problems = []
-        if (task := self.typed.values.get(KEY, name)) != name:
+        if (task := self.typed.values.get(TASK_KEY, name)) != name:
             found = f'is "{task}", but {study.name} is recorded with task={name}'
-            problems.append(Problem(KEY, found, other_study(study.folder), None, COMMAND_LINE))
+            problems.append(Problem(TASK_KEY, found, other_study(study.folder), None, COMMAND_LINE))
         if not study.begun:
             return problems
         base = values_of(composition.base)

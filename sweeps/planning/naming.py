@@ -1,6 +1,7 @@
 """The overrides that name a study, those of the next command on it, and the study on disk."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from sweeps.schema import Problem, RefusedError
@@ -9,8 +10,8 @@ from tracking.study import Study, StudyMissing, read_study, study_folders
 from tracking.words import shell_line
 
 PLACES = ("paths.", "tracking")
-NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
-NAMING = (*NAMES, *PLACES)
+STUDY_NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
+NAMING = (*STUDY_NAMES, *PLACES)
 FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "data.mirror=")
 """The settings of a study that may change at any time, besides those that only observe its training."""
 PLAIN_TEXT = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
@@ -28,7 +29,7 @@ def naming(overrides: list[str] | None) -> list[str]:
 
 def names_study(overrides: list[str] | None) -> bool:
     """Whether the overrides name a study, and not only its location."""
-    return bool(chosen(overrides, NAMES))
+    return bool(chosen(overrides, STUDY_NAMES))
 
 
 def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
@@ -51,6 +52,11 @@ def placed(study: Path) -> list[str]:
 def other_study(study: Path) -> str:
     """What to type if a recorded study stands in the way."""
     return f"type `{shell_line(['allelse', 'rm', study.name, *placed(study)])}`, or choose another sweep.name"
+
+
+def some_of(names: Sequence[str], most: int = 30) -> str:
+    """The names for a refusal, which a large study would make too long."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def must_finish(study: Path) -> str:

@@ -12,7 +12,7 @@ from tracking.liveness import holder_of
 from tracking.trial import TrialFolder
 from tracking.words import shell_line
 
-UNKNOWN = "another process"
+UNKNOWN_HOLDER = "another process"
 """One without a record: it does not run the study, such as `allelse evaluate`."""
 
 
@@ -28,7 +28,7 @@ def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None
     except Timeout:
         holder = holder_of(folder.path.parent, folder.path.name)
         fix = (allowed or _steered(folder.path.parent)) if holder else "wait for it"
-        raise RefusedError([Problem(folder.path.name, f"is being run by {holder or UNKNOWN}", fix)]) from None
+        raise RefusedError([Problem(folder.path.name, f"is being run by {holder or UNKNOWN_HOLDER}", fix)]) from None
     with held:
         yield
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeps.config.hydra import option
-from sweeps.config.library import COMMAND_LINE, place_of
+from sweeps.config.library import place_of
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
@@ -19,10 +19,10 @@ from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of
 from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems
 from sweeps.preflight.question import question
 from sweeps.processes.ray_private import JOB
-from sweeps.schema import Problem, RefusedError
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError
 from tracking.words import shell_line
 
-SHARED = ("cluster",)
+OF_ALL_ROWS = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""
 
 
@@ -75,7 +75,7 @@ def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
 def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Problem]:
     """Problems of what all rows share, for overrides that give no plan; none if these are wrong themselves."""
     try:
-        shared = compose_settings([*naming(overrides), *chosen(overrides, SHARED)])
+        shared = compose_settings([*naming(overrides), *chosen(overrides, OF_ALL_ROWS)])
     except RefusedError:
         return []
     problems, _ = _machines(shared)
@@ -136,7 +136,7 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
         yield Problem("cluster.dashboard", found, 'type `pip install "allelse[dashboard]"`, or leave it out')
 
 
-BYTES_PER_PARAMETER = 16
+BYTES_IN_TRAINING = 16
 """In training: the weight, its gradient and Adam's two moments, 4 bytes each. Activations come on top."""
 ROUNDING = 1e-6
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
@@ -183,7 +183,7 @@ def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
 
 def _bytes_in_training(planned: PlannedTrial) -> int:
     """0 if the number of parameters is unknown."""
-    return BYTES_PER_PARAMETER * (planned.costs.params or 0)
+    return BYTES_IN_TRAINING * (planned.costs.params or 0)
 
 
 def _memory_of_a_worker(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:
@@ -198,7 +198,7 @@ def _too_large(planned: PlannedTrial, count: int, limit: float, where: str) -> P
     others = f" (and {count - 1} other trials)" * (count > 1)
     params = planned.costs.params or 0
     found = f"of {planned.trial.name}{others} gives {_many(params)} parameters, which need"
-    found += f" {_bytes(BYTES_PER_PARAMETER * params)}"
+    found += f" {_bytes(BYTES_IN_TRAINING * params)}"
     return Problem(_largest_key(planned), found, f"must fit into {where}, {_bytes(limit)}")
 
 

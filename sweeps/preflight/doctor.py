@@ -14,11 +14,11 @@ from rich.table import Table
 
 from sweeps.preflight.nodes import GIB, cpus, memory
 
-PACKAGES = ("hydra-core", "torch", "ray", "mlflow", "sentencepiece", "sacrebleu")
+EXAMINED_PACKAGES = ("hydra-core", "torch", "ray", "mlflow", "sentencepiece", "sacrebleu")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Examined:
     """One check: what it found, and what to do about it."""
 
     what: str
@@ -27,12 +27,12 @@ class Finding:
     advice: str = ""
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Examined]:
     """Check Python, packages, devices, memory, disk and the files of ``conf/``."""
-    return [_python(), *map(_package, PACKAGES), _devices(), _memory(), _disk(Path.cwd()), _configuration()]
+    return [_python(), *map(_package, EXAMINED_PACKAGES), _devices(), _memory(), _disk(Path.cwd()), _configuration()]
 
 
-def examination_table(findings: list[Finding]) -> Table:
+def examination_table(findings: list[Examined]) -> Table:
     table = Table(title="What this machine has", title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("", "state", "found", "what to do"):
         table.add_column(name, overflow="fold")
@@ -43,52 +43,52 @@ def examination_table(findings: list[Finding]) -> Table:
     return table
 
 
-def _python() -> Finding:
+def _python() -> Examined:
     found = ".".join(map(str, sys.version_info[:3]))
     old = sys.version_info < (3, 11)
-    return Finding("Python", "failed" if old else "ok", found, "install Python 3.11 or newer" if old else "")
+    return Examined("Python", "failed" if old else "ok", found, "install Python 3.11 or newer" if old else "")
 
 
-def _package(name: str) -> Finding:
+def _package(name: str) -> Examined:
     try:
         importlib.import_module({"hydra-core": "hydra"}.get(name, name))
     except ImportError as error:
-        return Finding(name, "failed", str(error), "pip install 'allelse[run]'")
-    return Finding(name, "ok", version(name))
+        return Examined(name, "failed", str(error), "pip install 'allelse[run]'")
+    return Examined(name, "ok", version(name))
 
 
-def _devices() -> Finding:
+def _devices() -> Examined:
     try:
         import torch
     except ImportError:
-        return Finding("devices", "warning", f"{cpus()} CPU cores", "GPUs are unknown without torch")
+        return Examined("devices", "warning", f"{cpus()} CPU cores", "GPUs are unknown without torch")
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     cores = f"{cpus()} CPU cores"
     if gpus:
-        return Finding("devices", "ok", f"{', '.join(gpus)}; {cores}", "use cluster=gpu")
-    return Finding("devices", "ok", f"no GPU, {cores}")
+        return Examined("devices", "ok", f"{', '.join(gpus)}; {cores}", "use cluster=gpu")
+    return Examined("devices", "ok", f"no GPU, {cores}")
 
 
-def _memory() -> Finding:
+def _memory() -> Examined:
     total = memory()
     small = total < 4 * GIB
     advice = "a sweep needs 1 GB per trial plus 2 GB for Ray and MLflow" if small else ""
-    return Finding("memory", "warning" if small else "ok", f"{total / GIB:.0f} GiB", advice)
+    return Examined("memory", "warning" if small else "ok", f"{total / GIB:.0f} GiB", advice)
 
 
-def _disk(folder: Path) -> Finding:
+def _disk(folder: Path) -> Examined:
     free = shutil.disk_usage(folder).free
     small = free < 2 * GIB
     advice = "point paths.runs and paths.data to a larger disk" if small else ""
-    return Finding("disk here", "warning" if small else "ok", f"{free / GIB:.0f} GiB free", advice)
+    return Examined("disk here", "warning" if small else "ok", f"{free / GIB:.0f} GiB free", advice)
 
 
-def _configuration() -> Finding:
+def _configuration() -> Examined:
     from sweeps.planning.compose import compose_sweep
     from sweeps.schema import RefusedError
 
     try:
         rows = len(compose_sweep([]).rows)
     except RefusedError as error:
-        return Finding("conf", "failed", str(error.problems[0]), "fix this file")
-    return Finding("conf", "ok", f"{rows} rows compose")
+        return Examined("conf", "failed", str(error.problems[0]), "fix this file")
+    return Examined("conf", "ok", f"{rows} rows compose")

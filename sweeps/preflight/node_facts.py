@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-OURS = ("sweeps", "tracking", "transformer")
+OUR_PACKAGES = ("sweeps", "tracking", "transformer")
 Packages = dict[str, str | None]
 
 
@@ -46,7 +46,7 @@ def _gets_lock(file: str) -> bool:
 
 def packages() -> Packages:
     """What must be the same on all nodes, None if it is missing: our source files by one digest, and torch."""
-    places = [_folder(name) for name in OURS]
+    places = [_folder(name) for name in OUR_PACKAGES]
     ours = None if None in places else digest([place for place in places if place])
     return {"digest": ours, "allelse": _version("allelse"), "place": places[0], "torch": _version("torch")}
 

@@ -21,7 +21,7 @@ from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NOD
 from sweeps.schema import Problem, RefusedError
 
 MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
-MARK = "nodes: "
+NODES_MARK = "nodes: "
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
 WRONG_TOKEN = "its token is missing or incorrect"
@@ -95,7 +95,7 @@ def _refuse_silent_head(address: str) -> None:
 
 def _asked(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
     """The nodes of the cluster, from a process that has little time. Raises RefusedError."""
-    command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s), MARK]
+    command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s), NODES_MARK]
     answer = subprocess.run(
         command,
         input=json.dumps(question),
@@ -105,8 +105,8 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
         env={**os.environ, REQUEST_S: str(JOINED_S)},
     )
     for line in answer.stdout.splitlines():
-        if line.startswith(MARK):  # even if it could not leave the cluster in order
-            nodes: list[dict[str, Any]] = json.loads(line.removeprefix(MARK))
+        if line.startswith(NODES_MARK):  # even if it could not leave the cluster in order
+            nodes: list[dict[str, Any]] = json.loads(line.removeprefix(NODES_MARK))
             return nodes
     if answer.returncode == -signal.SIGALRM:
         raise _unreached(address, f"it did not list its nodes within {NODES_S} s; is it a Ray head?")
@@ -162,7 +162,7 @@ def gpu_memories() -> list[int]:
     return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
 
 
-NAMED = 3
+SHOWN_NODES = 3
 """How many nodes are named before the rest is counted."""
 
 
@@ -241,7 +241,11 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _shortened(names: list[str]) -> list[str]:
-    return names if len(names) <= NAMED else [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more nodes"]
+    return (
+        names
+        if len(names) <= SHOWN_NODES
+        else [*names[: SHOWN_NODES - 1], f"{len(names) - SHOWN_NODES + 1} more nodes"]
+    )
 
 
 def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ from sweeps.processes.times import ANSWER_S, POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import died
 from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
-from sweeps.running.recorder import Recorder, RemovedError, recorded
+from sweeps.running.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
 from sweeps.worker.events import Event, Failed, Finished, Lost, Report, Resumed
 from tracking.damage import DamagedFileError
@@ -36,7 +36,7 @@ FAILED_STARTS = 5
 
 SAME_FAILURES = 3
 """Of trials in a row that fail with one error before they report: as long as nothing has succeeded, all would."""
-NUMBERS = re.compile(r"\d+")
+ANY_NUMBER = re.compile(r"\d+")
 """In an error, may differ from trial to trial."""
 
 
@@ -110,7 +110,7 @@ class Queue:
         self._succeeds = self._succeeds or isinstance(event, Report | Resumed | Finished)
         if not isinstance(event, Failed) or self._succeeds:
             return
-        self._failures.append(NUMBERS.sub("N", event.cause))
+        self._failures.append(ANY_NUMBER.sub("N", event.cause))
         last = self._failures[-SAME_FAILURES:]
         if len(last) == SAME_FAILURES and len(set(last)) == 1:
             self.stopping.end(f"{SAME_FAILURES} trials in a row failed before their first report: {event.cause}")
@@ -202,20 +202,13 @@ class Queue:
 
     def _record(self, name: str, act: Callable[[], Found]) -> Found | None:
         """What ``act`` returns; None once the trial's folder was removed, which ends it. Raises UnrecordedError."""
-        recorder = self.recorders[name]
-
-        def unless_removed() -> Found:
-            if recorder.removed():
-                raise RemovedError
-            return act()
-
         if name in self._removed:
             return None
         try:
-            return recorded(unless_removed, recorder.folder.path, partial(self.progress.notice, name))
+            return self.recorders[name].patiently(act, partial(self.progress.notice, name))
         except RemovedError:
             self._removed.add(name)
-            self.progress.fail(name, "its folder was removed; the same command trains it again")
+            self.progress.fail(name, REMOVED)
             for process in [process for process, trial in self._running.items() if trial == name]:
                 self._orders[process] = NOTHING
                 self._send([process])

@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
@@ -32,6 +31,26 @@ from tracking.files import to_json, write_atomic
 from tracking.log import append_log, begin_log, marked
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
+
+Found = TypeVar("Found")
+REMOVED = "its folder was removed; the same command trains it again"
+
+
+class RemovedError(BaseException):
+    """A person removed the folder of a trial that runs. It ends; other trials go on.
+
+    No Exception: the trial's own code could take it for one of its errors.
+    """
+
+
+class UnrecordedError(BaseException):
+    """The study could not be written. What is not recorded would be lost, so the sweep ends.
+
+    No Exception: Tune would make a text of it, and a trial a failure of its own.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
 
 
 class Recorder:
@@ -175,6 +194,24 @@ class Recorder:
         )
         write_atomic(self.folder.provenance_path, to_json({"commit": None} | written) + "\n")
 
+    def patiently(self, act: Callable[[], Found], say: Callable[[str], None]) -> Found:
+        """What ``act`` returns, which records. ``say`` gets a line when storage fails, and when it is back.
+
+        Raises RemovedError, UnrecordedError.
+        """
+
+        def unless_removed() -> Found:
+            if self._is_removed():
+                raise RemovedError
+            return act()
+
+        try:
+            return telling(patiently(unless_removed, str(self.folder.path)), say)
+        except DamagedFileError as damage:  # such as a file that a server has cut
+            raise UnrecordedError(OSError(None, f"{damage.cause}; {damage.remedy}", damage.place)) from None
+        except OSError as error:
+            raise UnrecordedError(error) from None
+
     def _restore(self, step: int, reports: tuple[Report, ...] = ()) -> None:
         """Make the journal end at the step that the attempt started from, with all reports up to that step."""
         if not self.restored:
@@ -187,7 +224,7 @@ class Recorder:
         self.folder.write_error(f"{cause}\n\n{details.strip()}\n" if details else f"{cause}\n")
         self.end(f"failed: {cause}")
 
-    def removed(self) -> bool:
+    def _is_removed(self) -> bool:
         """Whether the record of its attempts is gone from a study that is still there: a person removed the folder."""
         begun, study = self.began or self.attempt > 1, self.folder.path.parent / STUDY_FILE
         return begun and not self.folder.attempts_path.exists() and study.exists()
@@ -226,36 +263,6 @@ def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dic
 
 def _yaml(content: dict[str, Any]) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-
-
-Found = TypeVar("Found")
-
-
-class RemovedError(Exception):
-    """A person removed the folder of a trial that runs. It ends; the other trials go on."""
-
-
-class UnrecordedError(BaseException):
-    """The study could not be written. What is not recorded would be lost, so the sweep ends.
-
-    No Exception: Tune would make a text of it, and a trial a failure of its own.
-    """
-
-    def __init__(self, error: OSError) -> None:
-        self.error = error
-
-
-def recorded(act: Callable[[], Found], folder: Path, say: Callable[[str], None]) -> Found:
-    """What ``act`` returns, which writes in this folder. ``say`` gets a line when storage fails, and when it is back.
-
-    Raises UnrecordedError.
-    """
-    try:
-        return telling(patiently(act, str(folder)), say)
-    except DamagedFileError as damage:  # such as a file that a server has cut
-        raise UnrecordedError(OSError(None, f"{damage.cause}; {damage.remedy}", damage.place)) from None
-    except OSError as error:
-        raise UnrecordedError(error) from None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from sweeps.planning.plan import Plan
 from sweeps.running.failures import ended_if_it_hangs
 from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
-from sweeps.running.recorder import Recorder, recorded, unrecorded_as_error
+from sweeps.running.recorder import REMOVED, Recorder, RemovedError, unrecorded_as_error
 from sweeps.running.stopping import Stopping, leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
@@ -34,6 +34,14 @@ def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     recorder.begin()
     progress.start(name)
     try:
+        _attempt(recorder, progress, stopping)
+    except RemovedError:
+        progress.fail(name, REMOVED)
+
+
+def _attempt(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
+    """Work, and record how it ends. Raises RemovedError, UnrecordedError, Interrupted, RefusedError."""
+    try:
         _work(recorder, progress, stopping)
     except KeyboardInterrupt as error:
         interrupted = stopping.with_lines(error, progress.left())  # first: another signal may end what follows
@@ -47,9 +55,9 @@ def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
 
 
 def _take(recorder: Recorder, progress: Progress, event: Event) -> None:
-    """Raises UnrecordedError."""
+    """Raises RemovedError, UnrecordedError."""
     name = recorder.planned.trial.name
-    recorded(partial(recorder.take, recorder.attempt, event), recorder.folder.path, partial(progress.notice, name))
+    recorder.patiently(partial(recorder.take, recorder.attempt, event), partial(progress.notice, name))
     progress.take(name, event)
 
 

@@ -20,28 +20,28 @@ HIDDEN = ("system/", "nonfinite")
 """Reported values that are no result of training."""
 NARROWEST, WIDEST, HEIGHT = 38, 60, 12  # of one plot, in characters
 GAP = "  "
-MOST_POINTS = 240
+CURVE_POINTS = 240
 """Of one line; three for each column of the widest plot."""
 LOGARITHMIC = 20
 """The ratio of the largest to the smallest value above which the scale is logarithmic."""
 
-Curve = list[tuple[int, float]]  # step and value
+PlottedSeed = list[tuple[int, float]]  # step and value
 
 
 @dataclass(frozen=True)
-class Curves:
+class StudyCurves:
     """One metric of a study over steps: by row, a curve per seed that has reported it."""
 
     metric: str  # as the journals name it
     reported: tuple[str, ...]  # all metrics of the journals
-    rows: dict[str, list[Curve]]
+    rows: dict[str, list[PlottedSeed]]
 
     @property
     def points(self) -> list[tuple[int, float]]:
         return [point for of_row in self.rows.values() for curve in of_row for point in curve]
 
 
-def read_curves(study: Study, metric: str | None = None) -> Curves:
+def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
     """The curves of ``metric``; by default the headline on its set, on another set, or else the first one reported.
 
     Raises RefusedError for a metric that no journal has.
@@ -54,11 +54,11 @@ def read_curves(study: Study, metric: str | None = None) -> Curves:
         known = ", ".join(reported) or "nothing yet"
         near = nearest(metric, reported)
         raise RefusedError([Problem("--metric", f'is "{metric}"', f"the trials of {study.name} report {known}", near)])
-    rows: dict[str, list[Curve]] = {trial.row: [] for trial in study.trials}
+    rows: dict[str, list[PlottedSeed]] = {trial.row: [] for trial in study.trials}
     for row, journal in journals:
         if curve := [(line.step, line.metrics[chosen]) for line in journal if chosen in line.metrics]:
             rows[row].append(curve)
-    return Curves(chosen, reported, rows)
+    return StudyCurves(chosen, reported, rows)
 
 
 def _usual(headline: Metric, reported: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ def _usual(headline: Metric, reported: Sequence[str]) -> str:
     return point if point in reported else next(elsewhere, next(iter(reported), point))
 
 
-def drawn(study: Study, curves: Curves, width: int) -> str:
+def drawn(study: Study, curves: StudyCurves, width: int) -> str:
     """The plots in lines of at most ``width`` characters, or one line if no trial has reported the metric."""
     name, begun = _label(study, curves.metric), [row for row, of_row in curves.rows.items() if of_row]
     if not begun:
@@ -90,7 +90,7 @@ def _label(study: Study, metric: str) -> str:
     return known.get(metric, metric)
 
 
-def _caption(study: Study, curves: Curves, name: str, frame: "_Frame") -> str:
+def _caption(study: Study, curves: StudyCurves, name: str, frame: "_Frame") -> str:
     headline = study.task.headline
     dots = "; dots: the mean of base" if curves.rows.get(BASE) and len(curves.rows) > 1 else ""
     scale = ", logarithmic scale" if frame.logarithmic else ""
@@ -104,7 +104,7 @@ def _caption(study: Study, curves: Curves, name: str, frame: "_Frame") -> str:
 class _Frame:
     """What all plots share: both axes, and how numbers are written."""
 
-    curves: Curves
+    curves: StudyCurves
     decimals: int
     last: int  # step
     low: float
@@ -112,7 +112,7 @@ class _Frame:
     logarithmic: bool
 
     @staticmethod
-    def of(study: Study, curves: Curves) -> "_Frame":
+    def of(study: Study, curves: StudyCurves) -> "_Frame":
         decimals = {f"{metric.set}/{metric.name}": metric.decimals for metric in study.task.metrics}
         values = [value for _, value in curves.points]
         low, high = min(values), max(values)
@@ -138,7 +138,7 @@ class _Frame:
         value = f" {self.text(mean(self.curves.rows[row])[-1][1])}"
         return [f"{row[: width - len(value)]:<{width - len(value)}}{value}", *(f"{line:<{width}}" for line in lines)]
 
-    def _draw(self, figure: Any, curve: Curve, marker: str) -> None:
+    def _draw(self, figure: Any, curve: PlottedSeed, marker: str) -> None:
         steps, values = zip(*_thinned(curve), strict=True)
         signal = figure.signal(list(steps), [self._height(value) for value in values], marker=marker)
         figure.draw(signal.lines())
@@ -164,13 +164,13 @@ class _Frame:
         return number(value, self.decimals)
 
 
-def _thinned(curve: Curve) -> Curve:
+def _thinned(curve: PlottedSeed) -> PlottedSeed:
     """Evenly chosen points, the last one included: more would fall into the same characters."""
-    every = math.ceil(len(curve) / MOST_POINTS)
+    every = math.ceil(len(curve) / CURVE_POINTS)
     return curve[::-every][::-1]
 
 
-def mean(of_row: Iterable[Curve]) -> Curve:
+def mean(of_row: Iterable[PlottedSeed]) -> PlottedSeed:
     """The mean over the seeds, at the steps that all of them have; over the first one alone if there are none."""
     curves = [dict(curve) for curve in of_row]
     shared = sorted(set.intersection(*(set(curve) for curve in curves)))

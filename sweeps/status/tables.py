@@ -23,16 +23,16 @@ from tracking.words import time as as_time
 
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
-NAMED = 20
+MOST_TRIALS_NAMED = 20
 """How many trials that need attention a summed-up table names."""
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
 CALM = ("finished", "missing")
-FIRST = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
+STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
 """The order of states where not all trials are shown."""
 WIDE = 10_000
 """Columns of a terminal in which everything has room."""
-NEEDED = 5
+FEWEST_COLUMNS = 5
 """Columns that a line per trial always has, however narrow the terminal is."""
 FRAME = 6
 """Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
@@ -48,7 +48,7 @@ def status_tables(
     if not _is_large(lines):
         return [_trials(study, lines, _title(study, lines), None if room is None else max(1, room - FRAME), width)]
     others = sorted((line for line in lines if _needs_a_line(line)), key=_turn)
-    most = NAMED if room is None else max(1, min(NAMED, room // 2 - FRAME))
+    most = MOST_TRIALS_NAMED if room is None else max(1, min(MOST_TRIALS_NAMED, room // 2 - FRAME))
     named = [_trials(study, others, "Running, or in need of attention", most, width)] if others else []
     taken = sum(table.row_count + FRAME for table in named)
     return [_rows(study, lines, None if room is None else max(1, room - taken - FRAME)), *named]
@@ -62,8 +62,8 @@ def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str
     noted = [line for line in lines if _note(line) and line["state"] != "running"]
     named = [f"{line['row']}-s{line['seed']}: " * (shown_state(line) != "waiting") + line["note"] for line in noted]
     known = list(dict.fromkeys(named))  # many trials wait for the same
-    more = len(known) - NAMED
-    return [*known[:NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
+    more = len(known) - MOST_TRIALS_NAMED
+    return [*known[:MOST_TRIALS_NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
 
 
 def _needs_a_line(line: Line) -> bool:
@@ -108,7 +108,7 @@ def _trials(
         title += f", {most} of {len(lines)} shown; --json lists all"
         lines = sorted(lines, key=_turn)[:most]
     columns, styles = tuple(_columns(study, lines)), tuple(STYLES.get(shown_state(line), "") for line in lines)
-    return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, NEEDED)
+    return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS)
 
 
 def _columns(study: Study, lines: Sequence[Line]) -> Iterator[Column[Line]]:
@@ -173,7 +173,7 @@ def _style(states: Collection[str]) -> str:
 
 
 def _turn(line: Line) -> int:
-    return FIRST.index(line["state"])
+    return STATES_IN_ORDER.index(line["state"])
 
 
 def _step(line: Line) -> str:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from typer.models import OptionInfo
 
 from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, nearest
 from tracking.damage import DamagedFileError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the st
 ChangedCode = Annotated[
     bool, typer.Option("--changed-code", help="Train what is left with the code of now; the table marks those rows.")
 ]
-Check = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
+Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Multirun = Annotated[
     bool, typer.Option("--multirun", "-m", help="As in Hydra; several values make rows without it, too.", hidden=True)
 ]
@@ -71,7 +71,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 TAKES_ALL = {"ignore_unknown_options": True}
 """Unknown options reach the verb, which refuses them by ``refuse_options``."""
-COMMAND_LINE = "command line"
 PACKAGES_OF_RUN = (
     "fsspec",
     "mlflow",

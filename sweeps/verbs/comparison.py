@@ -1,6 +1,6 @@
 """A comparison for a terminal, and as JSON for scripts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -28,6 +28,7 @@ def shown(
     first, second = (side.label if only is None else _study_label(side) for side in found[0].sides)
     yield f"[bold]{escape(first)}[/] and [bold]{escape(second)}[/]: differences are {escape(second)} − {escape(first)}"
     yield _configuration(found[0])
+    yield from _origin(found[0])
     yield metrics_table([(None if only is None else each.sides[0].trials[0].row, each) for each in found])
     for name, rows in zip((first, second), only or ((), ()), strict=True):
         if rows:
@@ -103,11 +104,24 @@ def _study_label(side: Side) -> str:
 def _configuration(compared: Compared) -> RenderableType:
     if not compared.configuration:
         return "\nNo setting differs."
-    table = Table(box=box.SIMPLE_HEAD, title="Configuration", title_justify="left", title_style="bold")
+    return _two_sided("Configuration", compared, compared.configuration)
+
+
+def _origin(compared: Compared) -> Iterator[RenderableType]:
+    """Packages, machine and code, where these differ."""
+    if compared.origin:
+        yield _two_sided("Packages, machine and code", compared, compared.origin)
+    if compared.code:
+        yield f"[bold]Code[/]: from {escape(compared.sides[0].label)} to {escape(compared.sides[1].label)}"
+        yield escape("\n".join(compared.code))
+
+
+def _two_sided(title: str, compared: Compared, differing: Mapping[str, tuple[Any, Any]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
     table.add_column("key", no_wrap=True)
     for side in compared.sides:
         table.add_column(escape(side.label), overflow="fold")
-    for key, values in compared.configuration.items():
+    for key, values in differing.items():
         table.add_row(escape(key), *("–" if value is None else escape(str(value)) for value in values))
     return table
 
@@ -187,6 +201,8 @@ def _pair_json(compared: Compared) -> dict[str, Any]:
         "first": {"name": first.label, "study": first.study.name, "trials": [trial.name for trial in first.trials]},
         "second": {"name": second.label, "study": second.study.name, "trials": [trial.name for trial in second.trials]},
         "configuration": {key: list(values) for key, values in compared.configuration.items()},
+        "origin": {key: list(values) for key, values in compared.origin.items()},
+        "code": compared.code,
         "metrics": [_metric_json(metric) for metric in compared.metrics],
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sweeps.planning.compose import settings_to_read
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import by_name, looking, names_study
+from sweeps.planning.naming import by_name, looking, names_study, some_of
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import names_and_overrides
@@ -17,13 +17,13 @@ from tracking.study import Study, Trial, studies
 from tracking.words import shell_line
 from tracking.words import time as as_time
 
-STOPS = "stops after the current step, with a checkpoint"
+STOPS_SOON = "stops after the current step, with a checkpoint"
 NO_LOG = "{name} has no output yet. `allelse train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
-Named = tuple[list[str], Study, list[str], tuple[str, ...]]
+NamedTrials = tuple[list[str], Study, list[str], tuple[str, ...]]
 
 
-def named_trials(arguments: Sequence[str], running: bool = False) -> Named:
+def named_trials(arguments: Sequence[str], running: bool = False) -> NamedTrials:
     """The typed names of trials, the study, the overrides, and notices on the choice of the study.
 
     With ``running`` and without a name, the study is the one that runs. Raises RefusedError.
@@ -82,8 +82,8 @@ def trial_named(study: Study, name: str) -> Trial:
             return trial
     known = [trial.name for trial in study.trials]
     near = next((each for each in known if each.startswith(f"{name}-s")), None) or nearest(name, known)
-    some = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-    raise RefusedError([Problem("TRIAL", f'is "{name}", but {study.name} has {some}', "must be one of them", near)])
+    found = f'is "{name}", but {study.name} has {some_of(known)}'
+    raise RefusedError([Problem("TRIAL", found, "must be one of them", near)])
 
 
 def _running_study(overrides: list[str]) -> Study:
@@ -125,7 +125,7 @@ def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem 
 def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
     where = f"({runner.process})"
     if stop_requests(study.folder, runner) is None:  # also if it stops anyway
-        yield f"The sweep {where} {STOPS}"
+        yield f"The sweep {where} {STOPS_SOON}"
         return
     for trial in (trial for trial in study.trials if trial.name in own):
         yield f"{trial.name} {where} {_end(study, runner, trial)}; the other trials go on"
@@ -136,7 +136,7 @@ def _end(study: Study, runner: Runner, trial: Trial) -> str:
     newest = next(reversed(study.trial_folder(trial).attempts.all()), None)
     if newest is None or newest.process != runner.process:
         return "will not start"
-    return STOPS if newest.ended is None else "has stopped"
+    return STOPS_SOON if newest.ended is None else "has stopped"
 
 
 def still_runs(study: Study, trial: Trial) -> bool:

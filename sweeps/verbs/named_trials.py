@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.library import COMMAND_LINE, Library
+from sweeps.config.library import Library
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.compose import compose_settings
-from sweeps.planning.naming import damaged, naming, studies_there
+from sweeps.planning.naming import damaged, naming, some_of, studies_there
 from sweeps.planning.record import moved, moved_value
-from sweeps.schema import Problem, RefusedError, nearest, parse
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, nearest, parse
 from sweeps.task import Task, Typed
 from sweeps.verbs.trained_trial import TrainedTrial, not_finished
 from sweeps.worker.checkpoint_files import MANIFEST
@@ -230,12 +230,11 @@ def _no_trial(path: Path, folder: TrialFolder) -> Problem:
     if names:
         return Problem("TRIAL", f"{path} is a study", f"must be one of its trials, such as {path / names[0]}")
     if state == "missing" and path.is_dir():
-        return Problem("TRIAL", f"{path} holds no trial", KINDS)
+        return Problem("TRIAL", f"{path} holds no trial", TRIAL_KINDS)
     return not_finished(path, state)
 
 
-KINDS = "must be a trial, the folder of a trial or checkpoint, or an MLflow run id"
-SOME = 30  # names in a refusal, at most
+TRIAL_KINDS = "must be a trial, the folder of a trial or checkpoint, or an MLflow run id"
 
 
 def find(name: str, settings: Settings) -> Path:
@@ -277,6 +276,5 @@ def _unknown(name: str, settings: Settings, known: list[str], everywhere: list[s
         there = studies_there(Path(settings.paths.runs))
         found = f'is "{name}", but {settings.paths.runs} holds no study {study}; {there}'
     else:
-        more = f" and {len(known) - SOME} more" if len(known) > SOME else ""
-        found = f'is "{name}", but the trials of {study} are {", ".join(known[:SOME])}{more}'
-    return Problem("TRIAL", found, KINDS, same_name[0] if same_name else near)
+        found = f'is "{name}", but the trials of {study} are {some_of(known)}'
+    return Problem("TRIAL", found, TRIAL_KINDS, same_name[0] if same_name else near)

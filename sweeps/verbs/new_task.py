@@ -8,13 +8,13 @@ from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from sweeps.config.tasks import GROUP, OURS
+from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.task import Problem, RefusedError
 
 TEMPLATE = Path(__file__).parent / "template"
-NAMED = "starter"
+STARTER = "starter"
 """The template's own name, in its text and in the names of its files."""
-LONGEST = 50
+LONGEST_MODULE = 50
 
 
 def create(name: str, here: Path) -> list[Path]:
@@ -40,7 +40,7 @@ def _texts(name: str) -> dict[Path, str]:
     files = [path for path in TEMPLATE.rglob("*") if path.suffix in (".py", ".yaml")]
     files.sort(key=lambda path: (len(path.parts), path))
     return {
-        Path(str(path.relative_to(TEMPLATE)).replace(NAMED, name)): path.read_text("utf-8").replace(NAMED, name)
+        Path(str(path.relative_to(TEMPLATE)).replace(STARTER, name)): path.read_text("utf-8").replace(STARTER, name)
         for path in files
     }
 
@@ -58,9 +58,9 @@ def _fault(name: str, here: Path) -> tuple[str, str] | None:
         return ", a keyword of Python", allowed
     if not (name.isidentifier() and name[0].isalpha()):
         return "", allowed
-    if len(name) > LONGEST:
-        return f", which has {len(name)} letters", f"must have at most {LONGEST} letters"
-    if name in OURS or entry_points(group=GROUP, name=name):
+    if len(name) > LONGEST_MODULE:
+        return f", which has {len(name)} letters", f"must have at most {LONGEST_MODULE} letters"
+    if name in OURS or entry_points(group=ENTRY_POINTS, name=name):
         return ", an installed task", "must be a new name"
     if _is_installed(name, here):
         return f", an installed module, which {name}.py would shadow", "must be a new name"

@@ -14,10 +14,10 @@ from sweeps.planning.naming import PLACES, chosen, looking
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, print_notices, refuse_without_extra, taken_study
 from tracking.liveness import runners
-from tracking.study import Study, give_identity, read_study
+from tracking.study import Study, read_study, separate, take_over
 from tracking.words import shell_line
 
-Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
+KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
 
 
 @guarded
@@ -45,7 +45,7 @@ def status(
     as_json: Json = False,
     curves: Annotated[bool, typer.Option("--curves", help="Draw learning curves instead, one plot per row.")] = False,
     metric: Annotated[str | None, typer.Option(help="Draw this reported metric, such as train/loss.")] = None,
-    watch: Watch = False,
+    watch: KeepWatching = False,
 ) -> None:
     """Show where each trial of a study stands."""
     from sweeps.status.standings import Standings, status_json
@@ -120,7 +120,9 @@ def sync(
     if moved and copy:
         raise RefusedError([Problem("--moved", "contradicts --copy", "leave out one of them")])
     if copy:
-        give_identity(study.folder)
+        separate(study.folder)
+    if moved:
+        take_over(study.folder)
     environment = sync_environment(store_of(study, settings.tracking.uri))
     command = [*sync_command(settings), *["--moved"] * moved]
     return subprocess.run(command, env=environment, check=False).returncode

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import looking, names_study, placed, studies_there, study_names
+from sweeps.planning.naming import looking, names_study, placed, some_of, studies_there, study_names
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
@@ -28,16 +28,18 @@ from tracking.trial import TrialFolder
 from tracking.uri import without_password
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")]
-Rows = Annotated[list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")]
+Dropped = Annotated[
+    list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")
+]
 Studies = Annotated[list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")]
 TRASH = ".trash"
-LONGEST = 200  # bytes of the study's name within the name of a folder of the trash
+LONGEST_IN_TRASH = 200  # bytes of the study's name within the name of a folder of the trash
 ANY = Card("any", 1, ())
 """Of trials whose task does not matter: a folder is moved whatever its files hold."""
 
 
 @guarded
-def drop(arguments: Rows, yes: Yes = False) -> None:
+def drop(arguments: Dropped, yes: Yes = False) -> None:
     """Remove rows or trials from a study. Their folders move to the trash, from which they can be moved back."""
     from sweeps.planning.named_study import study_to_change  # imports Hydra, which `--help` does not need
 
@@ -166,7 +168,7 @@ def _locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
 
 def _free_place(study: Path) -> Path:
     """A path in the trash that does not exist, such as `.trash/20300131T120000Z-multi30k-half`."""
-    name = study.name.encode()[:LONGEST].decode(errors="ignore")
+    name = study.name.encode()[:LONGEST_IN_TRASH].decode(errors="ignore")
     first = study.parent / TRASH / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}"
     place, number = first, 1
     while place.exists():
@@ -199,7 +201,7 @@ def _drop(study: Path, names: Sequence[str], command: Sequence[str]) -> Path:
 def _named(study: Study, names: Sequence[str]) -> list[Trial]:
     """The trials that the names mean, in the order of the table. Raises RefusedError with every problem."""
     known = list(dict.fromkeys(name for trial in study.trials for name in (trial.row, trial.name)))
-    rows = ", ".join(dict.fromkeys(trial.row for trial in study.trials))
+    rows = some_of(list(dict.fromkeys(trial.row for trial in study.trials)))
     allowed = f"must be one of them, or a trial such as {study.trials[-1].name}"
     problems = [
         Problem("ROW", f'is "{name}", but the rows of {study.name} are {rows}', allowed, nearest(name, known))

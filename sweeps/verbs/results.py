@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     pass
 
 
-class Format(StrEnum):
+class TableAs(StrEnum):
     """The formats that `allelse table` prints."""
 
     md = "md"
@@ -32,17 +32,19 @@ class Format(StrEnum):
 MetricNames = Annotated[list[str] | None, typer.Option("--metric", help="Show this metric; repeat it for several.")]
 Set = Annotated[str | None, typer.Option("--set", help="Show the scores on this set, such as test.")]
 Base = Annotated[str | None, typer.Option("--base", help="Take differences from this row.")]
-Rows = Annotated[str | None, typer.Option("--rows", help="Show these rows, such as base,big.")]
+ShownRows = Annotated[str | None, typer.Option("--rows", help="Show these rows, such as base,big.")]
 Columns = Annotated[str | None, typer.Option("--columns", help="Show these columns, by their names in CSV.")]
 Sort = Annotated[str | None, typer.Option("--sort", help="Sort by this column; the best value of a metric is first.")]
 Best = Annotated[bool, typer.Option("--best", help="Print the best values in bold.")]
 Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")]
-Verdict = Annotated[bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")]
-Sentences = Annotated[
+Verdicts = Annotated[
+    bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")
+]
+WithSentences = Annotated[
     bool, typer.Option("--sentences", help="Test one seed over the sentences of its set; says nothing about seeds.")
 ]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
-AsFormat = Annotated[Format | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
+AsFormat = Annotated[TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
 
 
 @guarded
@@ -52,13 +54,13 @@ def table(
     set_name: Set = None,
     metrics: MetricNames = None,
     base: Base = None,
-    rows: Rows = None,
+    rows: ShownRows = None,
     columns: Columns = None,
     sort: Sort = None,
     best: Best = False,
     intervals: Intervals = False,
-    verdict: Verdict = False,
-    sentences: Sentences = False,
+    verdict: Verdicts = False,
+    sentences: WithSentences = False,
     methods: Methods = False,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
@@ -71,7 +73,7 @@ def table(
         raise RefusedError([Problem("--methods", found, allowed)])
     study, settings = taken_study(overrides, SELECTING)
     asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
-    made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (Format.csv, Format.json))
+    made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (TableAs.csv, TableAs.json))
     if methods:
         print(paragraph(made.study, made.findings, [row.row for row in made.rows]))
     elif as_format is None:
@@ -81,14 +83,17 @@ def table(
         OUT.file.write(written(as_format, made.study, made.rows, made.view, made.findings))
 
 
-Output = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
+Page = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
 FigureFolder = Annotated[Path | None, typer.Option("--figures", help="Write the figures here, as SVG, PDF and PNG.")]
 NoFigures = Annotated[bool, typer.Option("--no-figures", help="Leave figures out: faster for a large study.")]
 
 
 @guarded
 def report(
-    overrides: OverrideList = None, output: Output = None, figures: FigureFolder = None, no_figures: NoFigures = False
+    overrides: OverrideList = None,
+    output: Page = None,
+    figures: FigureFolder = None,
+    no_figures: NoFigures = False,
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
     from sweeps.verbs.chosen_table import Asked, chosen_table

@@ -13,7 +13,16 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import Add, ChangedCode, Check, Json, Multirun, OverrideList, guarded, refuse_without_extra
+from sweeps.verbs.command import (
+    Add,
+    ChangedCode,
+    Checking,
+    Json,
+    Multirun,
+    OverrideList,
+    guarded,
+    refuse_without_extra,
+)
 
 
 @guarded
@@ -21,7 +30,7 @@ def plan(
     overrides: OverrideList = None,
     add: Add = False,
     changed_code: ChangedCode = False,
-    check: Check = False,
+    check: Checking = False,
     as_json: Json = False,
     _multirun: Multirun = False,
 ) -> None:

@@ -22,8 +22,8 @@ from tracking.table.terminal import LEAST, terminal
 from tracking.table.text import Cell, Column, TextTable, lines_of, said
 from tracking.words import flops, millions, parameters
 
-UNKNOWN = "unknown"
-NEEDED = 4
+UNKNOWN_COST = "unknown"
+FEWEST = 4
 """Columns that a plan always has, however narrow the terminal is."""
 
 
@@ -41,14 +41,17 @@ def plan_table(plan: Plan) -> Table:
         said("change", lambda line: line[0].trial.change),
         said("seed", _seeds, "number", "seeds" if len(lines) < len(plan.trials) else "seed"),
         said("steps", lambda line: str(line[0].steps), "number"),
-        said("params", lambda line: params(line[0].costs.params) or UNKNOWN, "number"),
-        said("flops", lambda line: flops(_flops(line)) or UNKNOWN, "number", "FLOPs"),
+        said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
+        said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
         said("state", lambda line: _states([_plan_state(each, taken) for each in line]), "name"),
     )
     cells = (*lines_of(columns, lines), tuple(map(Cell, ["to run", *_total(plan), ""])))
     groups = (*(line[0].trial.group for line in lines), "to run")
     table = terminal(
-        TextTable(f"Plan of {plan.folder.name}", columns, cells, groups, names_groups=False), OUT.width, NEEDED, LEAST
+        TextTable(f"Plan of {plan.folder.name}", columns, cells, groups, names_groups=False),
+        OUT.width,
+        FEWEST,
+        LEAST,
     )
     table.caption = caption
     return table
@@ -71,7 +74,7 @@ def _total(plan: Plan) -> list[str]:
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
     words += f", {len(running)} running or waiting" if running else ""
-    return [words, "", "", "", flops(_flops(to_run)) or UNKNOWN]
+    return [words, "", "", "", flops(_flops(to_run)) or UNKNOWN_COST]
 
 
 def _plan_lines(plan: Plan) -> list[list[PlannedTrial]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from sweeps.config.settings import Settings
 from sweeps.planning.command_task import source_of_study
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import known_study, must_finish, study_names
+from sweeps.planning.naming import known_study, must_finish, some_of, study_names
 from sweeps.planning.record import moved
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.worker.prepared import check_whole, data_place
@@ -22,9 +22,8 @@ from tracking.statistics.rows import table
 from tracking.study import STUDY_FILE, Study, Trial
 from tracking.table.view import study_of_metrics
 
-KEY = "A B"
+SIDES_KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
-SOME = 30  # names in a refusal, at most
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def named_sides(names: Sequence[str], overrides: list[str]) -> Sides:
     if len(names) != 2:
         several = f"has {len(names)} names: {', '.join(names)}"
         found = "is missing" if not names else f"is only {names[0]}" if len(names) == 1 else several
-        raise RefusedError([Problem(KEY, found, "must be two trials, two rows or two studies")])
+        raise RefusedError([Problem(SIDES_KEY, found, "must be two trials, two rows or two studies")])
     taken = study_to_read(overrides)
     runs = Path(taken.settings.paths.runs)
     found_all = [_meant(name, taken.study, runs) for name in names]
@@ -144,23 +143,22 @@ def _unknown(name: str, study: Study, runs: Path) -> Problem:
     rows, studies = _rows(study), study_names(runs)
     inner = name.rpartition("/")[2]
     near = nearest(inner, [*rows, *(trial.name for trial in study.trials), *studies])
-    more = f" and {len(rows) - SOME} more" if len(rows) > SOME else ""
-    found = f'is "{name}", but the rows of {study.name} are {", ".join(rows[:SOME])}{more}'
-    return Problem(KEY, found, ALLOWED, near)
+    found = f'is "{name}", but the rows of {study.name} are {some_of(rows)}'
+    return Problem(SIDES_KEY, found, ALLOWED, near)
 
 
 def _mismatches(first: Named, second: Named) -> Iterable[Problem]:
     """Why the two cannot be compared, whatever they hold."""
     same = first.study.folder == second.study.folder
     if same and first.trials == second.trials:
-        yield Problem(KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
+        yield Problem(SIDES_KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
     elif (first.row is None) != (second.row is None):
         whole, part = (first, second) if first.row is None else (second, first)
         found = f"are a whole study, {whole.name}, and a row or trial, {part.name}"
-        yield Problem(KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
+        yield Problem(SIDES_KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
     elif first.study.task.name != second.study.task.name:
         found = f"belong to different tasks, {first.study.task.name} and {second.study.task.name}"
-        yield Problem(KEY, found, "must belong to one task: metrics differ between tasks")
+        yield Problem(SIDES_KEY, found, "must belong to one task: metrics differ between tasks")
 
 
 def _row_pairs(first: Named, second: Named) -> list[tuple[Side, Side]]:
@@ -182,19 +180,19 @@ def _side(named: Named) -> Side:
 def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]]) -> Iterable[Problem]:
     if not pairs:
         found = f"{first.name} and {second.name} have no finished row in common"
-        yield Problem(KEY, found, must_finish(first.study.folder))
+        yield Problem(SIDES_KEY, found, must_finish(first.study.folder))
     for side, named in ((side, named) for pair in pairs for side, named in zip(pair, (first, second), strict=True)):
         if not side.trials:
             states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
             words = sorted("not trained yet" if state == "missing" else state for state in states)
-            yield Problem(KEY, f"{named.name} is {' and '.join(words)}", must_finish(named.study.folder))
+            yield Problem(SIDES_KEY, f"{named.name} is {' and '.join(words)}", must_finish(named.study.folder))
 
 
 def _rows(study: Study) -> list[str]:
     return list(dict.fromkeys(trial.row for trial in study.trials))
 
 
-Lines = Mapping[str, Sequence[str]]
+TextLines = Mapping[str, Sequence[str]]
 
 
 def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differing:
@@ -214,7 +212,7 @@ def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differ
     return replace(found, samples=[_with_texts(sample, lines) for sample in found.samples], note=note)
 
 
-def _with_texts(sample: SampleCompared, lines: Lines) -> SampleCompared:
+def _with_texts(sample: SampleCompared, lines: TextLines) -> SampleCompared:
     texts = {name: of[sample.place - 1] for name, of in lines.items() if len(of) >= sample.place}
     return replace(sample, texts=texts)
 
@@ -238,7 +236,7 @@ def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, 
     return found
 
 
-def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Lines, str]:
+def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[TextLines, str]:
     """Sources, references and the like; none with the reason."""
     try:
         task = source_of_study(study, Path.cwd()).task

@@ -15,7 +15,7 @@ from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Trained, Typed
 from sweeps.verbs.command import TAKES_ALL, Trials, guarded, refuse_without_extra
 
-NAMED = "task="
+TASK_IS = "task="
 TAKES = "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
 OPENED = {
     frozenset({Trained}): "trial",
@@ -32,7 +32,9 @@ class Verbs(TyperGroup):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.meta[NAMED] = next((text.removeprefix(NAMED) for text in args if text.startswith(NAMED)), DEFAULT_TASK)
+        ctx.meta[TASK_IS] = next(
+            (text.removeprefix(TASK_IS) for text in args if text.startswith(TASK_IS)), DEFAULT_TASK
+        )
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -51,7 +53,7 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if "=" in args[0]:
             ctx.fail(f"No such command '{args[0]}'. Did you mean 'allelse sweep {args[0]}'?")
-        if not any(text.startswith(NAMED) for text in args) and self.get_command(ctx, args[0]) is None:
+        if not any(text.startswith(TASK_IS) for text in args) and self.get_command(ctx, args[0]) is None:
             near = nearest(args[0], self.commands)
             meant = f" Did you mean '{near}'?" if near else ""
             ctx.fail(f"No such command '{args[0]}'.{meant} For a verb of your own task, add {_own_tasks()}.")
@@ -59,7 +61,7 @@ class Verbs(TyperGroup):
 
     def _add_those_of_task(self, ctx: Any) -> None:
         try:
-            found = commands(source_of(ctx.meta.get(NAMED, DEFAULT_TASK), Path.cwd()))
+            found = commands(source_of(ctx.meta.get(TASK_IS, DEFAULT_TASK), Path.cwd()))
         except RefusedError as error:
             print_refusal(error, "")
             raise typer.Exit(2) from None
@@ -70,7 +72,7 @@ class Verbs(TyperGroup):
 def _own_tasks() -> str:
     """How the tasks of this folder, and the installed ones, are named."""
     own = [name for name in known_tasks(Path.cwd()) if name != DEFAULT_TASK]
-    return " or ".join(f"{NAMED}{name}" for name in own or ["NAME"])
+    return " or ".join(f"{TASK_IS}{name}" for name in own or ["NAME"])
 
 
 def commands(source: TaskSource) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
+MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 """The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
 
 
@@ -216,7 +216,7 @@ def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -
 
 
 def _problems(trial: str, name: str, run: str, address: str) -> Iterator[Problem]:
-    if not NAME.fullmatch(name):
+    if not MODEL_NAME.fullmatch(name):
         allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
         yield Problem("the registered name", f'is "{name}"', allowed)
     if not run:

@@ -25,7 +25,7 @@ START_S, ANSWER_S = 120.0, 5.0  # how long a server may take to start, and a run
 
 
 @dataclass(frozen=True)
-class Store:
+class ServedStore:
     """A tracking store, and the study to open. ``notices`` say which study was taken, if there was a choice."""
 
     uri: str
@@ -50,7 +50,7 @@ class Store:
         ] + pages
 
 
-def store_to_serve(overrides: list[str] | None) -> Store:
+def store_to_serve(overrides: list[str] | None) -> ServedStore:
     """The store of ``tracking.uri``; without it, the store to which the study was last carried. Raises RefusedError."""
     settings = settings_to_read(overrides)
     runs = Path(settings.paths.runs)
@@ -60,12 +60,12 @@ def store_to_serve(overrides: list[str] | None) -> Store:
     return store
 
 
-def _store_of_study(overrides: list[str] | None, runs: Path, given: str | None) -> Store:
+def _store_of_study(overrides: list[str] | None, runs: Path, given: str | None) -> ServedStore:
     try:
         taken = study_to_read(overrides)
     except RefusedError:  # no study, or none that can be read: the runs of others may still be in the default store
-        return Store(given or default_uri(runs), runs)
-    return Store(store_of(taken.study, given), runs, taken.study, taken.notices)
+        return ServedStore(given or default_uri(runs), runs)
+    return ServedStore(store_of(taken.study, given), runs, taken.study, taken.notices)
 
 
 def store_of(study: Study, given: str | None) -> str:

@@ -162,14 +162,15 @@ class Described:
 
     @property
     def _known_ms(self) -> int:
-        """When the first attempt at this trial or at base's began, and a millisecond more for each of their scorings.
+        """When the first attempt at this trial or at base's began, a millisecond more for each of their scorings, and a
+        second for each time that this folder took over the runs of another.
 
         MLflow takes the newest value as the latest, so scores that replace others need a later time, on any clock.
         """
         folders = [self.study.trial_folder(each) for each in (self.trial, self.base) if each is not None]
         first = [found[0].began for each in folders if (found := unless_damaged(each.attempts.all, []))]
         results = [each.standing()[1] for each in folders]
-        return to_ms(max(first)) + sum(int(each.get("scoring", 1)) for each in results if each)
+        return to_ms(max(first) + self.study.moves) + sum(int(each.get("scoring", 1)) for each in results if each)
 
     @property
     def _rates(self) -> dict[str, float]:

@@ -6,11 +6,13 @@ from functools import partial
 from typing import Any
 
 from tracking.card import Metric
+from tracking.code import Code, changed_files, diff, read_code
 from tracking.damage import unless_damaged
 from tracking.statistics.bootstrap import DRAWS, SentenceTest, paired_tests
 from tracking.statistics.family import Family, RowTest, family
 from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.samples import Evaluated, UntestedError, evaluated, samples, scores
+from tracking.statistics.unlike import THEN, aspects
 from tracking.study import Study, Trial
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
@@ -91,6 +93,8 @@ class Compared:
 
     sides: tuple[Side, Side]
     configuration: dict[str, tuple[Any, Any]]
+    origin: dict[str, tuple[str, str]]  # packages, machine and code, where these differ
+    code: list[str]  # the diff of the user's code, without secrets
     metrics: list[MetricCompared]
 
 
@@ -120,7 +124,8 @@ def compared(
     found = [
         _metric(first, second, metric, set_name or metric.set, (families or {}).get(metric.name)) for metric in metrics
     ]
-    return Compared((first, second), configuration(first, second, set_name or metrics[0].set), found)
+    changed = configuration(first, second, set_name or metrics[0].set)
+    return Compared((first, second), changed, _origin(first, second), _code(first, second), found)
 
 
 def configuration(first: Side, second: Side, set_name: str) -> dict[str, tuple[Any, Any]]:
@@ -131,6 +136,25 @@ def configuration(first: Side, second: Side, set_name: str) -> dict[str, tuple[A
     ours, theirs = (_configuration(side, trial, set_name) for side, trial in zip(*_shown(first, second), strict=True))
     both = {name: (ours.get(name), theirs.get(name)) for name in dict.fromkeys((*ours, *theirs))}
     return {name: values for name, values in both.items() if values[0] != values[1]}
+
+
+def _origin(first: Side, second: Side) -> dict[str, tuple[str, str]]:
+    """What is known of both, and differs: of trials with one seed in common, if there are any."""
+    ours, theirs = (aspects(side.study, trial) or {} for side, trial in zip(*_shown(first, second), strict=True))
+    both = {name: (THEN.join(ours[name]), THEN.join(theirs[name])) for name in ours if name in theirs}
+    return {name: values for name, values in both.items() if values[0] != values[1]}
+
+
+def _code(first: Side, second: Side) -> list[str]:
+    """The diff of what these trials imported last; empty if it is the same, or not recorded."""
+    codes = [_last_code(side, trial) for side, trial in zip(*_shown(first, second), strict=True)]
+    ours, theirs = codes
+    return list(diff(ours, theirs, changed_files(ours, theirs))) if ours and theirs else []
+
+
+def _last_code(side: Side, trial: Trial) -> Code | None:
+    digest = unless_damaged(side.study.trial_folder(trial).provenance, {}).get("code")
+    return unless_damaged(partial(read_code, side.study.folder, digest), None) if digest else None
 
 
 def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Differing:

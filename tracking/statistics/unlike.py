@@ -47,9 +47,9 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
     """By row, in the order of the study; rows that are like the others are left out."""
     rows: dict[str, dict[int, Aspects]] = {}
     for trial in study.trials:
-        if (aspects := _aspects(study, trial)) is not None:
-            rows.setdefault(trial.row, {})[trial.seed] = aspects
-    usual = _usual(aspects for seeds in rows.values() for aspects in seeds.values())
+        if (found := aspects(study, trial)) is not None:
+            rows.setdefault(trial.row, {})[trial.seed] = found
+    usual = _usual(each for seeds in rows.values() for each in seeds.values())
     usual |= {CODE: _code_name(study, study.code[0])} if study.code else {}
     told = {row: _of_row(seeds, usual) for row, seeds in rows.items()}
     return {row: differences for row, differences in told.items() if differences}
@@ -65,7 +65,7 @@ def summary(found: Mapping[str, Sequence[Unlike]]) -> list[str]:
     return [f"{what} {value}, not {usual}: {', '.join(dict.fromkeys(of))}" for (what, value, usual), of in ordered]
 
 
-def _aspects(study: Study, trial: Trial) -> dict[str, tuple[str, ...]] | None:
+def aspects(study: Study, trial: Trial) -> dict[str, tuple[str, ...]] | None:
     """What could differ, as text; None for an unfinished trial. A trial without provenance has only its scoring."""
     folder = study.trial_folder(trial)
     _, result = folder.standing(trial.key)
@@ -127,8 +127,8 @@ def _scoring(study: Study, trial: Trial, result: Mapping[str, Any]) -> dict[str,
 def _usual(trials: Iterable[Aspects]) -> dict[str, str]:
     """The most frequent value of each; of several, the first one."""
     counted: dict[str, Counter[str]] = {}
-    for aspects in trials:
-        for what, values in aspects.items():
+    for each in trials:
+        for what, values in each.items():
             counted.setdefault(what, Counter()).update(values)
     return {what: values.most_common(1)[0][0] for what, values in counted.items()}
 
@@ -137,8 +137,8 @@ def _of_row(seeds: Mapping[int, Aspects], usual: Mapping[str, str]) -> list[Unli
     found: list[Unlike] = []
     for what, expected in usual.items():
         others: dict[str, list[int]] = {}
-        for seed, aspects in seeds.items():
-            values, trained = aspects.get(what, (expected,)), aspects.get(what.removesuffix(SCORED))
+        for seed, has in seeds.items():
+            values, trained = has.get(what, (expected,)), has.get(what.removesuffix(SCORED))
             if values != (expected,) and (values != trained or not what.endswith(SCORED)):
                 others.setdefault(THEN.join(values), []).append(seed)
         found += [Unlike(what, value, expected, tuple(of), len(of) == len(seeds)) for value, of in others.items()]

@@ -23,7 +23,7 @@ from transformer.training.state import TrainState
 from transformer.training.worker_group import Worker
 
 
-class TrainedTrial(Protocol):
+class TrialInTraining(Protocol):
     """One attempt at a trial, as training sees it."""
 
     @property
@@ -93,7 +93,7 @@ def dev_nll(model: Transformer, pairs: ParallelSet, config: TrialConfig, worker:
 
 def fit(
     state: TrainState,
-    trial: TrainedTrial,
+    trial: TrialInTraining,
     batches: TrainingBatches,
     dev: ParallelSet,
     worker: Worker,

@@ -91,6 +91,11 @@ def test_a_swept_value_is_the_final_one(tmp_path: Path) -> None:
     ]
 
 
+def test_files_that_base_lacks_are_refused_as_base_s(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "plan", "data=files", "data.train=[a,b],[c,d]", "data.dev=[a,b]", "data.test=[a,b]")
+    assert "data.train (command line) is None in base, with which each row is compared" in message
+
+
 def test_rows_by_a_pattern(tmp_path: Path) -> None:
     rows = [row for row, _, _ in plan(tmp_path, "row=glob(a_*)")]
     assert rows == ["base", *(name for name in ROWS if name.startswith("a_"))]

@@ -3,19 +3,20 @@
 import json
 import re
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
-from faulty_task import reasons
+from faulty_task import newest_state, reasons, train_to, write_paced_task
 from leftovers import check_no_locks, check_nothing_left
-from machines import NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
+from machines import NOTICED_BY_DEFAULT, NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
 from one_line import only_line
 from same_results import check_same_model
 from small_text import write_text
-from studies import lines, wait_until
+from studies import lines, newest_checkpoint, wait_until
 from sweep_on_machines import Sweep, check_like, machine_of_a_worker, workers
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, needs_namespaces]
@@ -191,3 +192,29 @@ def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: 
     assert reasons(sweep.trial) == ["interrupted", "finished"]
     check_same_model(sweep.trial, undisturbed(three, folder, workers=1).trial)
     check_nothing_left(three, sweep.trial.parent)
+
+
+@pytest.mark.faults
+def test_a_head_that_is_out_of_reach_for_a_while_ends_nothing(tmp_path: Path) -> None:
+    """The link between it and the sweep is cut for 20 s."""
+    place, steps = write_paced_task(tmp_path / "study"), 60
+    train_to(20, place)
+    trial = place / "runs" / "s" / "base-s1"
+    words = ["sweep", "task=small", "sweep.name=s", f"train.steps={steps}", "sweep.rows=[base]"]
+    with closing(Machines(NOTICED_BY_DEFAULT)) as made:
+        made.add("head", cpus=0)
+        own = made.add("own", cpus=1)
+        for machine in made.all:
+            made.start_ray(machine)
+        running = own.start(*words, f"cluster.address={made.address}", cwd=place)
+        wait_until(lambda: newest_checkpoint(trial) >= 18 or running.ended(), "a checkpoint")
+        made.cut(own)
+        time.sleep(20)
+        made.restore(own)
+        train_to(steps, place)
+        done = running.end()
+        check_nothing_left(made, trial.parent)
+    assert done.code == 0, done.output
+    assert reasons(trial) == ["finished"], done.output
+    assert newest_state(trial / "checkpoints") == (steps, steps * 0.5)
+    assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, steps + 1, 2))

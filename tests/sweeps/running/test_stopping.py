@@ -1,4 +1,4 @@
-"""Signals and faults at awkward moments: while Ray starts, in a step of Tune, in quick succession, after the end."""
+"""What stops a sweep or a trial: signals at awkward moments, `allelse stop`, a closed terminal, a removed folder."""
 
 import os
 import pty
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from faulty_task import train_to, write_paced_task
 from small_task import write_task
 from small_text import TEXT
 from studies import SMALL, Running, allelse, command, lines, newest_checkpoint, wait_until
@@ -126,3 +127,43 @@ def test_a_terminal_that_is_closed_stops_a_trial_with_a_checkpoint(workplace: Pa
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 128 + signal.SIGHUP
     assert newest_checkpoint(trial) == lines(trial / "journal.jsonl")[-1]["step"] < 4000
     assert [line.get("reason") for line in lines(trial / "attempts.jsonl")] == [None, "interrupted"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_removed_folder_ends_its_trial_alone(tmp_path: Path) -> None:
+    write_paced_task(tmp_path)
+    train_to(6, tmp_path)
+    study = tmp_path / "runs" / "s"
+    words = ["task=small", "sweep.name=s", "train.steps=20", "sweep.rows=[base,square]"]
+    running = Running.start("sweep", *words, cwd=tmp_path, trial=study / "base-s1")
+    running.wait_for_step(6)
+    wait_until(lambda: newest_checkpoint(study / "square-s1") >= 6 or running.ended(), "the other trial")
+    shutil.rmtree(study / "base-s1")
+    train_to(20, tmp_path)
+    code, output = running.finish()
+    assert code == 1, output
+    assert "base-s1: FAILED: its folder was removed; the same command trains it again" in output
+    assert "square-s1: finished" in output
+    assert lines(study / "square-s1" / "journal.jsonl")[-1]["step"] == 20
+    again = Running.start("sweep", *words, cwd=tmp_path, trial=study / "base-s1").finish()
+    assert again[0] == 0, again[1]
+    assert "2 of 2 finished" in again[1]
+
+
+@pytest.mark.slow
+def test_a_lone_trial_whose_folder_is_removed_ends(tmp_path: Path) -> None:
+    write_paced_task(tmp_path)
+    train_to(6, tmp_path)
+    trial = tmp_path / "runs" / "s" / "base-s1"
+    words = ["train", "task=small", "sweep.name=s", "train.steps=20"]
+    running = Running.start(*words, cwd=tmp_path, trial=trial)
+    running.wait_for_step(4)
+    shutil.rmtree(trial)
+    train_to(20, tmp_path)
+    code, output = running.finish()
+    assert code == 1, output
+    assert "base-s1: FAILED: its folder was removed; the same command trains it again" in output
+    assert "Traceback" not in output
+    code, output = Running.start(*words, cwd=tmp_path, trial=trial).finish()
+    assert code == 0, output

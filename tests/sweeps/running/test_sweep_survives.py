@@ -146,6 +146,7 @@ def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFacto
     train_to(30, folder)
     wait_until(lambda: newest_on_disk(running.trial) == 30, "checkpoints whose reports it never receives")
     running.kill()
+    wait_for_end(folder)  # its worker lives on for a while, and would train on
     running = start_to(40, folder)
     (stuck,) = running.workers()
     stuck.suspend()  # it cannot finish its step

@@ -1,0 +1,136 @@
+"""A folder with a small task, where commands are typed: of this installation, or of the one that ``COMMAND`` names."""
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+COMMAND = Path(os.environ.get("COMMAND", Path(sys.executable).parent / "allelse")).absolute()
+TOY = '''
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from sweeps.task import Metric, Observes, Range, Scores, Task, Trial
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Model:
+    size: Annotated[int, Range(1)]
+
+
+@dataclass(frozen=True)
+class Train:
+    steps: Annotated[int, Range(1)]
+    every: Annotated[int, Range(1), Observes()]
+    cut: Annotated[float, Scores()]
+
+
+@dataclass(frozen=True)
+class Config:
+    model: Model
+    train: Train
+
+
+def work(trial: Trial[Config]) -> None:
+    """Sums what ``one`` returns; the module that has it is imported only here."""
+    from parts.one import one
+
+    if (HERE / "fails").exists():
+        raise RuntimeError((HERE / "fails").read_text().format(**os.environ))
+    done = trial.saved.state if trial.saved else 0.0
+    for step in range(trial.saved.step + 1 if trial.saved else 1, trial.config.train.steps + 1):
+        done += one() * trial.config.model.size
+        trial.report(step, {"train/loss": done})
+        trial.checkpoint(step, done)
+        if (HERE / "dies").exists() and step == 2:  # the worker is lost, and meanwhile a person edits
+            (HERE / "parts" / "one.py").write_text((HERE / "dies").read_text())
+            (HERE / "dies").unlink()
+            os._exit(1)
+        if (HERE / "stops").exists() and step == 2:
+            (HERE / "stops").unlink()
+            raise RuntimeError("stopped by a person")
+    trial.evaluated("test", {"score": done})
+
+
+task = Task("toy", 1, Config, (Metric("score", set="test"),), steps=lambda config: config.train.steps, work=work)
+'''
+ONE, TEN = (f"def one():\n    return {value}\n" for value in ("1.0", "10.0"))
+HEAD = "# @package _global_\nrow: {group: A, change: %s}\nmodel: {size: %d}\n"
+FILES = {
+    "toy.py": TOY,
+    "parts/one.py": ONE,
+    "conf/task/toy/base.yaml": "model: {size: 1}\ntrain: {steps: 4, every: 1, cut: 0.5}\n",
+    **{f"conf/task/toy/row/size_{size}.yaml": HEAD % (f"size {size}", size) for size in (2, 3, 4, 5)},
+}
+STUDY = "sweep.name=toy"
+
+
+class Place:
+    """The folder. ``environment`` is that of its commands, beside this process's."""
+
+    def __init__(self, folder: Path, database: Path | None = None) -> None:
+        self.folder, self.environment = folder, dict[str, str]()
+        (folder / "runs").mkdir(parents=True)
+        if database is not None:  # to make one takes seconds
+            shutil.copy(database, folder / "runs" / "mlflow.db")
+        self.write(FILES)
+
+    @property
+    def study(self) -> Path:
+        return self.folder / "runs" / "toy"
+
+    def write(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text, "utf-8")
+
+    def type(self, *words: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"COLUMNS": "200"} | self.environment
+        command = [str(COMMAND), *words]
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=400, check=False
+        )
+
+    def must(self, *words: str) -> str:
+        """The output of a command that succeeds."""
+        done = self.type(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def refused(self, *words: str) -> str:
+        """The message of a command that is refused, on one line."""
+        done = self.type(*words)
+        assert done.returncode == 2, f"not refused: {done.stdout}{done.stderr}"
+        return " ".join(done.stderr.split())
+
+    def train(self, row: str, *words: str) -> str:
+        return self.must("train", "task=toy", STUDY, f"row={row}", *words)
+
+    def score(self, trial: str) -> float | None:
+        found = re.search(r'"score": ([\d.]+)', (self.study / trial / "result.json").read_text())
+        return float(found[1]) if found else None
+
+    def table(self, form: str = "csv") -> str:
+        return " ".join(self.must("table", STUDY, "--format", form).split())
+
+
+def scores_of(database: Path) -> dict[str, list[tuple[str, float]]]:
+    """In MLflow's database, the runs of trials by experiment: each with its trial's key and newest score."""
+    wanted = """
+        SELECT experiments.name, tags.value, latest_metrics.value FROM runs
+        JOIN experiments USING (experiment_id) JOIN tags USING (run_uuid) JOIN latest_metrics USING (run_uuid)
+        WHERE tags.key = 'trial.key' AND latest_metrics.key = 'final/score' AND runs.lifecycle_stage = 'active'
+    """
+    found: dict[str, list[tuple[str, float]]] = {}
+    with closing(sqlite3.connect(database)) as opened:
+        for experiment, key, score in opened.execute(wanted):
+            found.setdefault(experiment, []).append((key, score))
+    return found
