@@ -18,6 +18,12 @@ import numpy as np
 import typer
 from rich.console import Console
 from scipy import special
+
+from benchmarks.record import RESULTS, Result, heading, provenance, write
+from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
+from tracking.card import Metric
+from tracking.statistics.dunnett import critical_t
+from tracking.statistics.family import family
 from tracking.statistics.moderated_tests import (
     ALPHA,
     Differences,
@@ -27,12 +33,6 @@ from tracking.statistics.moderated_tests import (
     intervals,
     satterthwaite,
 )
-
-from benchmarks.record import RESULTS, Result, heading, provenance, write
-from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
-from tracking.card import Metric
-from tracking.statistics.dunnett import critical_t
-from tracking.statistics.family import family
 from tracking.statistics.power import Power
 
 ROWS, FEW = 20, 3  # with base: a whole study, and the smallest with a family
