@@ -31,7 +31,11 @@ def test_each_function_of_an_answer_is_there(question: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "most"),
-    [("A killed worker until training goes on", 8), ("A metric from the training step to MLflow", 9)],
+    [
+        ("A killed worker until training goes on", 8),
+        ("A metric from the training step to MLflow", 9),
+        ("`model.n_heads` from a row's file to attention", 10),
+    ],
 )
 def test_an_answer_takes_few_files(question: str, most: int) -> None:
     assert len({file for file, _ in ANSWERS[question]}) <= most

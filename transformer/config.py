@@ -18,7 +18,7 @@ SEMANTICS = 3
 PositionKind = Literal["sinusoids", "learned"]
 Precision = Literal["fp32", "bf16"]
 INT32_MAX = 2**31 - 1
-Count = Annotated[int, Range(1, INT32_MAX)]
+PositiveCount = Annotated[int, Range(1, INT32_MAX)]
 Probability = Annotated[float, Range(0, 1, below=True)]
 
 
@@ -26,15 +26,15 @@ Probability = Annotated[float, Range(0, 1, below=True)]
 class ModelConfig:
     """The encoder–decoder of section 3; d_k and d_v are independent of d_model / n_heads (Table 3, row B)."""
 
-    n_layers: Annotated[Count, Symbol("N"), Divided("depth")]
-    d_model: Annotated[Count, Symbol("d_model"), Divided("width")]
-    d_ff: Annotated[Count, Symbol("d_ff"), Divided("width")]
-    n_heads: Annotated[Count, Symbol("h")]
-    d_k: Annotated[Count, Symbol("d_k"), Divided("width")]
-    d_v: Annotated[Count, Symbol("d_v"), Divided("width")]
+    n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth")]
+    d_model: Annotated[PositiveCount, Symbol("d_model"), Divided("width")]
+    d_ff: Annotated[PositiveCount, Symbol("d_ff"), Divided("width")]
+    n_heads: Annotated[PositiveCount, Symbol("h")]
+    d_k: Annotated[PositiveCount, Symbol("d_k"), Divided("width")]
+    d_v: Annotated[PositiveCount, Symbol("d_v"), Divided("width")]
     p_drop: Annotated[Probability, Symbol("P_drop")]
     positions: PositionKind
-    max_positions: Count
+    max_positions: PositiveCount
     attention_bias: bool
     attention_dropout: Probability
     relu_dropout: Probability
@@ -44,17 +44,17 @@ class ModelConfig:
 class TrainConfig:
     """Optimization (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
 
-    steps: Annotated[Count, Symbol("steps"), Divided("steps", optional=True)]
-    warmup_steps: Count
+    steps: Annotated[PositiveCount, Symbol("steps"), Divided("steps", optional=True)]
+    warmup_steps: PositiveCount
     lr_factor: Annotated[float, Range(0, above=True)]
-    tokens_per_batch: Count
+    tokens_per_batch: PositiveCount
     label_smoothing: Annotated[Probability, Symbol("ε_ls")]
     precision: Precision
     seed: Annotated[int, Range(0, INT32_MAX), Seed()]
-    log_every: Annotated[Count, Observes()]
-    evaluate_every: Annotated[Count, Observes()]
-    checkpoint_every: Annotated[Count, Observes()]
-    keep_checkpoints: Annotated[Count, Observes()]
+    log_every: Annotated[PositiveCount, Observes()]
+    evaluate_every: Annotated[PositiveCount, Observes()]
+    checkpoint_every: Annotated[PositiveCount, Observes()]
+    keep_checkpoints: Annotated[PositiveCount, Observes()]
     score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0  # 0: not while training
     tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None  # None: by the kind of device
 
@@ -70,7 +70,7 @@ class DecodeConfig:
     alpha: Annotated[float, Range(0), Scores()]
     max_extra: Annotated[int, Range(0, INT32_MAX), Scores()]
     average_checkpoints: Annotated[int, Range(1, 1_000), Scores()]
-    average_every: Annotated[Count, Scores()]
+    average_every: Annotated[PositiveCount, Scores()]
 
 
 @dataclass(frozen=True)

@@ -142,19 +142,22 @@ PLAIN_YAML = "must hold groups of keys in UTF-8, without tags, << or anchors of 
 def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem]:
     """The problems of the file ``path``, which messages call ``shown``; ``group`` is "" for base.
 
-    Raises RefusedError if it is not plain YAML.
+    Raises RefusedError if it is not plain YAML, or if Hydra would read something else than it says.
     """
     try:
         text = _text(path)
         root = _root(text)
         about_all = group in ("", *ABOUT_ALL_GROUPS)
-        misread = _misread(root, "" if about_all else group, shown)
-        header = _header_problems(text, group, path.stem, shown)
-        return [*header, *misread, *(_part_problems(root, group, path.stem, shown, schema) if about_all else ())]
+        misread = list(_misread(root, "" if about_all else group, shown))
+        header = list(_header_problems(text, group, path.stem, shown))
+        parts = list(_part_problems(root, group, path.stem, shown, schema)) if about_all else []
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason, line = _reason(error)
         place = f"{shown}:{line}" if line else shown
         raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", PLAIN_YAML, None, place)]) from None
+    if header or misread:
+        raise RefusedError([*header, *misread, *parts])
+    return parts
 
 
 def line_of(node: yaml.Node | None, key: str) -> int | None:

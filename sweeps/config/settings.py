@@ -1,5 +1,6 @@
 """The schema of everything that ``conf/`` and the command line may set, and what is wrong with the form of a value."""
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.roles import field_types
-from sweeps.schema import keys, parse
+from sweeps.schema import keys, nearest, parse
 from sweeps.task import Problem, Range, Task
 from tracking.uri import without_password
 
@@ -58,6 +59,9 @@ class Sweep:
 
     ``vary`` may also be a list of entries, each with the keys and values of one row.
 
+    ``base_seeds`` are those of base, by default ``seeds``: base enters every difference. ``margin`` is by metric the δ
+    below which a difference does not matter, in the metric's units.
+
     ``stall_minutes`` is how long a trial's workers may give no sign of life before their attempt ends.
     """
 
@@ -68,6 +72,8 @@ class Sweep:
     vary: dict[str, Any] | list[dict[str, Any]] = field(default_factory=dict)
     grid: dict[str, Any] = field(default_factory=dict)
     stall_minutes: Annotated[float, Range(0, above=True)] = 10.0
+    base_seeds: list[Annotated[int, Range(0, 2**31 - 1)]] = field(default_factory=list)
+    margin: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -194,44 +200,47 @@ STORES = "must be http(s)://HOST:PORT, sqlite:////PATH, postgresql://…, mysql:
 
 
 def study_problems(settings: Settings) -> list[Problem]:
-    """The problems of a study's seeds, name, places and addresses."""
-    return [
-        *_seed_problems(settings.sweep.seeds),
-        *_name_problems(settings),
-        *_place_problems(settings),
-        *_tracking_problems(settings),
-        *address_problems(settings.cluster.address),
-    ]
+    """What is wrong with the form of a study's seeds, name, places and addresses. `preflight` asks the machine."""
+    found = [*_name_problems(settings), *_place_problems(settings.paths), *_tracking_problems(settings.tracking)]
+    found += [*_seed_problems(settings.sweep), *_margin_problems(settings)]
+    return [*found, *address_problems(settings.cluster.address)]
 
 
-def _seed_problems(seeds: list[int]) -> Iterator[Problem]:
-    if not seeds or len(set(seeds)) < len(seeds):
-        yield Problem("sweep.seeds", f"is {seeds}", "must list at least one seed, and each seed once")
+def _seed_problems(sweep: Sweep) -> Iterator[Problem]:
+    if not sweep.seeds or len(set(sweep.seeds)) < len(sweep.seeds):
+        yield Problem("sweep.seeds", f"is {sweep.seeds}", "must list at least one seed, and each seed once")
+    if len(set(sweep.base_seeds)) < len(sweep.base_seeds):
+        yield Problem("sweep.base_seeds", f"is {sweep.base_seeds}", "must list each seed once; [] means sweep.seeds")
+
+
+def _margin_problems(settings: Settings) -> Iterator[Problem]:
+    known = [metric.name for metric in settings.source.task.metrics if metric.tabled]
+    for name, margin in settings.sweep.margin.items():
+        if name not in known:
+            found, allowed = f'names "{name}", which is no metric of the table', f"must be one of {', '.join(known)}"
+            yield Problem("sweep.margin", found, allowed, nearest(name, known))
+        elif type(margin) not in (int, float) or not 0 < margin < math.inf:
+            yield Problem("sweep.margin", f"has {margin} for {name}", "must be a number above 0, in the metric's units")
 
 
 def _name_problems(settings: Settings) -> Iterator[Problem]:
     named = settings.sweep.name is not None
     key, name = ("sweep.name", settings.sweep.name or "") if named else ("scale.name", settings.scale.name)
-    if not is_folder_name(name):
+    if not name or name != name.strip() or not name.isprintable() or name.startswith(".") or "/" in name:
         yield Problem(key, f"is {_quoted(name)}", FOLDER_NAME)
     elif (size := len(name.encode())) > LONGEST_NAME:
         yield Problem(key, f"is a name of {size} bytes", f"must have at most {LONGEST_NAME}")
 
 
-def is_folder_name(name: str) -> bool:
-    """Whether the name can be a folder's on any system, and is seen by ``ls`` and typed without tricks."""
-    return bool(name) and name == name.strip() and name.isprintable() and not name.startswith(".") and "/" not in name
-
-
-def _place_problems(settings: Settings) -> Iterator[Problem]:
-    paths = settings.paths
+def _place_problems(paths: Paths) -> Iterator[Problem]:
     for key, value in (("runs", paths.runs), ("data", paths.data)):
         if found := _unusable(value) or (f"is {_quoted(value)}" if "://" in value else None):
             yield Problem(f"paths.{key}", found, "must be a folder; only paths.checkpoints takes other filesystems")
-    if paths.checkpoints is not None and (found := _unusable(paths.checkpoints)):
+    place = paths.checkpoints
+    if place is not None and (found := _unusable(place)):
         yield Problem("paths.checkpoints", found, "must be a folder, a URL such as s3://BUCKET/FOLDER, or null")
-    elif paths.checkpoints is not None and paths.checkpoints.startswith("memory:"):
-        found = f"is {_quoted(paths.checkpoints)}, which lives in the memory of one process"
+    elif place is not None and place.startswith("memory:"):
+        found = f"is {_quoted(place)}, which lives in the memory of one process"
         yield Problem("paths.checkpoints", found, "must be a place that outlives a process and that all nodes reach")
 
 
@@ -240,41 +249,30 @@ def _unusable(place: str) -> str | None:
         return "is empty"
     if not place.isprintable():
         return f"is {_quoted(place)}, which has unprintable characters"
-    return f"is {_quoted(place)}, but there is no such home folder" if _homeless(place) else None
+    home = Path(_at_home(place.split("/")[0]))
+    if place.startswith("~") and not (home.is_absolute() and home.is_dir()):
+        return f"is {_quoted(place)}, but there is no such home folder"
+    return None
 
 
-def _homeless(place: str) -> bool:
-    """Whether the place begins with ``~`` or ``~NAME``, and that user is unknown or has no home."""
-    if not place.startswith("~"):
-        return False
-    try:
-        return not Path(Path(place).parts[0]).expanduser().is_dir()
-    except RuntimeError:
-        return True
-
-
-def _tracking_problems(settings: Settings) -> Iterator[Problem]:
-    uri, experiment = settings.tracking.uri, settings.tracking.experiment
-    if uri is not None and not _is_store(uri):
-        yield Problem("tracking.uri", f"is {_quoted(without_password(uri))}", STORES)
-    if experiment is None:
-        return
-    if not experiment.strip() or not experiment.isprintable():
-        yield Problem("tracking.experiment", f"is {_quoted(experiment)}", "must be the name of an MLflow experiment")
-    elif len(experiment) > LONGEST_EXPERIMENT:
-        found = f"is a name of {len(experiment)} characters"
-        yield Problem("tracking.experiment", found, f"must have at most {LONGEST_EXPERIMENT}")
+def _tracking_problems(tracking: Tracking) -> Iterator[Problem]:
+    if tracking.uri is not None and not _is_store(tracking.uri):
+        yield Problem("tracking.uri", f"is {_quoted(without_password(tracking.uri))}", STORES)
+    name = tracking.experiment
+    if name is not None and not (name.strip() and name.isprintable() and len(name) <= LONGEST_EXPERIMENT):
+        allowed = f"must be the name of an MLflow experiment, of at most {LONGEST_EXPERIMENT} characters"
+        yield Problem("tracking.experiment", f"is {_quoted(name)}", allowed)
 
 
 def _is_store(uri: str) -> bool:
     """Whether a store can have this address."""
-    scheme = re.match(r"([a-zA-Z][\w.-]*)(?:\+\w+)?:", uri)
-    kind = scheme[1].lower() if scheme else ""
+    scheme, _, rest = uri.partition(":")
+    kind = scheme.partition("+")[0].lower()
     if kind in STORE_SERVERS:
         return _has_host(uri)
     if kind == "sqlite":
-        return re.match(r"sqlite(\+\w+)?:///.", uri) is not None and ":memory:" not in uri
-    return kind == "databricks" or uri == "databricks" or (kind in DATABASES and "://" in uri)
+        return len(rest) > 3 and rest.startswith("///") and ":memory:" not in uri
+    return kind == "databricks" or (kind in DATABASES and rest.startswith("//"))
 
 
 def _has_host(uri: str) -> bool:
@@ -291,7 +289,7 @@ def address_problems(address: str | None) -> Iterator[Problem]:
         return
     allowed = "must be HOST:PORT of a Ray head, auto for the cluster that this machine joined, or null"
     if address.startswith("ray://"):
-        found, allowed = f"is {_quoted(address)}, Ray's client, which cannot place a trial's workers", allowed
+        found = f"is {_quoted(address)}, Ray's client, which cannot place a trial's workers"
         yield Problem("cluster.address", found, f"{allowed}; start allelse on a node of the cluster")
     elif not _is_host_and_port(address):
         yield Problem("cluster.address", f"is {_quoted(address)}", allowed)

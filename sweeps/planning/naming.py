@@ -1,6 +1,7 @@
 """The overrides that name a study, those of the next command on it, and the study on disk."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from sweeps.schema import Problem, RefusedError
@@ -18,7 +19,16 @@ PLAIN_TEXT = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
 NO_TEXT = ("null", "true", "false", "nan", "inf")
 DECODING = ("decode=",)
 """The settings that score trials again, besides those keys of the task that only score."""
-SELECTING = ("sweep=", "sweep.rows=", "sweep.vary", "sweep.grid", "sweep.seeds=", "row=", "train.seed=")
+SELECTING = (
+    "sweep=",
+    "sweep.rows=",
+    "sweep.vary",
+    "sweep.grid",
+    "sweep.seeds=",
+    "sweep.base_seeds=",
+    "row=",
+    "train.seed=",
+)
 
 
 def naming(overrides: list[str] | None) -> list[str]:
@@ -51,6 +61,11 @@ def placed(study: Path) -> list[str]:
 def other_study(study: Path) -> str:
     """What to type if a recorded study stands in the way."""
     return f"type `{shell_line(['allelse', 'rm', study.name, *placed(study)])}`, or choose another sweep.name"
+
+
+def some_of(names: Sequence[str], most: int = 30) -> str:
+    """The names for a refusal, which a large study would make too long."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def must_finish(study: Path) -> str:

@@ -33,7 +33,7 @@ DEPTH = 3
 """So many folders in a row without a Python file may hold a package; what is deeper, or in a large folder, is data."""
 MOST_ENTRIES = 5000
 """Of a folder without a Python file among the first ones."""
-LARGEST = 1 << 22
+LARGEST_FILE = 1 << 22
 """Bytes of a Python file that a person has written."""
 LINES = 60
 """Of a diff in a refusal."""
@@ -214,7 +214,7 @@ def _python_files(folder: Path, empty: int) -> Iterator[Path]:
             for count, entry in enumerate(entries):
                 if count >= MOST_ENTRIES and not files:
                     return
-                if entry.name.endswith(".py") and entry.is_file() and entry.stat().st_size <= LARGEST:
+                if entry.name.endswith(".py") and entry.is_file() and entry.stat().st_size <= LARGEST_FILE:
                     files.append(Path(entry.path))
                 elif entry.name.isidentifier() and entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
                     folders.append(Path(entry.path))

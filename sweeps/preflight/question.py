@@ -20,6 +20,8 @@ from sweeps.worker.prepared import data_place
 from sweeps.worker.recorded_code import use_code
 from tracking.code import Code
 
+BYTES = "latin-1"
+"""An encoding in which each byte is a character."""
 Question = dict[str, Any]
 """Plain data, which a node can read that lacks our packages."""
 
@@ -83,9 +85,18 @@ def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
         "checkpoints": checkpoint_place(shared.paths),
         "task": source.name,
         "folder": source.folder,
-        "code": plan.code and {"files": dict(plan.code.files), "roots": dict(plan.code.roots)},
+        "code": plan.code and _plain(plan.code),
         "data": list(data.values()),
     }
+
+
+def _plain(code: Code) -> dict[str, Any]:
+    """With each byte as a character, for JSON."""
+    return {"files": {name: content.decode(BYTES) for name, content in code.files.items()}, "roots": dict(code.roots)}
+
+
+def _code(plain: dict[str, Any]) -> Code:
+    return Code({name: text.encode(BYTES) for name, text in plain["files"].items()}, plain["roots"])
 
 
 def _data(planned: PlannedTrial) -> dict[str, Any]:
@@ -107,7 +118,7 @@ def _task_problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[Proble
     if trials["task"] is None:
         return []
     try:
-        use_code(trials["code"] and Code(**trials["code"]))
+        use_code(_code(trials["code"]) if trials["code"] else None)
         source = source_of(trials["task"], Path(trials["folder"]))
         shared = seen.get("paths.data", True)
         return [problem for data in trials["data"] for problem in _data_problems(source.task, data, shared)]

@@ -36,7 +36,7 @@ FAILED_STARTS = 5
 
 SAME_FAILURES = 3
 """Of trials in a row that fail with one error before they report: as long as nothing has succeeded, all would."""
-NUMBERS = re.compile(r"\d+")
+ANY_NUMBER = re.compile(r"\d+")
 """In an error, may differ from trial to trial."""
 
 
@@ -110,7 +110,7 @@ class Queue:
         self._succeeds = self._succeeds or isinstance(event, Report | Resumed | Finished)
         if not isinstance(event, Failed) or self._succeeds:
             return
-        self._failures.append(NUMBERS.sub("N", event.cause))
+        self._failures.append(ANY_NUMBER.sub("N", event.cause))
         last = self._failures[-SAME_FAILURES:]
         if len(last) == SAME_FAILURES and len(set(last)) == 1:
             self.stopping.end(f"{SAME_FAILURES} trials in a row failed before their first report: {event.cause}")

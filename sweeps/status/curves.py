@@ -20,12 +20,12 @@ HIDDEN = ("system/", "nonfinite")
 """Reported values that are no result of training."""
 NARROWEST, WIDEST, HEIGHT = 38, 60, 12  # of one plot, in characters
 GAP = "  "
-MOST_POINTS = 240
+CURVE_POINTS = 240
 """Of one line; three for each column of the widest plot."""
 LOGARITHMIC = 20
 """The ratio of the largest to the smallest value above which the scale is logarithmic."""
 
-SeedCurve = list[tuple[int, float]]  # step and value
+PlottedSeed = list[tuple[int, float]]  # step and value
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StudyCurves:
 
     metric: str  # as the journals name it
     reported: tuple[str, ...]  # all metrics of the journals
-    rows: dict[str, list[SeedCurve]]
+    rows: dict[str, list[PlottedSeed]]
 
     @property
     def points(self) -> list[tuple[int, float]]:
@@ -54,7 +54,7 @@ def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
         known = ", ".join(reported) or "nothing yet"
         near = nearest(metric, reported)
         raise RefusedError([Problem("--metric", f'is "{metric}"', f"the trials of {study.name} report {known}", near)])
-    rows: dict[str, list[SeedCurve]] = {trial.row: [] for trial in study.trials}
+    rows: dict[str, list[PlottedSeed]] = {trial.row: [] for trial in study.trials}
     for row, journal in journals:
         if curve := [(line.step, line.metrics[chosen]) for line in journal if chosen in line.metrics]:
             rows[row].append(curve)
@@ -138,7 +138,7 @@ class _Frame:
         value = f" {self.text(mean(self.curves.rows[row])[-1][1])}"
         return [f"{row[: width - len(value)]:<{width - len(value)}}{value}", *(f"{line:<{width}}" for line in lines)]
 
-    def _draw(self, figure: Any, curve: SeedCurve, marker: str) -> None:
+    def _draw(self, figure: Any, curve: PlottedSeed, marker: str) -> None:
         steps, values = zip(*_thinned(curve), strict=True)
         signal = figure.signal(list(steps), [self._height(value) for value in values], marker=marker)
         figure.draw(signal.lines())
@@ -164,13 +164,13 @@ class _Frame:
         return number(value, self.decimals)
 
 
-def _thinned(curve: SeedCurve) -> SeedCurve:
+def _thinned(curve: PlottedSeed) -> PlottedSeed:
     """Evenly chosen points, the last one included: more would fall into the same characters."""
-    every = math.ceil(len(curve) / MOST_POINTS)
+    every = math.ceil(len(curve) / CURVE_POINTS)
     return curve[::-every][::-1]
 
 
-def mean(of_row: Iterable[SeedCurve]) -> SeedCurve:
+def mean(of_row: Iterable[PlottedSeed]) -> PlottedSeed:
     """The mean over the seeds, at the steps that all of them have; over the first one alone if there are none."""
     curves = [dict(curve) for curve in of_row]
     shared = sorted(set.intersection(*(set(curve) for curve in curves)))

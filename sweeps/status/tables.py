@@ -23,7 +23,7 @@ from tracking.words import time as as_time
 
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
-MOST_NAMED = 20
+MOST_TRIALS_NAMED = 20
 """How many trials that need attention a summed-up table names."""
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
@@ -48,7 +48,7 @@ def status_tables(
     if not _is_large(lines):
         return [_trials(study, lines, _title(study, lines), None if room is None else max(1, room - FRAME), width)]
     others = sorted((line for line in lines if _needs_a_line(line)), key=_turn)
-    most = MOST_NAMED if room is None else max(1, min(MOST_NAMED, room // 2 - FRAME))
+    most = MOST_TRIALS_NAMED if room is None else max(1, min(MOST_TRIALS_NAMED, room // 2 - FRAME))
     named = [_trials(study, others, "Running, or in need of attention", most, width)] if others else []
     taken = sum(table.row_count + FRAME for table in named)
     return [_rows(study, lines, None if room is None else max(1, room - taken - FRAME)), *named]
@@ -62,8 +62,8 @@ def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str
     noted = [line for line in lines if _note(line) and line["state"] != "running"]
     named = [f"{line['row']}-s{line['seed']}: " * (shown_state(line) != "waiting") + line["note"] for line in noted]
     known = list(dict.fromkeys(named))  # many trials wait for the same
-    more = len(known) - MOST_NAMED
-    return [*known[:MOST_NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
+    more = len(known) - MOST_TRIALS_NAMED
+    return [*known[:MOST_TRIALS_NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
 
 
 def _needs_a_line(line: Line) -> bool:

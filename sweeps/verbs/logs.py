@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sweeps.planning.compose import settings_to_read
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import by_name, looking, names_study
+from sweeps.planning.naming import by_name, looking, names_study, some_of
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import names_and_overrides
@@ -82,8 +82,8 @@ def trial_named(study: Study, name: str) -> Trial:
             return trial
     known = [trial.name for trial in study.trials]
     near = next((each for each in known if each.startswith(f"{name}-s")), None) or nearest(name, known)
-    some = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-    raise RefusedError([Problem("TRIAL", f'is "{name}", but {study.name} has {some}', "must be one of them", near)])
+    found = f'is "{name}", but {study.name} has {some_of(known)}'
+    raise RefusedError([Problem("TRIAL", found, "must be one of them", near)])
 
 
 def _running_study(overrides: list[str]) -> Study:

@@ -14,7 +14,7 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.compose import compose_settings
-from sweeps.planning.naming import damaged, naming, studies_there
+from sweeps.planning.naming import damaged, naming, some_of, studies_there
 from sweeps.planning.record import moved, moved_value
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, nearest, parse
 from sweeps.task import Task, Typed
@@ -235,7 +235,6 @@ def _no_trial(path: Path, folder: TrialFolder) -> Problem:
 
 
 TRIAL_KINDS = "must be a trial, the folder of a trial or checkpoint, or an MLflow run id"
-MOST_TRIALS_NAMED = 30  # names in a refusal, at most
 
 
 def find(name: str, settings: Settings) -> Path:
@@ -277,6 +276,5 @@ def _unknown(name: str, settings: Settings, known: list[str], everywhere: list[s
         there = studies_there(Path(settings.paths.runs))
         found = f'is "{name}", but {settings.paths.runs} holds no study {study}; {there}'
     else:
-        more = f" and {len(known) - MOST_TRIALS_NAMED} more" if len(known) > MOST_TRIALS_NAMED else ""
-        found = f'is "{name}", but the trials of {study} are {", ".join(known[:MOST_TRIALS_NAMED])}{more}'
+        found = f'is "{name}", but the trials of {study} are {some_of(known)}'
     return Problem("TRIAL", found, TRIAL_KINDS, same_name[0] if same_name else near)

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import looking, names_study, placed, studies_there, study_names
+from sweeps.planning.naming import looking, names_study, placed, some_of, studies_there, study_names
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
@@ -201,7 +201,7 @@ def _drop(study: Path, names: Sequence[str], command: Sequence[str]) -> Path:
 def _named(study: Study, names: Sequence[str]) -> list[Trial]:
     """The trials that the names mean, in the order of the table. Raises RefusedError with every problem."""
     known = list(dict.fromkeys(name for trial in study.trials for name in (trial.row, trial.name)))
-    rows = ", ".join(dict.fromkeys(trial.row for trial in study.trials))
+    rows = some_of(list(dict.fromkeys(trial.row for trial in study.trials)))
     allowed = f"must be one of them, or a trial such as {study.trials[-1].name}"
     problems = [
         Problem("ROW", f'is "{name}", but the rows of {study.name} are {rows}', allowed, nearest(name, known))

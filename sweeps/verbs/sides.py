@@ -8,14 +8,14 @@ from pathlib import Path
 from sweeps.config.settings import Settings
 from sweeps.planning.command_task import source_of_study
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import known_study, must_finish, study_names
+from sweeps.planning.naming import known_study, must_finish, some_of, study_names
 from sweeps.planning.record import moved
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.worker.prepared import check_whole, data_place
 from tracking.card import Metric
 from tracking.damage import DamagedFileError
 from tracking.files import decoded, read_whole
-from tracking.statistics.compared import Differing, SampleCompared, Side
+from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.statistics.family import Family
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
@@ -24,7 +24,6 @@ from tracking.table.view import study_of_metrics
 
 SIDES_KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
-MOST_ROWS_NAMED = 30  # names in a refusal, at most
 
 
 @dataclass(frozen=True)
@@ -144,8 +143,7 @@ def _unknown(name: str, study: Study, runs: Path) -> Problem:
     rows, studies = _rows(study), study_names(runs)
     inner = name.rpartition("/")[2]
     near = nearest(inner, [*rows, *(trial.name for trial in study.trials), *studies])
-    more = f" and {len(rows) - MOST_ROWS_NAMED} more" if len(rows) > MOST_ROWS_NAMED else ""
-    found = f'is "{name}", but the rows of {study.name} are {", ".join(rows[:MOST_ROWS_NAMED])}{more}'
+    found = f'is "{name}", but the rows of {study.name} are {some_of(rows)}'
     return Problem(SIDES_KEY, found, ALLOWED, near)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from sweeps.task import StateError
 
 TENSORS, ARRAYS = "tensors.safetensors", "arrays.safetensors"
-MARK = "$"
+REFERENCE_MARK = "$"
 """The key of an entry of the outline that stands for something else than a plain dict."""
-PLAIN = (bool, int, float, str, type(None))
+PLAIN_VALUES = (bool, int, float, str, type(None))
 DICTS = (dict, OrderedDict, defaultdict)
 WIDTHS = {
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
@@ -75,7 +75,7 @@ class Parts:
             return [self._filled(each) for each in value]
         if not isinstance(value, dict):
             return value
-        if MARK not in value:
+        if REFERENCE_MARK not in value:
             return {key: self._filled(each) for key, each in value.items()}
         kinds: dict[str, Callable[[Any], Any]] = {
             "tensor": self.tensors.__getitem__,
@@ -84,7 +84,7 @@ class Parts:
             "tuple": lambda items: tuple(map(self._filled, items)),
             "dict": lambda items: {self._filled(key): self._filled(each) for key, each in items},
         }
-        return kinds[value[MARK]](value["of"])
+        return kinds[value[REFERENCE_MARK]](value["of"])
 
 
 class _Outline:
@@ -95,31 +95,37 @@ class _Outline:
 
     def of(self, value: Any, path: str) -> Any:
         kind = type(value)
-        if kind in PLAIN:
+        if kind in PLAIN_VALUES:
             return value
         if kind is list:
             return [self.of(each, f"{path}/{place}") for place, each in enumerate(value)]
         if kind is tuple:
-            return {MARK: "tuple", "of": [self.of(each, f"{path}/{place}") for place, each in enumerate(value)]}
+            return {
+                REFERENCE_MARK: "tuple",
+                "of": [self.of(each, f"{path}/{place}") for place, each in enumerate(value)],
+            }
         if kind in DICTS:
             return self._dict(value, path)
         return self._numbers(value, path)
 
     def _dict(self, value: dict[Any, Any], path: str) -> Any:
         items = [(key, self.of(each, f"{path}/{key}")) for key, each in value.items()]
-        if all(type(key) is str for key in value) and MARK not in value:
+        if all(type(key) is str for key in value) and REFERENCE_MARK not in value:
             return dict(items)
-        return {MARK: "dict", "of": [[self.of(key, f"{path}, the key {key!r:.40}"), each] for key, each in items]}
+        return {
+            REFERENCE_MARK: "dict",
+            "of": [[self.of(key, f"{path}, the key {key!r:.40}"), each] for key, each in items],
+        }
 
     def _numbers(self, value: Any, path: str) -> Any:
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_dense(value):
             copy = value.detach().to("cpu", copy=True).contiguous()
-            return {MARK: "tensor", "of": _put(self.tensors, path, copy)}
+            return {REFERENCE_MARK: "tensor", "of": _put(self.tensors, path, copy)}
         if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic) and value.dtype.name in WIDTHS:
             kind = "array" if type(value) is numpy.ndarray else "number"
             if kind == "array" or isinstance(value, numpy.generic):
-                return {MARK: kind, "of": _put(self.arrays, path, numpy.array(value, order="C"))}
+                return {REFERENCE_MARK: kind, "of": _put(self.arrays, path, numpy.array(value, order="C"))}
         raise StateError(f"the state{f' at {path[1:]}' if path else ''} holds a {_called(type(value))}: {ADVICE}")
 
 

@@ -19,7 +19,7 @@ from sweeps.task import Task, Told
 from tracking.provenance import prepared_place
 from tracking.trial import TrialFolder
 
-MANIFEST = "prepared.json"
+PREPARED_MANIFEST = "prepared.json"
 
 
 def data_place(task: Task[Any], folder: Path, fingerprint: str) -> Path:
@@ -40,7 +40,7 @@ def write_manifest(folder: Path, fingerprint: str) -> None:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = {path.relative_to(folder).as_posix(): [path.stat().st_size, _sha256(path)] for path in paths}
     content = {"fingerprint": fingerprint, "files": files}
-    (folder / MANIFEST).write_text(json.dumps({**content, "digest": _digest(content)}, indent=1), "utf-8")
+    (folder / PREPARED_MANIFEST).write_text(json.dumps({**content, "digest": _digest(content)}, indent=1), "utf-8")
 
 
 def check_whole(place: Path, fingerprint: str) -> str:
@@ -64,14 +64,14 @@ def check_whole(place: Path, fingerprint: str) -> str:
 
 def _manifest(place: Path) -> dict[str, Any]:
     try:
-        manifest: dict[str, Any] = json.loads((place / MANIFEST).read_text("utf-8"))
+        manifest: dict[str, Any] = json.loads((place / PREPARED_MANIFEST).read_text("utf-8"))
         if _digest({name: manifest[name] for name in ("fingerprint", "files")}) != manifest["digest"]:
             raise ValueError
         return manifest
     except FileNotFoundError:
-        raise _damaged(place, f"{MANIFEST} is missing") from None
+        raise _damaged(place, f"{PREPARED_MANIFEST} is missing") from None
     except (ValueError, TypeError, KeyError):
-        raise _damaged(place, f"{MANIFEST} was changed after it was prepared") from None
+        raise _damaged(place, f"{PREPARED_MANIFEST} was changed after it was prepared") from None
 
 
 def _damaged(place: Path, what: str) -> RefusedError:

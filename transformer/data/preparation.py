@@ -26,7 +26,7 @@ from transformer.faults import Fault, FaultyError, raise_any
 T = TypeVar("T")
 
 
-Progress = Callable[[str, float | None], None]
+Tell = Callable[[str, float | None], None]
 """Called with what is being done, and the share of it that is done; None if that is unknown."""
 
 
@@ -35,7 +35,7 @@ def untold(step: str, done: float | None) -> None:
 
 
 LINES_AT_ONCE = 10_000  # lines
-SIDES = ("source", "target")
+BOTH_SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class WorkingCopy:
 
     folder: Path
 
-    def take(self, text: Text, told: Progress) -> int:
+    def take(self, text: Text, told: Tell) -> int:
         """Copy every set; the number of training pairs left out. Raises FaultyError with the faults of all sets."""
         faults: list[Fault] = []
         blank = 0
@@ -58,20 +58,20 @@ class WorkingCopy:
 
     def lines_to_learn(self) -> Iterator[str]:
         """Training pairs, source and target in turn: all of them up to ``SAMPLED_ABOVE`` bytes, of more every n-th."""
-        paths = [self._path("train", side) for side in SIDES]
+        paths = [self._path("train", side) for side in BOTH_SIDES]
         every = -(-sum(path.stat().st_size for path in paths) // SAMPLED_ABOVE)
         sides = (chain.from_iterable(lines for lines, _ in _batches(path)) for path in paths)
         return chain.from_iterable(islice(zip(*sides, strict=True), 0, None, every))
 
-    def encode(self, name: str, vocabulary: Vocabulary, told: Progress) -> None:
+    def encode(self, name: str, vocabulary: Vocabulary, told: Tell) -> None:
         """Write the pieces of a set, and where each sentence begins."""
-        for number, side in enumerate(SIDES):
+        for number, side in enumerate(BOTH_SIDES):
             for share in self._encode_side(f"{name}.{side}", vocabulary):
-                told(f"encoding {name}", (number + share) / len(SIDES))
+                told(f"encoding {name}", (number + share) / len(BOTH_SIDES))
 
     def remove(self, name: str) -> None:
         """Remove the text of a set."""
-        for side in SIDES:
+        for side in BOTH_SIDES:
             self._path(name, side).unlink()
 
     def _path(self, name: str, side: str) -> Path:
@@ -122,7 +122,7 @@ def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
         yield batch
 
 
-def prepare(data: DataConfig, folder: Path, told: Progress = untold) -> None:
+def prepare(data: DataConfig, folder: Path, told: Tell = untold) -> None:
     """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
 
     Raises FaultyError for text that cannot be used, or that changes meanwhile.
@@ -139,7 +139,7 @@ def prepare(data: DataConfig, folder: Path, told: Progress = untold) -> None:
         raise
 
 
-def _write(data: DataConfig, planned: dict[str, object], text: Text, copy: WorkingCopy, told: Progress) -> None:
+def _write(data: DataConfig, planned: dict[str, object], text: Text, copy: WorkingCopy, told: Tell) -> None:
     blank = copy.take(text, told)
     if text.declared() != planned:
         found = f"the text of data={data.name} changed while it was prepared"

@@ -99,7 +99,7 @@ AFTER_A = {"nom": "er e es", "acc": "en e es", "dat": "en en en"}
 
 
 MAX_WORDS = 15
-PLURAL, INDEFINITE, ADJECTIVE, PLACE, WHOM = 0.4, 0.3, 0.2, 0.15, 0.4  # probabilities
+PLURAL, INDEFINITE, ADJECTIVE, WITH_PLACE, WHOM = 0.4, 0.3, 0.2, 0.15, 0.4  # probabilities
 TextPair = tuple[str, str]
 AlignedWord = tuple[str, int]  # text and key; equal keys translate each other, key -1 has no counterpart
 
@@ -201,7 +201,7 @@ class Grammar:
 
     def _rest(self, verb: Verb) -> Phrase:
         """What follows the verb in the source; the target sets the receiver before the thing given."""
-        place = self._any(LOCATIONS) if self._chance(PLACE) else Phrase()
+        place = self._any(LOCATIONS) if self._chance(WITH_PLACE) else Phrase()
         if verb.frame == "none":
             return place
         thing = self._object(verb.objects, verb, verb.case)

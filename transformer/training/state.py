@@ -15,7 +15,7 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.training.optimizer import adam, load_adam
 from transformer.training.worker_group import Worker
 
-DIGITS = 12  # of a digest, in a message
+DIGITS_SHOWN = 12  # of a digest, in a message
 
 
 class SavedState(Protocol):
@@ -108,7 +108,7 @@ def compare(state: TrainState, worker: Worker) -> None:
         return
     held = worker.gather((state.step, state.digest()))
     if len(set(held)) > 1:
-        ranks = ", ".join(f"rank {rank} step {step} ({sha[:DIGITS]})" for rank, (step, sha) in enumerate(held))
+        ranks = ", ".join(f"rank {rank} step {step} ({sha[:DIGITS_SHOWN]})" for rank, (step, sha) in enumerate(held))
         fix = "give all workers the same code, packages and kind of device"
         raise DisagreementError(f"the workers start from different states: {ranks}; {fix}")
 

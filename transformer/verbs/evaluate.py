@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # these load torch, which no refusal needs
     from transformer.decoding.translator import Translator
 
 SetName = Annotated[str | None, typer.Option("--set", help="Only this set, of the trial's data or of sacreBLEU.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 COLUMNS = 120  # of a table in a file or a pipe
 
 
@@ -40,7 +40,7 @@ def evaluate(
     typed: Typed,
     set_name: SetName = None,
     average: Average = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> int | str:
     """Evaluate finished trials on each set of their data, or on one set, and save the translations."""
     given = [averaging(trial, average, typed) for trial in trials]

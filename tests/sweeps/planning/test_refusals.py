@@ -187,6 +187,14 @@ def test_a_file_whose_content_is_not_what_it_looks_like(tmp_path: Path, body: by
     done = allelse(tmp_path, "sweep", "sweep.rows=[base,mine]")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "Nothing was started.")
     assert f"(conf/row/mine.yaml{line}) {found}" in done.stderr
+    assert done.stderr.startswith("Refused, for 1 reason:")
+
+
+def test_a_row_without_its_header_is_one_mistake(tmp_path: Path) -> None:
+    path = own_row(tmp_path, "model: {d_ff: 64}\n")
+    path.write_text(path.read_text("utf-8").removeprefix("# @package _global_\n"), "utf-8")
+    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]")
+    assert (problem.found, problem.place) == ('lacks "# @package _global_"', "conf/row/mine.yaml:1")
 
 
 def test_an_error_in_the_files_of_a_sweep_is_reported_with_its_line(tmp_path: Path) -> None:
