@@ -7,7 +7,7 @@ from tracking.card import Card
 from tracking.statistics.finding import ALPHA, MARKS, Kind
 from tracking.statistics.findings import NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, decode_of
-from tracking.statistics.unlike import summary
+from tracking.statistics.unlike_trials import summary
 from tracking.table.columns import COST_LABELS, MIXED_SETTINGS, setting_words
 from tracking.table.view import PLAIN, View
 from tracking.words import spread
