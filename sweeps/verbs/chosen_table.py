@@ -96,17 +96,6 @@ def chosen_table(
     return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
 
 
-def methods_of(made: Chosen) -> str:
-    """A paragraph on what the table shows. Tests over samples are told where there are none over seeds."""
-    from tracking.table.methods import methods
-
-    card, findings = made.study.task, made.findings
-    seeds = {card.tested(each).name: findings.seeds[each.name] for each in card.tabled if each.name in findings.seeds}
-    over_seeds = any(family.tests for family in seeds.values())
-    shown = [row.row for row in made.rows]
-    return methods(made.study, findings.reference, seeds, [] if over_seeds else list(findings.samples.values()), shown)
-
-
 def _selections(overrides: Sequence[str]) -> list[Problem]:
     """Overrides that look as if they chose rows."""
     allowed = "choose rows of the table with --rows NAME,NAME"

@@ -64,8 +64,9 @@ def table(
     methods: Methods = False,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
-    from sweeps.verbs.chosen_table import Asked, chosen_table, methods_of
-    from tracking.table.printed import shown, written
+    from sweeps.verbs.chosen_table import Asked, chosen_table
+    from tracking.table.layout import shown, written
+    from tracking.table.methods import methods as paragraph
 
     if methods and as_format is not None:
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
@@ -74,7 +75,7 @@ def table(
     asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (TableAs.csv, TableAs.json))
     if methods:
-        print(methods_of(made))
+        print(paragraph(made.study, made.findings, [row.row for row in made.rows]))
     elif as_format is None:
         OUT.print(shown(made.study, made.rows, OUT.width, made.view, made.findings))
         next_verb("ui", looking(study.folder, overrides))
@@ -104,8 +105,7 @@ def report(
     refuse_places(page_path)
     made = chosen_table(study, settings, overrides or [], Asked())
     from tracking.files import write_atomic
-    from tracking.report.page import page
-    from tracking.report.written import content_of, figure_files, write_figures
+    from tracking.report.page import content_of, figure_files, page, write_figures
     from tracking.statistics.findings import with_verdicts
 
     findings = with_verdicts(made.findings, made.study.task, made.all_rows)
@@ -132,8 +132,8 @@ def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, a
     names, overrides = names_and_overrides(arguments)
     sides = named_sides(names, overrides)
     metrics = chosen_metrics(sides, metric, set_name)
-    from sweeps.verbs import comparison as shown
-    from tracking.statistics.compared import compared, differing
+    from sweeps.verbs import shown_comparison as shown
+    from tracking.statistics.comparison import compared, differing
 
     found = [compared(*pair, metrics, set_name, families(*pair, metrics, set_name)) for pair in sides.pairs]
     samples = differing(*sides.pairs[0], by_output(metrics), set_name)

@@ -15,10 +15,10 @@ from tables import shown
 
 from tracking.frames import load
 from tracking.mlflow.replay import Replay
-from tracking.report.written import report_page
+from tracking.report.page import page, whole_content
 from tracking.statistics.rows import table
 from tracking.study import Study
-from tracking.table.printed import written
+from tracking.table.layout import written
 from transformer.card import CARD
 from transformer.config import SEMANTICS
 
@@ -139,7 +139,7 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
         written("md", study, rows),
         written("tex", study, rows),
         written("html", study, rows),
-        report_page(study),
+        page(whole_content(study)),
         shown(study),
     )
     for text in texts:

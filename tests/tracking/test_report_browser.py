@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from reported import TEXTS, reported
 
-from tracking.report.written import report_page
+from tracking.report.page import page, whole_content
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -24,7 +24,7 @@ pytestmark = [
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     path = folder / "report.html"
-    path.write_text(report_page(reported(folder / "whole"), TEXTS), "utf-8")
+    path.write_text(page(whole_content(reported(folder / "whole"), TEXTS)), "utf-8")
     return path
 
 

@@ -11,7 +11,8 @@ from other_tasks import digits
 from reported import HOSTILE, SPOKEN, TEXTS, reported
 from studies_on_disk import make_study
 
-from tracking.report.written import report_page
+from tracking.report.page import page as page_of
+from tracking.report.page import whole_content
 from tracking.study import Study
 
 
@@ -53,7 +54,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def page(study: Study) -> str:
-    return report_page(study, TEXTS)
+    return page_of(whole_content(study, TEXTS))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def test_table_verdict_and_costs_say_what_the_study_says(read: Read) -> None:
 
 
 def test_a_study_in_which_nothing_ran_has_a_page(tmp_path: Path) -> None:
-    read = Read(report_page(make_study(tmp_path / "fresh", {"base": [1], "a_heads_1": [1]})))
+    read = Read(page_of(whole_content(make_study(tmp_path / "fresh", {"base": [1], "a_heads_1": [1]}))))
     assert read.said("td").count("missing") == 4, "two rows and two trials"
     assert read.said("h2") == ["Results", "Provenance"]
     assert read.all("svg") == []
@@ -112,7 +113,7 @@ def test_a_study_in_which_nothing_ran_has_a_page(tmp_path: Path) -> None:
 
 
 def test_a_task_with_unknown_flops_and_nothing_published(tmp_path: Path) -> None:
-    read = Read(report_page(digits(tmp_path / "digits", 0.5, 0.75, 0.875, 1.0)))
+    read = Read(page_of(whole_content(digits(tmp_path / "digits", 0.5, 0.75, 0.875, 1.0))))
     titles = read.said("h2")
     assert titles == ["Results", "Differences from base", "Score against cost", "Costs", "Methods", "Provenance"]
     assert "0.938" in " ".join(read.said("td"))
@@ -127,5 +128,5 @@ def test_a_damaged_journal_and_a_missing_provenance_leave_a_page(tmp_path: Path)
     folder.journal_path.write_text("no json\n" * 3, "utf-8")
     folder.provenance_path.unlink()
     folder.artifact_path("hypotheses", "dev").write_bytes(b"\xff\xfe broken \xff\n" * 3)
-    read = Read(report_page(study, TEXTS))
+    read = Read(page_of(whole_content(study, TEXTS)))
     assert "Learning curves" in read.said("h2")

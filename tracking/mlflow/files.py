@@ -14,7 +14,7 @@ from tracking.mlflow.describe import points_in
 from tracking.statistics.findings import Findings, with_verdicts
 from tracking.statistics.rows import TableRow
 from tracking.study import Study
-from tracking.table.printed import written
+from tracking.table.layout import written
 from tracking.trial import TAKEN, TrialFolder
 from tracking.uri import without_password
 
@@ -94,8 +94,7 @@ def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> d
 
 
 def _report(study: Study) -> Mapping[str, bytes]:
-    from tracking.report.page import page  # matplotlib, only where something is drawn
-    from tracking.report.written import whole_content
+    from tracking.report.page import page, whole_content  # matplotlib, only where something is drawn
 
     content = whole_content(study)
     figures = {f"figures/{figure.name}.svg": figure.content("svg") for figure in content.figures.all}

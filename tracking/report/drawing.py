@@ -1,15 +1,41 @@
-"""One figure for a column of a paper, and its files. The same figure gives the same bytes each time."""
+"""What all figures share: rows by name, one column of a paper, colors, numbers at axes; and their files.
+
+The same figure gives the same bytes each time.
+
+Colors are those of Okabe and Ito, which the color-blind can tell apart, and the grays around them. On a page each color
+is a CSS variable, so that dark mode has others. The first value is that of files on paper.
+"""
 
 import io
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal
 
-from tracking.report.inline_svg import Mark, finished
-from tracking.report.palette import INK, MUTED, RULE
+from tracking.statistics.rows import BASE, TableRow
 
+INK, MUTED, RULE, PAPER = "#1c1d22", "#6e7079", "#d8d9de", "#fefefe"
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+SERIES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+DASHES: tuple[object, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)))
+VARIABLES = {
+    **{INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"},
+    **{color: f"--series-{place}" for place, color in enumerate(SERIES, 1)},
+}
+SVG_HEAD = re.compile(r"^.*?(?=<svg)", re.DOTALL)
+METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+OPENING = re.compile(r"<svg[^>]*?viewBox=\"([^\"]*)\"[^>]*>")
+SVG_STYLE = re.compile(r"\s*<style.*?</style>", re.DOTALL)  # it would hold for the whole page
+TAG = re.compile(r"<[^<>]+>")  # never a part of a text, in which < is escaped
+IDENTITY = re.compile(r'\bid="([^"]+)"')
+REFERENCE = re.compile(r'(url\(#|xlink:href="#)([^")]+)')
+COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
+COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
+GROUP = re.compile(r'<g id="([^"]+)">')
+UP = dict(zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True))
 WIDTH = 3.3  # inches: one column of a paper with two
 POINTS = 8.0
 DOTS_PER_INCH = 300
@@ -32,6 +58,45 @@ STYLE = {
     **{"legend.fontsize": 7.0, "legend.frameon": False, "lines.solid_capstyle": "round"},
     **{"svg.hashsalt": "allelse", "pdf.fonttype": 42, "path.simplify": True},
 }
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row. ``place`` is its line of the table: figures and page name the row by it, never by its text."""
+
+    place: int
+    row: str
+    group: str
+    label: str  # what it changes; base for base
+
+    @property
+    def is_base(self) -> bool:
+        return self.row == BASE
+
+    @property
+    def full(self) -> str:
+        """With its group, for legends over several groups."""
+        return self.label if self.is_base or self.group in self.label else f"{self.group}  {self.label}"
+
+
+def entries(rows: Sequence[TableRow]) -> list[Entry]:
+    return [
+        Entry(place, row.row, row.group, BASE if row.row == BASE else _together(row.change or row.row))
+        for place, row in enumerate(rows)
+    ]
+
+
+def _together(change: str) -> str:
+    """`d_k = d_v = 16` is not broken at the end of a line."""
+    return change.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a part of a figure stands for."""
+
+    row: int  # its place in the table
+    text: str  # shown when the part is pointed at
 
 
 @dataclass
@@ -99,3 +164,58 @@ def shortened(text: str, letters: int) -> str:
     """The text on one line, at most this long, with … in place of its end."""
     line = " ".join(text.split(" "))
     return line if len(line) <= letters else f"{line[: letters - 1].rstrip(' ,;')}…"
+
+
+def counted(value: float) -> str:
+    """500, 2k, 1.5M; powers of ten from 10⁹ on."""
+    for unit, name in ((1e9, ""), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit:
+            return powered(value) if not name else f"{value / unit:g}{name}"
+    return f"{value:g}"
+
+
+def powered(value: float) -> str:
+    """10¹², 5·10¹¹."""
+    digits, _, exponent = f"{value:.3e}".partition("e")
+    ten = f"10{''.join(UP[digit] for digit in str(int(exponent)))}"
+    return ten if float(digits) == 1 else f"{float(digits):g}·{ten}"
+
+
+def label_ticks(axis: Any, write: Any) -> None:
+    """Let this function write the numbers of an axis, without offsets, mathematics or minor numbers."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def finished(svg: str, name: str, description: str, marks: Mapping[str, Mark], *, variables: bool) -> str:
+    """One `<svg>` element. With ``variables`` it belongs to a page, otherwise to a file of its own."""
+    text = COMMENT.sub("", METADATA.sub("", svg))
+    text = GROUP.sub(lambda found: _marked(found[1], marks), text)
+    text = TAG.sub(lambda tag: _named(tag[0], name), text)
+    return _for_page(SVG_HEAD.sub("", text), description) if variables else text
+
+
+def _named(tag: str, name: str) -> str:
+    tag = IDENTITY.sub(lambda found: f'id="{name}-{found[1]}"', tag)
+    return REFERENCE.sub(lambda found: f"{found[1]}{name}-{found[2]}", tag)
+
+
+def _marked(gid: str, marks: Mapping[str, Mark]) -> str:
+    mark = marks.get(gid)
+    if mark is None:
+        return f'<g id="{gid}">'
+    title = f"<title>{escape(mark.text)}</title>" if mark.text else ""
+    return f'<g id="{gid}" class="row row-{mark.row}">{title}'
+
+
+def _for_page(text: str, description: str) -> str:
+    def opening(found: re.Match[str]) -> str:
+        label = escape(" ".join(description.split()))
+        return f'<svg viewBox="{found[1]}" role="img" aria-label="{label}" xmlns:xlink="http://www.w3.org/1999/xlink">'
+
+    def recolored(tag: re.Match[str]) -> str:
+        return COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", tag[0])
+
+    return TAG.sub(recolored, OPENING.sub(opening, SVG_STYLE.sub("", text), count=1)).strip()

@@ -7,10 +7,26 @@ from statistics import median
 from typing import Any
 
 from tracking.card import Metric
-from tracking.report.drawing import Drawing, new_figure, plain, shortened, styled
-from tracking.report.palette import BLUE, GREEN, INK, MUTED, PAPER, PURPLE, RULE, VERMILION
-from tracking.report.row_entries import Entry
+from tracking.report.drawing import (
+    BLUE,
+    GREEN,
+    INK,
+    MUTED,
+    PAPER,
+    PURPLE,
+    RULE,
+    VERMILION,
+    Drawing,
+    Entry,
+    label_ticks,
+    new_figure,
+    plain,
+    shortened,
+    styled,
+)
 from tracking.statistics.finding import Kind
+from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
 from tracking.words import signed
 
 LINE, HEAD, TOP, FOOT, SECOND = 0.215, 0.26, 0.17, 0.58, 0.12
@@ -41,6 +57,24 @@ class Difference:
     mark: str = ""  # of the table
     published: float | None = None
     words: str = ""  # what is said when pointed at
+
+
+def differences(
+    metric: Metric, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings
+) -> list[Difference]:
+    """Of one metric, in the order of the table. A row without a difference is left out; the table says why."""
+    return [
+        _difference(metric, row, entry, findings, value)
+        for row, entry in zip(rows, entries, strict=True)
+        if row.row != findings.reference and (value := row.deltas[metric.name]) is not None
+    ]
+
+
+def _difference(metric: Metric, row: TableRow, entry: Entry, findings: Findings, value: float) -> Difference:
+    mark, ends = findings.mark(row, metric), findings.interval(row, metric)
+    test, said = findings.test(row, metric), findings.words(row, metric)
+    kind = test.finding.kind if test else None
+    return Difference(entry, value, ends, kind, mark, row.published_deltas.get(metric.name), said)
 
 
 def forest(metric: Metric, differences: Sequence[Difference], reference: str) -> Drawing | None:
@@ -122,8 +156,6 @@ def _two_lines(label: str) -> list[str]:
 def _frame(axes: Any, metric: Metric, count: int, edge: float) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    from tracking.report.ticks import label_ticks
-
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_xlim(-edge * 1.06, edge * 1.06)
     axes.set_yticks([])
@@ -181,8 +213,6 @@ def _edge(ends: Sequence[float]) -> float | None:
 def _own_scale(axes: Any, ratio: float) -> None:
     """A second scale at the top for published differences, with the same zero."""
     from matplotlib.ticker import MaxNLocator
-
-    from tracking.report.ticks import label_ticks
 
     top = axes.secondary_xaxis("top", functions=(lambda value: value / ratio, lambda value: value * ratio))
     top.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))

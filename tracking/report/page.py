@@ -1,33 +1,41 @@
 """`allelse report`: one study as one page of HTML that needs nothing from elsewhere. Its texts stand in templates/."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from tracking.report.figures import Figures
-from tracking.report.provenance import provenance
-from tracking.report.row_entries import Entry
+from tracking.card import Card
+from tracking.files import write_bytes
+from tracking.report.curves import Curves, curve_figures, read_curves
+from tracking.report.drawing import FORMATS, Drawing, Entry, entries
+from tracking.report.forest import differences, forest
 from tracking.report.samples import Texts, samples
-from tracking.report.tables import costs, results
-from tracking.report.ticks import utc
-from tracking.statistics.findings import Findings
-from tracking.statistics.rows import TableRow
+from tracking.report.scatter import scatters
+from tracking.report.tables import costs, provenance, results, utc
+from tracking.statistics.findings import Findings, find, with_verdicts
+from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study, last_active
+from tracking.table.caption import caption
+from tracking.table.html import templates
+from tracking.table.methods import methods
 
-TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
 PUBLISHED_NOTE = (
     "A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
 )
+
+
+@dataclass(frozen=True)
+class Figures:
+    """By the part of the page where they stand."""
+
+    differences: list[Drawing] = field(default_factory=list)
+    scores: list[Drawing] = field(default_factory=list)
+    curves: dict[str, list[Drawing]] = field(default_factory=dict)  # by journal name
+
+    @property
+    def all(self) -> list[Drawing]:
+        return [*self.differences, *self.scores, *(figure for of in self.curves.values() for figure in of)]
 
 
 @dataclass(frozen=True)
@@ -59,11 +67,49 @@ class Section:
     shown: Any
 
 
+def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts: Texts, drawn: bool = True) -> Content:
+    """All that the report shows of these rows. ``texts``: lines of the headline's set, such as source and reference.
+
+    Journals are read only for figures, if these are to be ``drawn``.
+    """
+    named = entries(rows)
+    figures = _draw(study.task, rows, named, findings, read_curves(study)) if drawn else Figures()
+    notes = caption(study.task, rows, findings)
+    told = methods(study, findings, [row.row for row in rows]) if any(row.seeds for row in rows) else ""
+    return Content(study, rows, named, findings, figures, notes, told, texts)
+
+
+def whole_content(study: Study, texts: Texts | None = None) -> Content:
+    """The same of all rows, with differences from base."""
+    rows = table(study)
+    findings = with_verdicts(find(study, rows, BASE), study.task, rows)
+    return content_of(study, rows, findings, texts or {})
+
+
+def figure_files(figures: Figures) -> Mapping[str, bytes]:
+    """Every figure as SVG, PDF and PNG, by file name."""
+    return {f"{figure.name}.{kind}": figure.content(kind) for figure in figures.all for kind in FORMATS}
+
+
+def write_figures(folder: Path, files: Mapping[str, bytes]) -> None:
+    """The folder is created; files of the same names are replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_bytes(folder / name, content)
+
+
+def _draw(
+    card: Card, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings, curves: Curves
+) -> Figures:
+    found = [forest(metric, differences(metric, rows, entries, findings), findings.reference) for metric in card.tabled]
+    return Figures([each for each in found if each], scatters(card, rows, entries), curve_figures(curves, entries))
+
+
 def page(content: Content) -> str:
     """The page. The same study gives the same bytes."""
     sections = [section for section in _sections(content) if section.shown]
     known = {"study": content.study, "entries": content.entries, "facts": _facts(content), "sections": sections}
-    return TEMPLATES.get_template("page.html").render(known)
+    return templates(Path(__file__).parent / "templates").get_template("page.html").render(known)
 
 
 def _sections(content: Content) -> list[Section]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.report.row_entries import Entry
+from tracking.report.drawing import Entry
 from tracking.statistics.rows import BASE
 from tracking.study import Study, Trial
 

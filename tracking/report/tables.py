@@ -1,16 +1,22 @@
-"""The two tables of the page, results and costs, as its templates show them: a line per row, in the study's order."""
+"""The tables of the page as its templates show them: results and costs, a line per row in the study's order.
 
-from collections.abc import Callable, Sequence
+Then where the numbers come from, with every trial's state."""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from tracking.card import Card, Metric
-from tracking.report.row_entries import Entry
+from tracking.damage import unless_damaged
+from tracking.provenance import changes
+from tracking.report.drawing import Entry
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
+from tracking.study import Study, Trial
 from tracking.table.columns import COST_LABELS, columns_of, interval_of, published_names, score_names
-from tracking.table.printed import brief
-from tracking.words import flops, millions, parameters, time
+from tracking.table.layout import brief
+from tracking.words import flops, millions, parameters, stopped_at, time
 
 
 @dataclass(frozen=True)
@@ -109,3 +115,52 @@ def costs(card: Card, rows: Sequence[TableRow], entries: Sequence[Entry]) -> dic
         "seeds": sum(row.seeds for row in rows),
         "note": f"{noted}. The sum counts finished trials, without interrupted attempts.",
     }
+
+
+def provenance(study: Study) -> dict[str, Any]:
+    """``facts``: by name and value, the trials that have it. What all trials share stands once."""
+    facts: dict[str, dict[str, list[str]]] = {}
+    for trial in study.trials:
+        for name, value in _facts(unless_damaged(study.trial_folder(trial).provenance, {})).items():
+            facts.setdefault(name, {}).setdefault(value, []).append(trial.name)
+    asked = [(_when(each["ts"]), each["command"]) for each in study.asked]
+    return {
+        "asked": asked,
+        "facts": facts,
+        "trials": [(trial.name, _trial_cells(study, trial)) for trial in study.trials],
+    }
+
+
+def _when(ts: str) -> str:
+    try:
+        return utc(datetime.fromisoformat(ts).timestamp())
+    except ValueError:
+        return ts
+
+
+def _facts(held: Mapping[str, Any]) -> dict[str, str]:
+    """As text, without what is unknown."""
+    cpu, versions = held.get("cpu") or {}, held.get("versions") or {}
+    facts = {
+        "commit": f"{held['commit']}{changes(held)}" if held.get("commit") else None,
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
+        "host": held.get("host"),
+        "processor": f"{cpu.get('model') or 'unknown'}, {cpu.get('count')} CPUs" if cpu else None,
+        "device": held.get("device"),
+        "data fingerprint": held.get("data_fingerprint"),
+    }
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def _trial_cells(study: Study, trial: Trial) -> tuple[object, ...]:
+    """State, attempts, step, time, key."""
+    folder = study.trial_folder(trial)
+    state, result = folder.standing(trial.key)
+    held = result or {}
+    attempts = len(unless_damaged(folder.attempts.all, []))
+    return state, attempts, stopped_at(held) or held.get("step", ""), time(held.get("seconds")), trial.key[:12]
+
+
+def utc(ts: float) -> str:
+    """Unix seconds as 2026-11-22 20:14 UTC."""
+    return datetime.fromtimestamp(ts, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -6,6 +6,7 @@ from typing import Any
 from tracking.statistics.bootstrap import SentenceTests
 from tracking.statistics.family import Family
 from tracking.statistics.finding import ALPHA
+from tracking.statistics.findings import Findings
 from tracking.statistics.means import DecodeSettings
 from tracking.statistics.seeds import Results, finished_results
 from tracking.study import Study
@@ -15,30 +16,22 @@ from tracking.words import millions, parameters
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
-def methods(
-    study: Study,
-    reference: str,
-    families: Mapping[str, Family] | None = None,
-    over_sentences: Sequence[SentenceTests] = (),
-    rows: Collection[str] | None = None,
-) -> str:
-    """Two to four sentences of English, which tell only what was done.
+def methods(study: Study, findings: Findings, rows: Collection[str] | None = None) -> str:
+    """Two to four sentences of English, which tell only what was done. ``rows`` are the shown ones, None for all.
 
-    Args: ``families`` are the tests over seeds by the name of the tested metric; ``rows`` are the shown ones, None for
-    all. Tests without a single tested row are left out.
-    """
-    found = finished_results(study)
+    Tests over samples are told where there are none over seeds."""
+    card, reference, found = study.task, findings.reference, finished_results(study)
     shown = {row: seeds for row, seeds in found.items() if rows is None or row == reference or row in rows}
     if not shown:
         return f"No trial of the study {study.name} is finished."
-    tested = {name: family for name, family in (families or {}).items() if family.tests}
-    bootstrapped = [tests for tests in over_sentences if tests.tests]
-    sentences = [_trained(study, shown, reference), _measured(study, shown)]
-    sentences += [_over_seeds(study, tested, reference)] if tested else []
-    sentences += [_over_sentences(study, bootstrapped, reference, bool(tested))] if bootstrapped else []
-    if not tested and not bootstrapped:
-        sentences.append("No difference was tested.")
-    return " ".join(sentences)
+    seeds = {card.tested(of).name: findings.seeds[of.name] for of in card.tabled if of.name in findings.seeds}
+    tested = {name: family for name, family in seeds.items() if family.tests}
+    bootstrapped = [tests for tests in findings.samples.values() if tests.tests]
+    if tested:
+        tests = _over_seeds(study, tested, reference)
+    else:
+        tests = _over_sentences(study, bootstrapped, reference) if bootstrapped else "No difference was tested."
+    return f"{_trained(study, shown, reference)} {_measured(study, shown)} {tests}"
 
 
 def _trained(study: Study, shown: Results, reference: str) -> str:
@@ -102,7 +95,7 @@ def _over_seeds(study: Study, families: Mapping[str, Family], reference: str) ->
     )
 
 
-def _over_sentences(study: Study, tests: Sequence[SentenceTests], reference: str, also: bool) -> str:
+def _over_sentences(study: Study, tests: Sequence[SentenceTests], reference: str) -> str:
     """The set, its size and the seeds of the paired bootstrap."""
     noun = study.task.sample
     labels = {metric.name: metric.label for metric in study.task.metrics}
@@ -110,11 +103,11 @@ def _over_sentences(study: Study, tests: Sequence[SentenceTests], reference: str
     sizes, seeds = sorted({test.sentences for test in every}), sorted({seed for one in tests for seed in one.seeds})
     sets = _listed(list(dict.fromkeys(one.set_name for one in tests)))
     of = _listed(list(dict.fromkeys(labels[one.metric] for one in tests)))
-    begin = "Apart from that," if also else "With too few seeds for a test over seeds,"
     only = "" if len(seeds) > 1 else "; it says nothing of other seeds"
     draws = f"{tests[0].draws} draws of the {_range(sizes)} {noun}s of {sets}, Holm's adjustment over rows"
     test = f"by a paired bootstrap against {reference} ({draws})"
-    return f"{begin} chance over {noun}s is tested in {of}, trial by trial with the same seed, {test}{only}."
+    begin = f"With too few seeds for a test over seeds, chance over {noun}s is tested in {of}"
+    return f"{begin}, trial by trial with the same seed, {test}{only}."
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,18 +1,28 @@
 """The headline score of each row against a cost: this study above, the published rows hollow below."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tracking.card import Card, Metric
-from tracking.report.drawing import Drawing, new_figure, plain, shortened, styled
-from tracking.report.palette import PAPER, group_styles
-from tracking.report.row_entries import Entry
-from tracking.report.ticks import counted, label_ticks, place_costs
+from tracking.report.drawing import (
+    INK,
+    PAPER,
+    SERIES,
+    Drawing,
+    Entry,
+    counted,
+    label_ticks,
+    new_figure,
+    plain,
+    shortened,
+    styled,
+)
 from tracking.statistics.rows import BASE, TableRow
 from tracking.table.columns import PARAMS
 from tracking.words import flops, parameters
 
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 PLOT, BETWEEN, HEAD, FOOT, LINE = 1.5, 0.5, 0.24, 0.42, 0.13  # inches
 MOST = 3  # metrics
 APART = 0.014  # of their cost: rows of one cost stand side by side
@@ -68,7 +78,7 @@ def _published(
 def _scatter(
     metric: Metric, cost: str, label: str, ours: Sequence[Point], paper: Sequence[Point], entries: Sequence[Entry]
 ) -> Drawing:
-    styles = group_styles([entry.group for entry in entries], _base_group(entries))
+    styles = _group_styles([entry.group for entry in entries], _base_group(entries))
     shown = [group for group in styles if any(point.entry.group == group for point in (*ours, *paper))]
     parts = [part for part in (ours, paper) if part]
     lines = -(-len(shown) // _in_a_line(shown))
@@ -139,7 +149,7 @@ def _points(
 def _axes(axes: Any, title: str, label: str, costs: Sequence[float]) -> None:
     plain(axes.set_title(title))
     plain(axes.set_xlabel(label, loc="right", labelpad=1))
-    place_costs(axes, costs)
+    _place_costs(axes, costs)
     axes.margins(x=0.06, y=0.12)
     label_ticks(axes.xaxis, counted)
     label_ticks(axes.yaxis, lambda value: f"{value:.10g}".replace("-", "−"))
@@ -165,3 +175,28 @@ def _legend(figure: Any, styles: dict[str, tuple[str, str]], groups: Sequence[st
     )
     for text in legend.get_texts():
         plain(text)
+
+
+def _place_costs(axes: Any, costs: Iterable[float]) -> None:
+    """A few numbers along the x axis, which is logarithmic if positive costs differ by more than three times."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+    known = list(costs)
+    if min(known) <= 0 or max(known) <= 3 * min(known):
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+        return
+    axes.set_xscale("log")
+    decades = max(known) / min(known)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 1000 else (1.0, 2.0, 5.0)))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _group_styles(groups: Sequence[str], base: str) -> dict[str, tuple[str, str]]:
+    """Color and marker by group; the group of base has ink and a circle."""
+    others = [group for group in dict.fromkeys(groups) if group != base]
+    shapes = MARKERS[1:]
+    found = {
+        group: (SERIES[place % len(SERIES)], shapes[(place + place // len(SERIES)) % len(shapes)])
+        for place, group in enumerate(others)
+    }
+    return {base: (INK, MARKERS[0])} | found
