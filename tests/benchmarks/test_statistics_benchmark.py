@@ -21,7 +21,7 @@ from benchmarks.statistics import (
     shares,
     sizes,
 )
-from tracking.statistics.moderated import differences, intervals
+from tracking.statistics.moderated_tests import differences, intervals
 
 STUDIES = 3000
 CHANCE = 1.5  # points, of so many studies
