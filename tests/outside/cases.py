@@ -132,8 +132,8 @@ FIELDS = {
     "study.json": "name task settings rows seeds chosen trials cells code identity",
     "base-s1/result.json": "key row seed step attempt params flops scores scoring",
     "base-s1/provenance.json": (
-        "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs scorings"
-        " steps task vocabulary"
+        "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs"
+        " scorings steps task vocabulary"
     ),
     "base-s1/attempts.jsonl": "attempt",
     "base-s1/journal.jsonl": "attempt step metrics",
