@@ -1,7 +1,8 @@
 """How often the table's mark errs, and what it finds: ``python -m benchmarks.statistics [--noise FILE]``.
 
 Studies without any true difference are drawn, so that every mark is false. They go through the very function behind
-the table, `tracking.statistics.moderated.differences`, thousands at a time. Neither place nor unit of a metric matters.
+the table, `tracking.statistics.moderated_tests.differences`, thousands at a time. Neither place nor unit of a metric
+matters.
 Shapes: S studies, R rows with base first, n seeds of a row.
 """
 
@@ -23,7 +24,7 @@ from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from tracking.card import Metric
 from tracking.statistics.dunnett import critical_t
 from tracking.statistics.family import family
-from tracking.statistics.moderated import (
+from tracking.statistics.moderated_tests import (
     ALPHA,
     Differences,
     differences,

@@ -148,6 +148,17 @@ class Trial(Protocol[Config_co]):
         """Join the workers by torch.distributed: by NCCL if each has a GPU, else by gloo. One worker joins nothing."""
 
 
+class DivergedError(ArithmeticError):
+    """Training or scoring found no finite number at this step: work may raise it, and the trial ends as diverged."""
+
+    def __init__(self, why: str, step: int) -> None:
+        super().__init__(why, step)
+        self.why, self.step = why, step
+
+    def __str__(self) -> str:
+        return self.why
+
+
 class StateError(TypeError):
     """A state that cannot be saved, or one that does not fit."""
 
@@ -232,6 +243,10 @@ def _newest(config: Any) -> Keep:
     return Keep()
 
 
+def _never(config: Any, scores: Numbers) -> bool:
+    return False
+
+
 def _own_name(config: Any) -> str | None:
     return None
 
@@ -285,6 +300,9 @@ class Task(Generic[Config]):
     """Writes a state that is not plain into an empty folder."""
     load: Callable[[Path], Any] | None = None
     """Reads what ``save`` wrote."""
+    diverged: Callable[[Config, Numbers], bool] = _never
+    """Whether training diverged, by a rule that is declared before it, from the scores after it by ``set/metric``. A
+    score of the table that is not finite, and ``DivergedError``, always mean so. Such a trial is not retried."""
     early_stop: bool = False
     """Whether a trial may end before its last step and still be finished."""
     watched: Mapping[str, str] = field(default_factory=lambda: {"train/loss": "loss"})

@@ -59,6 +59,7 @@ class Study:
     identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
     moves: int = 0  # how often it was told that a tracker's runs are this folder's
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
+    margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
     task: Card = field(kw_only=True)
 
     @property
@@ -79,11 +80,6 @@ class Study:
     def sizes(self) -> dict[str, str]:
         """Words on each row whose model is of another size than base's, although it does not change sizes."""
         return {row["row"]: row["size"] for row in self.rows if row["size"]}
-
-    @property
-    def margins(self) -> dict[str, float]:
-        """By metric, the δ that ``sweep.margin`` states, in the metric's units."""
-        return {name: float(margin) for name, margin in (self.settings.get("sweep", {}).get("margin") or {}).items()}
 
     @property
     def before_scaling(self) -> dict[str, str]:
@@ -143,6 +139,7 @@ def write_study(study: Study) -> None:
         "identity": study.identity,
         "moves": study.moves,
         "code": list(study.code),
+        "margins": study.margins,
         "task": study.task.to_dict(),
         "settings": study.settings,
         "rows": list(study.rows),
@@ -214,8 +211,9 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
     task, identity = Card.of(content["task"]), str(content.get("identity", ""))
     moves, code = int(content.get("moves", 0)), tuple(map(str, content.get("code", ())))
-    cells = dict(content["cells"])
-    return Study(place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, moves, code, task=task)
+    cells, margins = dict(content["cells"]), dict(content.get("margins", {}))
+    about = (place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, moves, code, margins)
+    return Study(*about, task=task)
 
 
 def _command(fields: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tracking.card import COSTS, Card
 from tracking.damage import DamagedFileError, set_aside, unless_damaged, unless_lost
 from tracking.files import NEWEST, Lines, append_line, read_object, read_whole, read_yaml, to_json, write_atomic
 from tracking.journal import NUMBERS, Journal, JournalLine, PastReport, journal_line, report_fault
+from tracking.provenance import Record, with_scoring
 from tracking.uri import without_password
 
 CONFIG_PATHS = ("runs", "data", "checkpoints")
@@ -165,6 +166,11 @@ class TrialFolder:
         if content is not None and "commit" not in content:
             raise DamagedFileError(self.provenance_path, "must have a commit")
         return content or {}
+
+    def scored_again(self, process: Record, on: str) -> None:
+        """Keep by what this set was scored outside of an attempt."""
+        content = with_scoring(self.provenance(), process, on)
+        write_atomic(self.provenance_path, to_json({"commit": None} | content) + "\n")
 
     def write_error(self, text: str) -> None:
         write_atomic(self.error_path, without_password(text))

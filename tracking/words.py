@@ -25,7 +25,10 @@ def number(value: float | None, places: int) -> str:
 
 
 def stopped_at(result: Mapping[str, Any] | None) -> str:
-    """Such as "stopped at 100 of 500", of a result whose training ended before its ``steps``; otherwise empty."""
+    """Such as "stopped at 100 of 500", of a result whose training ended before its ``steps``, or "diverged at step 40";
+    otherwise empty."""
+    if result and result.get("diverged") is not None:
+        return f"diverged at step {result['diverged']}"
     return f"stopped at {result['step']} of {result['steps']}" if result and result.get("steps") else ""
 
 

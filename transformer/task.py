@@ -169,6 +169,7 @@ TRANSLATION = Task(
     keep=_keep,
     fingerprint=lambda config: fingerprint(config.data),
     prepare=_prepare,
+    diverged=lambda config, scores: scores.get("dev/nll", 0.0) > math.log(config.data.vocab_size),
     texts=_texts,
     resolved=_resolved,
     watched={"train/loss": "loss", "train/tokens_per_s": "tokens/s"},

@@ -1,19 +1,21 @@
 """One trial from its configuration to its scores, as one worker of its group runs it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 
 import torch
 
-from sweeps.task import Costs, StateError, Trial
+from sweeps.task import Costs, DivergedError, StateError, Trial
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepared import PairCounts, Prepared
 from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
 from transformer.decoding.translator import Translator
-from transformer.training.meter import rates
+from transformer.faults import NotFiniteError
+from transformer.training.meter import NotFiniteLossError, rates
 from transformer.training.precision import efficient
 from transformer.training.state import MisfitError, TrainState, compare, mean_weights, start
 from transformer.training.train import fit
@@ -23,7 +25,7 @@ from transformer.training.worker_group import StopRequested, Worker, pick_device
 def work(trial: Trial[TrialConfig]) -> None:
     """Train, then score each set; a trial that is told to stop returns earlier.
 
-    Raises StateError, MissingStepError, DisagreementError, DivergedError, NotFiniteError.
+    Raises StateError, MissingStepError, DisagreementError, DivergedError.
     """
     torch.set_num_threads(trial.threads)
     with trial.process_group():
@@ -46,7 +48,19 @@ def _train_and_score(trial: Trial[TrialConfig]) -> None:
         state = _trained(trial, prepared, worker)
         if state.step == config.train.steps:
             trial.spent(_costs(state, config))
-            _score(trial, state, prepared, worker)
+            with _diverging(state):
+                _score(trial, state, prepared, worker)
+
+
+@contextmanager
+def _diverging(state: TrainState) -> Iterator[None]:
+    """Inside this context, a number that is not finite means that training diverged."""
+    try:
+        yield
+    except NotFiniteLossError as error:
+        raise DivergedError(str(error), error.step) from error
+    except NotFiniteError as error:
+        raise DivergedError(str(error), state.step) from error
 
 
 def _trained(trial: Trial[TrialConfig], prepared: Prepared, worker: Worker) -> TrainState:
@@ -60,7 +74,8 @@ def _trained(trial: Trial[TrialConfig], prepared: Prepared, worker: Worker) -> T
     batches = TrainingBatches(prepared.pairs("train"), train.tokens_per_batch, longest, train.seed)
     _tell(trial, prepared, PairCounts(len(batches.chosen), prepared.blank, batches.dropped), rates(worker, config))
     scored = GreedyScores.of(config, prepared, worker) if train.score_every else None
-    fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
+    with _diverging(state):
+        fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
     return state
 
 

@@ -45,7 +45,8 @@ class Overrides:
 
     def names_seeds(self, seed: str | None) -> bool:
         """Whether the seeds are typed; ``seed`` is the task's own key for one."""
-        return "sweep.seeds" in self.values or "sweep" in self.choices or seed in self.values or seed in self.sweeps
+        listed = {"sweep.seeds", "sweep.base_seeds"} & self.values.keys()
+        return bool(listed) or "sweep" in self.choices or seed in self.values or seed in self.sweeps
 
     def after(self, choices: dict[str, str], values: dict[str, Any]) -> "Overrides":
         """These on top of earlier ones."""
@@ -147,7 +148,7 @@ class _Reader:
         elif override.is_interval_sweep():
             self._refuse(key, "is an interval", "list its values, such as 0.1,0.2, or use range(1,4)")
         elif key.split(".")[0] in FIXED or key.split(".")[0] == "paths":
-            lists = key in ("sweep.rows", "sweep.seeds")
+            lists = key in ("sweep.rows", "sweep.seeds", "sweep.base_seeds")
             allowed = f"give one list, such as {key}=[…]" if lists else "give one value for all rows"
             self._refuse(key, "lists several values, but is the same for all rows", allowed)
 

@@ -1,5 +1,6 @@
 """The schema of everything that ``conf/`` and the command line may set, and what is wrong with the form of a value."""
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.roles import field_types
-from sweeps.schema import keys, parse
+from sweeps.schema import keys, nearest, parse
 from sweeps.task import Problem, Range, Task
 from tracking.uri import without_password
 
@@ -58,6 +59,9 @@ class Sweep:
 
     ``vary`` may also be a list of entries, each with the keys and values of one row.
 
+    ``base_seeds`` are those of base, by default ``seeds``: base enters every difference. ``margin`` is by metric the δ
+    below which a difference does not matter, in the metric's units.
+
     ``stall_minutes`` is how long a trial's workers may give no sign of life before their attempt ends.
     """
 
@@ -68,6 +72,8 @@ class Sweep:
     vary: dict[str, Any] | list[dict[str, Any]] = field(default_factory=dict)
     grid: dict[str, Any] = field(default_factory=dict)
     stall_minutes: Annotated[float, Range(0, above=True)] = 10.0
+    base_seeds: list[Annotated[int, Range(0, 2**31 - 1)]] = field(default_factory=list)
+    margin: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -195,11 +201,26 @@ STORES = "must be http(s)://HOST:PORT, sqlite:////PATH, postgresql://…, mysql:
 
 def study_problems(settings: Settings) -> list[Problem]:
     """What is wrong with the form of a study's seeds, name, places and addresses. `preflight` asks the machine."""
-    seeds, address = settings.sweep.seeds, settings.cluster.address
     found = [*_name_problems(settings), *_place_problems(settings.paths), *_tracking_problems(settings.tracking)]
-    if not seeds or len(set(seeds)) < len(seeds):
-        found.append(Problem("sweep.seeds", f"is {seeds}", "must list at least one seed, and each seed once"))
-    return [*found, *address_problems(address)]
+    found += [*_seed_problems(settings.sweep), *_margin_problems(settings)]
+    return [*found, *address_problems(settings.cluster.address)]
+
+
+def _seed_problems(sweep: Sweep) -> Iterator[Problem]:
+    if not sweep.seeds or len(set(sweep.seeds)) < len(sweep.seeds):
+        yield Problem("sweep.seeds", f"is {sweep.seeds}", "must list at least one seed, and each seed once")
+    if len(set(sweep.base_seeds)) < len(sweep.base_seeds):
+        yield Problem("sweep.base_seeds", f"is {sweep.base_seeds}", "must list each seed once; [] means sweep.seeds")
+
+
+def _margin_problems(settings: Settings) -> Iterator[Problem]:
+    known = [metric.name for metric in settings.source.task.metrics if metric.tabled]
+    for name, margin in settings.sweep.margin.items():
+        if name not in known:
+            found, allowed = f'names "{name}", which is no metric of the table', f"must be one of {', '.join(known)}"
+            yield Problem("sweep.margin", found, allowed, nearest(name, known))
+        elif type(margin) not in (int, float) or not 0 < margin < math.inf:
+            yield Problem("sweep.margin", f"has {margin} for {name}", "must be a number above 0, in the metric's units")
 
 
 def _name_problems(settings: Settings) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """A plan of a study that may already be recorded: recorded trials resume, new ones need --add."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +10,7 @@ from sweeps.config.hydra import option
 from sweeps.config.library import Library, place_of
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
-from sweeps.config.settings import Settings
+from sweeps.config.settings import Settings, Sweep
 from sweeps.planning.command_task import TASK_KEY, library_of, source_of_study
 from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.composition import Composition
@@ -37,7 +37,8 @@ def plan_sweep(
     study = study_there(overrides, here, library)
     if study is None:
         composition = compose_sweep(overrides, here, library=library)
-        return with_code(make_plan(composition, composition.shared.sweep.seeds))
+        sweep = composition.shared.sweep
+        return with_code(make_plan(composition, sweep.seeds, sweep.base_seeds))
     return with_code(_Continued(overrides, here, study, verb).sweep(add), changed_code)
 
 
@@ -84,8 +85,14 @@ class _Continued:
         composition = compose_sweep(self._without_task(), self.here, self.record)
         shared = composition.shared.sweep
         rows = shared.rows if self.typed.names_rows(self.schema.seed) else None
-        seeds = shared.seeds if self.typed.names_seeds(self.schema.seed) else None
-        return self._plan(composition, self._asked(rows, seeds, add), add)
+        return self._plan(composition, self._asked(rows, self._seeds(shared), add), add)
+
+    def _seeds(self, sweep: Sweep) -> dict[bool, list[int]]:
+        """The typed seeds: of base (True), and of the other rows (False)."""
+        if not self.typed.names_seeds(self.schema.seed):
+            return {}
+        only_base = "sweep.base_seeds" in self.typed.values and "sweep.seeds" not in self.typed.values
+        return {True: sweep.base_seeds or sweep.seeds} | ({} if only_base else {False: sweep.seeds})
 
     def row(self, add: bool) -> Plan:
         row = self.typed.choices.get("row") or self._only("row", list(self.record.rows), BASE)
@@ -109,19 +116,20 @@ class _Continued:
         """The overrides to compose: a task that contradicts the record is refused later."""
         return [text for text in self.argv if not text.startswith(f"{TASK_KEY}=")]
 
-    def _asked(self, rows: list[str] | None, seeds: list[int] | None, add: bool) -> list[RowSeed]:
-        """The requested trials. With --add, or if rows and seeds are both named: every row with every seed.
+    def _asked(self, rows: list[str] | None, seeds: Mapping[bool, list[int]], add: bool) -> list[RowSeed]:
+        """The requested trials. With --add, or if rows and seeds are both named: every row with every seed of its kind.
 
-        Otherwise the recorded ones, and those of new rows or seeds.
+        Otherwise the recorded ones, and those of new rows or seeds. ``seeds``: the typed ones of base and of others.
         """
-        recorded = self.record.pairs
-        known_rows, known_seeds = list(self.record.rows), list(dict.fromkeys(seed for _, seed in recorded))
-        every = add or (rows is not None and seeds is not None)
+        recorded, known_rows = self.record.pairs, list(self.record.rows)
+        of_base, of_others = ([seed for row, seed in recorded if (row == BASE) is kind] for kind in (True, False))
+        known = {kind: list(dict.fromkeys(own or of_base)) for kind, own in ((True, of_base), (False, of_others))}
+        every = add or (rows is not None and bool(seeds))
         return [
             (row, seed)
             for row in rows or known_rows
-            for seed in seeds or known_seeds
-            if every or (row, seed) in recorded or row not in known_rows or seed not in known_seeds
+            for seed in seeds.get(row == BASE) or known[row == BASE]
+            if every or (row, seed) in recorded or row not in known_rows or seed not in known[row == BASE]
         ]
 
     def _plan(self, composition: Composition, asked: list[RowSeed], add: bool) -> Plan:
@@ -144,10 +152,18 @@ class _Continued:
         added = tuple(f"{row}-s{seed}" for row, seed in new)
         return replace(whole, trials=trials, before=self.record.study, added=added)
 
+    def _other_margin(self, composition: Composition) -> Iterator[Problem]:
+        """δ is stated before results can be seen."""
+        study, margin = self.record.study, composition.shared.sweep.margin
+        if margin and margin != study.margins and (study.begun or study.margins):
+            recorded = f"recorded with {study.margins}" if study.margins else "begun without one"
+            found = f"is {margin}, but {study.name} is {recorded}"
+            yield Problem("sweep.margin", found, other_study(study.folder), None, COMMAND_LINE)
+
     def _contradictions(self, composition: Composition) -> list[Problem]:
         """Differences between the composition and the record, caused by overrides or by files edited since."""
         study, name = self.record.study, self.library.source.name
-        problems = []
+        problems = [*self._other_margin(composition)]
         if (task := self.typed.values.get(TASK_KEY, name)) != name:
             found = f'is "{task}", but {study.name} is recorded with task={name}'
             problems.append(Problem(TASK_KEY, found, other_study(study.folder), None, COMMAND_LINE))

@@ -19,7 +19,16 @@ PLAIN_TEXT = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
 NO_TEXT = ("null", "true", "false", "nan", "inf")
 DECODING = ("decode=",)
 """The settings that score trials again, besides those keys of the task that only score."""
-SELECTING = ("sweep=", "sweep.rows=", "sweep.vary", "sweep.grid", "sweep.seeds=", "row=", "train.seed=")
+SELECTING = (
+    "sweep=",
+    "sweep.rows=",
+    "sweep.vary",
+    "sweep.grid",
+    "sweep.seeds=",
+    "sweep.base_seeds=",
+    "row=",
+    "train.seed=",
+)
 
 
 def naming(overrides: list[str] | None) -> list[str]:

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from sweeps.config.files import BASE
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
@@ -150,9 +151,14 @@ class Plan:
         return replace(self)
 
 
-def make_plan(composition: Composition, seeds: list[int]) -> Plan:
-    """Each row with each seed. Raises RefusedError if two trials are the same, or a folder holds another trial."""
-    return plan_trials(composition, [(row.name, seed) for row in composition.rows for seed in seeds])
+def make_plan(composition: Composition, seeds: list[int], base_seeds: list[int] | None = None) -> Plan:
+    """Each row with each seed, and base with its own, if there are any.
+
+    Raises RefusedError if two trials are the same, or a folder holds another trial."""
+    return plan_trials(
+        composition,
+        [(row.name, seed) for row in composition.rows for seed in (row.name == BASE and base_seeds) or seeds],
+    )
 
 
 def plan_trials(composition: Composition, pairs: list[tuple[str, int]], recorded_rows: Iterable[str] = ()) -> Plan:
@@ -302,6 +308,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         trials=ordered,
         cells={**before.cells, **{row.name: cells(row, plan.composition.base) for row in rows}},
         asked=(*before.asked, asked),
+        margins=before.margins or plan.composition.shared.sweep.margin,
         identity=before.identity or uuid.uuid4().hex,
         code=plan.codes,
     )

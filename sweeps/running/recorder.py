@@ -241,6 +241,7 @@ class Recorder:
         trial, before = self.planned.trial, self.folder.result()
         head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
         planned = {} if event.steps is None else {"steps": event.steps}
+        planned |= {} if event.diverged is None else {"diverged": event.diverged}
         head |= {"scoring": (before or {}).get("scoring", 0) + 1}
         scores = _still_true(before, trial.key, event) | event.scores
         self.folder.write_result({**head, **planned, **event.costs, "scores": scores})

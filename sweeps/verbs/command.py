@@ -71,17 +71,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 TAKES_ALL = {"ignore_unknown_options": True}
 """Unknown options reach the verb, which refuses them by ``refuse_options``."""
-PACKAGES_OF_RUN = (
-    "fsspec",
-    "mlflow",
-    "pooch",
-    "ray",
-    "sacrebleu",
-    "sacremoses",
-    "safetensors",
-    "sentencepiece",
-    "torch",
-)
+PACKAGES_OF_RUN = ("mlflow", "pooch", "ray", "sacrebleu", "sacremoses", "safetensors", "sentencepiece", "torch")
 """The packages of the extra ``run``."""
 
 

@@ -65,8 +65,8 @@ def table(
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from sweeps.verbs.chosen_table import Asked, chosen_table
+    from tracking.table.layout import shown, written
     from tracking.table.methods import methods as paragraph
-    from tracking.table.printed import shown, written
 
     if methods and as_format is not None:
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
@@ -132,8 +132,8 @@ def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, a
     names, overrides = names_and_overrides(arguments)
     sides = named_sides(names, overrides)
     metrics = chosen_metrics(sides, metric, set_name)
-    from sweeps.verbs import comparison as shown
-    from tracking.statistics.compared import compared, differing
+    from sweeps.verbs import shown_comparison as shown
+    from tracking.statistics.comparison import compared, differing
 
     found = [compared(*pair, metrics, set_name, families(*pair, metrics, set_name)) for pair in sides.pairs]
     samples = differing(*sides.pairs[0], by_output(metrics), set_name)

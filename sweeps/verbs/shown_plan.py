@@ -13,11 +13,11 @@ from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.status.tables import ONE_LINE_EACH, counted
 from tracking.statistics.findings import find
-from tracking.statistics.needed import seeds_needed_lines
+from tracking.statistics.needed_seeds import seeds_needed_lines
 from tracking.statistics.rows import BASE, table
 from tracking.study import read_study
 from tracking.table.caption import size_note
-from tracking.table.printed import shown
+from tracking.table.layout import shown
 from tracking.table.terminal import LEAST, terminal
 from tracking.table.text import Cell, Column, TextTable, lines_of, said
 from tracking.words import flops, millions, parameters

@@ -15,7 +15,7 @@ from sweeps.worker.prepared import check_whole, data_place
 from tracking.card import Metric
 from tracking.damage import DamagedFileError
 from tracking.files import decoded, read_whole
-from tracking.statistics.compared import Differing, SampleCompared, Side
+from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.statistics.family import Family
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table

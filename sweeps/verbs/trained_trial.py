@@ -20,7 +20,8 @@ from sweeps.worker.checkpoints import Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.damage import unless_lost
 from tracking.mlflow.ledger import Ledger, Sent
-from tracking.mlflow.registry import RegistryError, register
+from tracking.mlflow.store import RegistryError, register
+from tracking.provenance import of_process
 from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import default_uri, without_password
 
@@ -176,7 +177,8 @@ class TrainedTrial:
         result = self.result()
         scores = result["scores"] | {on: kept}
         if all(of["decode"] == kept["decode"] for of in scores.values()):
-            self.files.write_result(result | {"scores": scores})
+            self.files.scored_again(of_process(), on)
+            self.files.write_result(result | {"scores": scores, "scoring": result.get("scoring", 1) + 1})
 
 
 def not_finished(path: Path, state: str) -> Problem:

@@ -3,6 +3,7 @@
 Rank zero names the checkpoint that all start from; the others read that one, and no other.
 """
 
+import math
 import os
 import platform
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
 from sweeps.processes.storage import alive
-from sweeps.task import NO_TEXTS, Costs, Numbers, Saved, Task, Texts
+from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
 from sweeps.worker.calls import (
     WrongCallError,
     checked_artifacts,
@@ -93,6 +94,8 @@ class Driver:
         try:
             self.task.work(self._attempt)
             self._attempt.end()
+        except DivergedError as error:
+            self._attempt.end_diverged(error)
         finally:
             self.store.close()
 
@@ -100,6 +103,10 @@ class Driver:
         """The sweep has written the reports up to this step."""
         if self._attempt is not None:
             self._attempt.recorded(step)
+
+
+def _is_finite(value: Any) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def _store(task: Task[Any], config: Any, given: Assignment, tell: Callable[[str], None]) -> Checkpoints:
@@ -241,9 +248,26 @@ class Attempt:
         if missing:
             raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
         self.store.tidy()
-        costs = {"params": self._costs.params, "flops": self._costs.flops, "seconds": self._trained_for()}
         planned = self.steps if short and not self.task.early_stop else None
-        self.tell(Finished(self._last, costs, {on: dict(of) for on, of in scores.items()}, planned))
+        diverged = self._last if self._has_diverged(scores) else None
+        self.tell(Finished(self._last, self._spent(), {on: dict(of) for on, of in scores.items()}, planned, diverged))
+
+    def end_diverged(self, error: DivergedError) -> None:
+        """The work has found that training diverged: the trial ends so, with the scores that it has."""
+        if self.rank:
+            return
+        self.store.settle()
+        self.tell(Noticed(printable(f"diverged at step {error.step}: {error.why}")))
+        scores = {on: dict(of) for on, of in {**self.scored, **self._scores}.items()}
+        self.tell(Finished(self._last, self._spent(), scores, None, error.step))
+
+    def _has_diverged(self, scores: Mapping[str, Mapping[str, Any]]) -> bool:
+        flat = {f"{on}/{name}": of for on, each in scores.items() for name, of in each.items()}
+        tabled = [flat.get(f"{metric.set}/{metric.name}") for metric in self.task.metrics if metric.tabled]
+        return not all(_is_finite(value) for value in tabled) or self.task.diverged(self.config, flat)
+
+    def _spent(self) -> dict[str, Any]:
+        return {"params": self._costs.params, "flops": self._costs.flops, "seconds": self._trained_for()}
 
     @property
     def _last(self) -> int:

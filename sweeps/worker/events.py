@@ -113,12 +113,13 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Finished:
-    """Costs, and scores by set. ``steps`` were planned, if training ended before them."""
+    """Costs, and scores by set. ``steps`` were planned, if training ended before them. ``diverged``: at this step."""
 
     step: int
     costs: dict[str, Any]
     scores: dict[str, dict[str, Any]]
     steps: int | None = None
+    diverged: int | None = None
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,15 @@ def work(trial: Trial[Config]) -> None:
 
 task = Task("toy", 1, Config, (Metric("score", set="test"),), steps=lambda config: config.train.steps, work=work)
 '''
+FORMERLY = {
+    "import Metric,": "import Checkpoint, Evaluation, Metric, Report,",
+    "trial.report(": "yield Report(",
+    "trial.checkpoint(": "yield Checkpoint(",
+    "trial.evaluated(": "yield Evaluation(",
+}
+"""How a task told the same when the command was called `ablate`."""
+for now, before in FORMERLY.items() if COMMAND.name == "ablate" else ():
+    TOY = TOY.replace(now, before)
 ONE, TEN = (f"def one():\n    return {value}\n" for value in ("1.0", "10.0"))
 HEAD = "# @package _global_\nrow: {group: A, change: %s}\nmodel: {size: %d}\n"
 FILES = {

@@ -10,7 +10,7 @@ from studies_on_disk import DECODE, begin, finish, make_study
 from tracking.statistics.findings import NONE, find
 from tracking.statistics.rows import TableRow, table
 from tracking.study import Study
-from tracking.table import printed
+from tracking.table import layout as printed
 from tracking.table.view import PLAIN, View, viewed
 
 

@@ -8,7 +8,7 @@ from studies_on_disk import make_study
 from tables import by_name, scored, shown
 
 from tracking.statistics.rows import table
-from tracking.table.printed import written
+from tracking.table.layout import written
 
 
 def test_the_caption_names_the_decode_settings(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tracking.mlflow.replay import Replay
 from tracking.report.page import page, whole_content
 from tracking.statistics.rows import table
 from tracking.study import Study
-from tracking.table.printed import written
+from tracking.table.layout import written
 from transformer.card import CARD
 from transformer.config import SEMANTICS
 

@@ -10,7 +10,7 @@ from tables import by_name
 
 from tracking.statistics.rows import table
 from tracking.study import Study
-from tracking.table.printed import written
+from tracking.table.layout import written
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 

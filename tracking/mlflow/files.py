@@ -14,7 +14,7 @@ from tracking.mlflow.describe import points_in
 from tracking.statistics.findings import Findings, with_verdicts
 from tracking.statistics.rows import TableRow
 from tracking.study import Study
-from tracking.table.printed import written
+from tracking.table.layout import written
 from tracking.trial import TAKEN, TrialFolder
 from tracking.uri import without_password
 

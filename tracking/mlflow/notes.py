@@ -10,7 +10,7 @@ from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, Trial
 from tracking.table.caption import caption
 from tracking.table.columns import columns_of
-from tracking.table.printed import brief
+from tracking.table.layout import brief
 from tracking.table.text import TextTable, markdown
 
 NOTE = "mlflow.note.content"

@@ -15,7 +15,7 @@ from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
 from tracking.study import Study, Trial
 from tracking.table.columns import COST_LABELS, columns_of, interval_of, published_names, score_names
-from tracking.table.printed import brief
+from tracking.table.layout import brief
 from tracking.words import flops, millions, parameters, stopped_at, time
 
 

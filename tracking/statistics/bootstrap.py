@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from tracking.card import Metric
-from tracking.statistics.moderated import holm
+from tracking.statistics.moderated_tests import holm
 from tracking.statistics.samples import (
     Evaluated,
     Floats,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tracking.statistics.moderated import holm, satterthwaite
+from tracking.statistics.moderated_tests import holm, satterthwaite
 
 NODES = 64  # of each of two integrals, and more where a row has many more seeds than the reference: p to 8 decimals
 LARGEST_NORMAL = 9.0  # beyond it lies less than 1e-18 of a normal distribution

@@ -10,7 +10,7 @@ import numpy as np
 from tracking.card import Metric
 from tracking.statistics.dunnett import dunnett_p, welch_p
 from tracking.statistics.finding import ALPHA, HOUR, Finding, kind_of
-from tracking.statistics.moderated import differences, exponential_intervals, intervals, moderated
+from tracking.statistics.moderated_tests import differences, exponential_intervals, intervals, moderated
 from tracking.statistics.power import LEAST_SEEDS, Power
 
 Values = Mapping[str, Mapping[int, float | None]]

@@ -11,7 +11,7 @@ from tracking.statistics.finding import ALPHA
 from tracking.statistics.finding import MARKS as OF_SEEDS
 from tracking.statistics.rows import TableRow
 from tracking.statistics.seeds import later
-from tracking.statistics.unlike import Unlike, unlike
+from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tracking.statistics.moderated import chance_of, critical
+from tracking.statistics.moderated_tests import chance_of, critical
 
 POWER = 0.8
 LEAST_SEEDS = 3

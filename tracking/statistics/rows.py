@@ -113,7 +113,9 @@ def _row(
     other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
     unlike = [metric.name for metric in card.tabled if metric.decided_by(other)]
     deltas = deltas_of(means, compared.means) | dict.fromkeys(unlike, None)
-    stopped = {seed: text for seed, of in sorted(results.items()) if (text := stopped_at(of))}
+    stopped = {
+        seed: text for seed, of in sorted(results.items()) if seed not in means.diverged and (text := stopped_at(of))
+    }
     notes = (state, _diverged(means), _stops(stopped), decode_note(card, means.decode.mixed(), other, compared.decode))
     return TableRow(
         row=first.row,

@@ -7,7 +7,7 @@ from tracking.card import Card
 from tracking.statistics.finding import ALPHA, MARKS, Kind
 from tracking.statistics.findings import NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, decode_of
-from tracking.statistics.unlike import summary
+from tracking.statistics.unlike_trials import summary
 from tracking.table.columns import COST_LABELS, MIXED_SETTINGS, setting_words
 from tracking.table.view import PLAIN, View
 from tracking.words import spread
@@ -146,8 +146,8 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
             deciding.setdefault(test.finding.deciding, []).append(row.row)
     if deciding:
         size = "δ" if _margin(found) is not None else "the size seen"
-        named = "; ".join(f"{', '.join(of)}: {seeds}" for seeds, of in deciding.items())
-        yield f"Undecided; a difference of {size} would be marked with probability 0.8 by: {named}."
+        named = "; ".join(f"{seeds} ({', '.join(of)})" for seeds, of in deciding.items())
+        yield f"Undecided; a difference of {size} would be marked with probability 0.8 with {named}."
 
 
 def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:

@@ -43,8 +43,15 @@ class Step(NamedTuple):
     gradient_norm: Tensor
 
 
-class DivergedError(ArithmeticError):
-    """The loss or gradient is not finite; neither this step nor a later one was reported or saved."""
+class NotFiniteLossError(ArithmeticError):
+    """The loss or gradient of this step is not finite; neither it nor a later one was reported or saved."""
+
+    def __init__(self, text: str, step: int) -> None:
+        super().__init__(text, step)
+        self.text, self.step = text, step
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass
@@ -78,7 +85,7 @@ class Meter:
     def read(self, step: int) -> Metrics:
         """Means over the steps up to ``step``, over all workers. Waits for the device.
 
-        Raises DivergedError.
+        Raises NotFiniteLossError.
         """
         *losses, cells, waited = self.worker.all_reduce([*torch.stack(self.losses).tolist(), self.cells, self.waited])
         norms = torch.stack(self.gradient_norms).tolist()
@@ -103,9 +110,10 @@ class Meter:
     def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
         for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=last - len(losses) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                raise DivergedError(
+                raise NotFiniteLossError(
                     f"loss {loss:.4g} and gradient norm {norm:.4g} at step {step}, learning rate "
-                    f"{self._learning_rate(step):.3g}, {self.batches.describe(step)}"
+                    f"{self._learning_rate(step):.3g}, {self.batches.describe(step)}",
+                    step,
                 )
 
     def _learning_rate(self, step: int) -> float:

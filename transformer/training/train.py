@@ -102,7 +102,9 @@ def fit(
     """Train from ``state.step`` to ``train.steps``, or until the trial is told to stop; every worker calls it.
 
     A step is reported before it is saved: a checkpoint carries the reports up to it. ``scored`` is called on every
-    worker each ``score_every`` steps and at the end; it only observes the model. Raises DivergedError, NotFiniteError.
+    worker each ``score_every`` steps and at the end; it only observes the model.
+
+    Raises NotFiniteLossError, NotFiniteError.
     """
     config, train, averaged = trial.config, trial.config.train, frozenset(trial.config.averaged_steps)
     whole_blocks = batches.tokens_per_block <= worker.tokens_per_micro_batch  # parts of blocks fit no bucket well

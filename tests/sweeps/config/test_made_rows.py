@@ -13,7 +13,7 @@ from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
 from sweeps.schema import RefusedError
 from tracking.statistics.rows import table
-from tracking.table.printed import written
+from tracking.table.layout import written
 
 HEADS = "sweep.vary={model.n_heads: [1, 4]}"
 

@@ -14,7 +14,9 @@ from finished_trials import finish
 from translation_key import trial_key
 
 from sweeps.planning.compose import compose_row
+from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import Plan, PlannedTrial, recorded
+from sweeps.schema import RefusedError
 from tracking.study import read_study, write_study
 from transformer.config import ModelConfig, TrainConfig, TrialConfig
 
@@ -227,3 +229,40 @@ def test_planned_flops_by_the_formula(tmp_path: Path) -> None:
     sentence = model.n_layers * (own_layer(n) + own_layer(m) + cross) + 2 * m * d * 8000
     sentences = train.steps * train.tokens_per_batch / m
     assert planned.costs.flops == pytest.approx(3 * sentence * sentences, rel=1e-12)
+
+
+def of_sweep(folder: Path, *overrides: str) -> list[str]:
+    return [each.trial.name for each in plan_sweep([*overrides], here=folder).trials]
+
+
+def test_base_has_seeds_of_its_own_which_are_recorded_and_resumed(tmp_path: Path) -> None:
+    """Planned in one command: they are no added seeds, and a new row gets those of the other rows."""
+    words = ("sweep.name=wide", "sweep.seeds=[1,2]", "sweep.base_seeds=[1,2,3,4]")
+    first = plan_sweep([*words, "sweep.rows=[base,a_heads_1]"], here=tmp_path)
+    expected = ["base-s1", "base-s2", "base-s3", "base-s4", "a_heads_1-s1", "a_heads_1-s2"]
+    assert [each.trial.name for each in first.trials] == expected
+    write_study(recorded(first, ["allelse", "sweep", *words]))
+    assert read_study(first.folder).asked[0]["added"] == expected
+    assert of_sweep(tmp_path, "sweep.name=wide") == expected
+    assert of_sweep(tmp_path, *words) == expected
+    assert of_sweep(tmp_path, "sweep.name=wide", "sweep.base_seeds=[3,4]")[:2] == ["base-s3", "base-s4"]
+    more = plan_sweep(["sweep.name=wide", "sweep.rows=[c_layers_2]"], here=tmp_path, add=True)
+    assert more.added == ("c_layers_2-s1", "c_layers_2-s2")
+    with pytest.raises(RefusedError) as raised:
+        plan_sweep(["sweep.name=other", "sweep.base_seeds=[1,1]"], here=tmp_path)
+    assert [(each.key, each.found) for each in raised.value.problems] == [("sweep.base_seeds", "is [1, 1]")]
+
+
+def test_a_margin_is_stated_before_results_and_recorded(tmp_path: Path) -> None:
+    words = ("sweep.name=stated", "sweep.rows=[base,a_heads_1]")
+    first = plan_sweep([*words, "sweep.margin={bleu: 0.3}"], here=tmp_path)
+    write_study(recorded(first, ["allelse", "sweep", *words]))
+    assert read_study(first.folder).margins == {"bleu": 0.3}
+    assert of_sweep(tmp_path, *words, "sweep.margin={bleu: 0.3}") == ["base-s1", "a_heads_1-s1"]
+    for typed, found in (
+        (f"{words[0]} sweep.margin={{bleu:0.5}}", ["is {'bleu': 0.5}, but stated is recorded with {'bleu': 0.3}"]),
+        ("sweep.margin={blue:1,ppl:0}", ['names "blue", which is no metric of the table', "has 0 for ppl"]),
+    ):
+        with pytest.raises(RefusedError) as raised:
+            plan_sweep(typed.split(), here=tmp_path)
+        assert [each.found for each in raised.value.problems] == found

@@ -12,7 +12,7 @@ from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import ComposedRow, shown_change
 from sweeps.planning.continuation import plan_sweep
 from tracking.statistics.rows import table
-from tracking.table.printed import written
+from tracking.table.layout import written
 
 HEAD = "# @package _global_\n"
 

@@ -145,8 +145,9 @@ def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFacto
     running.suspend()
     train_to(30, folder)
     wait_until(lambda: newest_on_disk(running.trial) == 30, "checkpoints whose reports it never receives")
+    (orphan,) = running.workers()
     running.kill()
-    wait_for_end(folder)  # its worker lives on for a while, and would train on
+    wait_until(lambda: not orphan.is_running(), "the end of the worker, which would train on")
     running = start_to(40, folder)
     (stuck,) = running.workers()
     stuck.suspend()  # it cannot finish its step
@@ -213,7 +214,7 @@ def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> 
     assert code == 130, output
     assert re.search(r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE), output
     assert not life.stuck.is_running()
-    assert first_step(life.trial, 4) > resumes_from(output)[0] >= 38
+    assert first_step(life.trial, 4) > resumes_from(output)[0] >= 36, "the report of step 40 tells at least of this one"
 
 
 def resumes_from(output: str) -> list[int]:

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from tracking.statistics.dunnett import critical_t, dunnett_p, welch_p
-from tracking.statistics.moderated import holm
+from tracking.statistics.moderated_tests import holm
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tracking.statistics.moderated import ALPHA, differences
+from tracking.statistics.moderated_tests import ALPHA, differences
 from tracking.statistics.power import CANDIDATES, POWER, Power
 
 STUDIES = 4000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from studies_on_disk import begin, finish, make_study
 
-from tracking.statistics.needed import pooled, round_differences, seeds_needed_lines
+from tracking.statistics.needed_seeds import pooled, round_differences, seeds_needed_lines
 from tracking.statistics.seeds import Later, finished_results, later, seed_values
 from tracking.study import Study
 from transformer.card import CARD

@@ -18,7 +18,7 @@ from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.model.encoder_decoder import EncoderLayer
 from transformer.training.loss import summed_loss
-from transformer.training.meter import DivergedError
+from transformer.training.meter import NotFiniteLossError
 from transformer.training.optimizer import learning_rate
 from transformer.training.state import MisfitError, TrainState, start
 from transformer.training.train import fit, make_forward_backward, train_step
@@ -240,7 +240,7 @@ def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
 def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept() -> None:
     config = small_trial(log_every=3, evaluate_every=4, checkpoint_every=2)
     trial = ToyTrial(config)
-    with pytest.raises(DivergedError) as raised:
+    with pytest.raises(NotFiniteLossError) as raised:
         fit(poisoned(config, 5), trial, batches(config), DEV, Worker())
     assert list(trial.reports) == [2, 3, 4]
     assert list(trial.checkpoints) == [2, 4]

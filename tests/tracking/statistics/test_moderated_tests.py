@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, optimize, special, stats
 from statsmodels.stats.multitest import multipletests
 
-from tracking.statistics.moderated import differences, exponential_intervals, holm, intervals, moderated, prior
+from tracking.statistics.moderated_tests import differences, exponential_intervals, holm, intervals, moderated, prior
 
 Floats = Any
 

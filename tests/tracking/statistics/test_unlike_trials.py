@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sentence_studies as made
 
-from tracking.statistics.unlike import summary, unlike
+from tracking.statistics.unlike_trials import summary, unlike
 from tracking.study import Study
 
 ROWS = {"base": 0.5, "deep": 0.6, "wide": 0.7}

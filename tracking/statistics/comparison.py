@@ -12,7 +12,7 @@ from tracking.statistics.bootstrap import DRAWS, SentenceTest, paired_tests
 from tracking.statistics.family import Family, RowTest, family
 from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.samples import Evaluated, UntestedError, evaluated, samples, scores
-from tracking.statistics.unlike import THEN, aspects
+from tracking.statistics.unlike_trials import THEN, aspects
 from tracking.study import Study, Trial
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tracking.card import Metric
 from tracking.statistics.bootstrap import DRAWS, SentenceTest
-from tracking.statistics.compared import Compared, Differing, MetricCompared, SampleCompared, Side
+from tracking.statistics.comparison import Compared, Differing, MetricCompared, SampleCompared, Side
 from tracking.statistics.family import RowTest
 from tracking.statistics.findings import NUMBERS
 from tracking.words import signed

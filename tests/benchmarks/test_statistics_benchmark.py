@@ -1,0 +1,69 @@
+"""The simulation goes through the table's own function, and the mark errs and finds as often as is promised."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.statistics import (
+    CASES,
+    DESIGNS,
+    EQUAL,
+    ERROR,
+    EVEN_ERROR,
+    ROWS,
+    WITHIN,
+    cases,
+    check_against_table,
+    moments,
+    needed,
+    shares,
+    sizes,
+)
+from tracking.statistics.moderated_tests import differences, intervals
+
+STUDIES = 3000
+CHANCE = 1.5  # points, of so many studies
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_simulation_marks_what_a_table_marks(case: str) -> None:
+    check_against_table(CASES[case], sizes(3, 9))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_the_mark_keeps_its_promises(case: str, design: tuple[int, int]) -> None:
+    found = shares(case, CASES[case], sizes(*design), STUDIES)
+    assert found.error <= (EVEN_ERROR if case == EQUAL else ERROR) + CHANCE
+    assert found.coverage == pytest.approx(100 - found.error, abs=0.2), "Holm's first step is Bonferroni's"
+    assert found.against <= 10
+
+
+def test_a_row_that_differs_is_found() -> None:
+    found = [shares(EQUAL, CASES[EQUAL], sizes(*design), STUDIES).power or 0 for design in DESIGNS]
+    assert found[0] >= 65 - CHANCE
+    assert found[1] >= 85 - CHANCE
+    assert found == sorted(found)
+
+
+def test_the_seeds_that_are_told_decide() -> None:
+    assert needed(2.0, 3, STUDIES).marked >= 80 - CHANCE
+
+
+def test_an_interval_is_what_p_says() -> None:
+    means, variances = moments(CASES[EQUAL](200, sizes(3, 3), np.random.default_rng(1)))
+    found = differences(means, variances, np.array(sizes(3, 3)))
+    low, high = intervals(found)
+    assert (((low <= 0) & (high >= 0)) == (found.p * (ROWS - 1) > 0.05)).all()
+
+
+def test_real_results_stand_in_for_normal_values(tmp_path: Path) -> None:
+    chance = np.random.default_rng(2)
+    lists = {str(sd): list(3 + sd * chance.normal(size=40)) for sd in (0.001, 0.002)}
+    (tmp_path / "noise.json").write_text(json.dumps({"values": lists}))
+    known = cases(tmp_path / "noise.json")
+    assert len(known) == 3
+    found = shares(WITHIN, known[WITHIN], sizes(3, 3), STUDIES)
+    assert (found.power, found.error <= EVEN_ERROR + CHANCE) == (None, True)

@@ -1,0 +1,253 @@
+"""What a table, a report, a comparison and MLflow say of differences: every scenario on files, by the command line."""
+
+import csv
+import html
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentence_studies
+from studies_on_disk import begin, finish
+from typed import typed
+
+from tracking.mlflow.files import study_files
+from tracking.mlflow.notes import row_words, study_note
+from tracking.statistics.finding import ALPHA
+from tracking.statistics.findings import find
+from tracking.statistics.rows import table
+from tracking.study import Study, Trial, read_study, write_study
+from transformer.card import CARD
+
+Scores = Mapping[str, Sequence[float | None]]
+"""Row -> BLEU of seeds 1, 2, …; None: the seed diverged. PPL is e^(BLEU / 20)."""
+BASE = (30.0, 30.4, 29.6)
+ROWS: Scores = {
+    "base": (*BASE, 30.1, 30.2, 29.8, 29.9, 30.3, 29.7),
+    "much_worse": (20.0, 20.5, 19.6),
+    "much_better": (40.2, 39.9, 40.1),
+    "like": (30.2, 29.8, 30.1),
+    "slightly_worse": (28.1, 28.4, 28.0),
+    "noisy": (25.0, 31.0, 32.0),
+    "two_seeds": (31.0, 29.0),
+    "lost_one": (31.0, None, 29.0),
+}
+SEEDS_STEP = 7
+
+
+def study_of(
+    folder: Path,
+    scores: Scores,
+    margins: Mapping[str, float] | None = None,
+    published: Mapping[str, float] | None = None,
+) -> Study:
+    """A study of hand-made folders, in ``runs/made``."""
+    home, paper = (folder / "runs" / "made").resolve(), published or {}
+    trials = tuple(
+        Trial(row, row, "", seed, f"{row}-{seed}", {"bleu": paper.get(row), "ppl": None, "params_m": None})
+        for row, values in scores.items()
+        for seed in range(1, len(values) + 1)
+    )
+    asked = ({"ts": "2020-01-01T00:00:00Z", "command": "allelse sweep", "added": [trial.name for trial in trials]},)
+    study = Study(home, trials, {}, asked, margins=dict(margins or {}), task=CARD)
+    write_study(study)
+    for trial in trials:
+        bleu, path = scores[trial.row][trial.seed - 1], study.trial_folder(trial).result_path
+        value = 10.0 if bleu is None else bleu
+        finish(study, trial, begin(study.trial_folder(trial)), 30, bleu=value, ppl=math.exp(value / 20), nll=value / 20)
+        if bleu is None:
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"diverged": SEEDS_STEP}))
+    return study
+
+
+def said(folder: Path, *words: str) -> str:
+    done = typed(folder, *words, "sweep.name=made")
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def lines(folder: Path, *more: str) -> dict[str, dict[str, Any]]:
+    return {line["row"]: line for line in json.loads(said(folder, "table", "--format", "json", *more))}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("made")
+    study_of(folder, ROWS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with δ: 3 BLEU."""
+    folder: Path = tmp_path_factory.mktemp("stated")
+    study_of(folder, ROWS, {"bleu": 3.0})
+    return folder
+
+
+def test_each_row_says_one_thing(made: Path, stated: Path) -> None:
+    plain = {row: line["finding_bleu"].partition(":")[0] for row, line in lines(made).items()}
+    assert plain == {
+        **{"base": "reference", "much_worse": "worse", "much_better": "better", "like": "undecided"},
+        **{"slightly_worse": "worse", "noisy": "undecided", "two_seeds": "not tested", "lost_one": "not tested"},
+    }
+    with_margin = {row: line["finding_bleu"].partition(":")[0] for row, line in lines(stated).items()}
+    assert with_margin == plain | {
+        **{"much_better": "better by at least 3", "like": "no worse than 3"},
+        "slightly_worse": "worse, by less than 3",
+    }
+
+
+def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path) -> None:
+    text = said(stated, "table", "--format", "md", "--intervals")
+    cells = {row: next(line for line in text.splitlines() if line.startswith(f"| {row} |")) for row in ROWS}
+    marks = {row: re.findall(r"(?<=\d)[▲▼▽◇⇈?]", line)[1:] for row, line in cells.items()}  # those of BLEU
+    assert {row: of for row, of in marks.items() if of} == {
+        **{"much_worse": ["▼"], "much_better": ["⇈"], "like": ["◇"], "slightly_worse": ["▽"], "noisy": ["?"]},
+    }
+    for told in (
+        "5 rows of 3 seeds are compared with base of 9 seeds",
+        "⇈: better than base by at least δ.",
+        "▼: worse than base.",
+        "▽: worse than base, by less than δ.",
+        "◇: no worse than base by δ or more.",
+        "?: undecided: too few seeds to tell, which does not mean that there is no difference.",
+        "δ: BLEU 3, as the study states (sweep.margin).",
+        "[ ]: 95 % interval of Δ, over seeds of row and base, adjusted over all rows (Bonferroni).",
+        "Not tested over seeds: two_seeds (2 seeds), lost_one (1 of 3 diverged).",
+        "Δ: difference from base, between means over all seeds of both",
+    ):
+        assert told in text
+
+
+def test_undecided_names_the_seeds_and_hours_that_would_decide(made: Path, stated: Path) -> None:
+    """More than there are now; of δ where one is stated, and each seed took 3700 s."""
+    for folder in (made, stated):
+        found = re.fullmatch(
+            r"undecided: (\d+) seeds, about ([\d.]+) (hours) would decide", lines(folder)["noisy"]["finding_bleu"]
+        )
+        assert found is not None
+        seeds = int(found[1])
+        assert seeds > 3
+        assert float(found[2]) == pytest.approx((seeds - 3 + max(0, seeds - 9)) * 3700 / 3600, rel=0.06)
+    assert "a difference of δ would be marked with probability 0.8" in said(stated, "table", "--format", "md")
+
+
+def test_the_difference_is_over_all_seeds_of_both_in_every_output(made: Path) -> None:
+    mean_base = sum(value for value in ROWS["base"] if value) / 9
+    for row in ("much_worse", "noisy", "two_seeds"):
+        values = [value for value in ROWS[row] if value is not None]
+        assert lines(made)[row]["delta_bleu"] == pytest.approx(sum(values) / len(values) - mean_base)
+
+
+@pytest.mark.parametrize("row", ["much_worse", "noisy", "like"])
+def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path, row: str) -> None:
+    line, study = lines(made)[row], read_study(made.resolve() / "runs" / "made")
+    numbers = ("low", "high", "p", "p_dunnett", "p_welch", "finding")
+    of_csv = next(
+        each for each in csv.DictReader(io.StringIO(said(made, "table", "--format", "csv"))) if each["row"] == row
+    )
+    for name in ("delta_bleu", "delta_ppl", *(f"{kind}_{metric}" for kind in numbers for metric in ("bleu", "ppl"))):
+        assert type(line[name])(of_csv[name]) == line[name], name
+    compared = json.loads(said(made, "compare", "base", row, "--json"))["pairs"][0]["metrics"]
+    for metric in ("bleu", "ppl"):
+        found = next(each for each in compared if each["metric"] == metric)
+        assert found["difference"] == line[f"delta_{metric}"]
+        assert [found["over_seeds"][kind] for kind in numbers] == [line[f"{kind}_{metric}"] for kind in numbers]
+    rows = table(study)
+    findings = find(study, rows, "base")
+    files = study_files(study, rows, findings)["table.csv"].decode()
+    of_mlflow = next(each for each in csv.DictReader(io.StringIO(files)) if each["row"] == row)
+    assert {name: of_mlflow[name] for name in of_csv if name in of_mlflow} == {
+        name: value for name, value in of_csv.items() if name in of_mlflow
+    }
+    words = row_words(study.task, next(each for each in rows if each.row == row), findings)["bleu"].split(", ")[-1]
+    for text in (
+        study_note(study, rows, findings),
+        said(made, "table", "--format", "md"),
+        html.unescape(re.sub("<[^>]+>", "", said(made, "table", "--format", "html"))),
+        said(made, "table"),
+    ):
+        assert words in text
+    said(made, "report", "--no-figures")
+    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
+    assert words in page
+    assert line["finding_bleu"] in page
+    sign = {"▼": r"\bigtriangledown", "?": "?"}[words[-1]]
+    assert sign in said(made, "table", "--format", "tex")
+
+
+def test_the_interval_of_perplexity_is_of_the_difference_of_both(made: Path) -> None:
+    """It holds 0 exactly where Bonferroni's correction of the logarithm's test shows nothing, and is not symmetric."""
+    line = lines(made)["noisy"]
+    middle = (line["low_ppl"] + line["high_ppl"]) / 2
+    assert line["low_ppl"] < line["delta_ppl"] < middle
+
+
+def test_a_diverged_seed_leaves_the_mean_and_takes_its_row_out_of_the_family(made: Path) -> None:
+    line = lines(made)["lost_one"]
+    assert (line["bleu"], line["seeds"], line["diverged"], line["finding_bleu"]) == (
+        *(30.0, 2, [2]),
+        "not tested: 1 of 3 diverged",
+    )
+    assert line["note"] == "1 of 3 diverged (s2 at step 7): mean of the others"
+    assert (line["p_bleu"], line["low_bleu"]) == (None, None)
+
+
+def test_a_diverged_seed_of_base_leaves_the_others_in_the_tests(tmp_path: Path) -> None:
+    study_of(tmp_path, {**ROWS, "base": (*BASE, None, 30.1)})
+    found = lines(tmp_path)
+    assert found["base"]["note"] == "1 of 5 diverged (s4 at step 7): mean of the others"
+    assert found["much_worse"]["finding_bleu"] == "worse"
+    assert "compared with base of 4 seeds" in said(tmp_path, "table", "--format", "md")
+
+
+def test_a_row_whose_seeds_all_diverged_says_so(tmp_path: Path) -> None:
+    study_of(tmp_path, {"base": BASE, "gone": (None, None)})
+    line = lines(tmp_path)["gone"]
+    assert (line["seeds"], line["bleu"]) == (0, None)
+    assert "2 of 2 diverged" in said(tmp_path, "table", "--format", "md")
+
+
+def test_a_verdict_is_what_the_mark_says(tmp_path: Path) -> None:
+    paper = {"base": 25.0, "much_worse": 26.0, "much_better": 27.0, "noisy": 22.0}
+    study_of(tmp_path, ROWS, published=paper)
+    found = {row: line["verdict_bleu"] for row, line in lines(tmp_path).items()}
+    assert (found["much_worse"], found["much_better"], found["noisy"]) == ("disagrees", "agrees", "not shown")
+    text = said(tmp_path, "table", "--verdict", "--format", "md")
+    assert "p of no agreement, by 10,000 permutations" in text
+
+
+def test_planned_seeds_are_not_added_and_added_ones_are_told(tmp_path: Path) -> None:
+    study = study_of(tmp_path, ROWS)
+    assert "Seeds were added" not in said(tmp_path, "table", "--format", "md")
+    names = [trial.name for trial in study.trials]
+    late = {"ts": "2999-01-01T00:00:00Z", "command": "a script", "added": ["like-s3", "noisy-s3"]}
+    early = {**study.asked[0], "added": [name for name in names if name not in late["added"]]}
+    write_study(Study(study.folder, study.trials, {}, (early, late), task=CARD))
+    assert "Seeds were added once after first results (3)" in said(tmp_path, "table", "--format", "md")
+
+
+def test_one_seed_has_no_mark_and_sentences_are_tested_only_where_asked(tmp_path: Path) -> None:
+    study = sentence_studies.make(tmp_path / "reading", {"base": 0.6, "better": 0.95, "like": 0.6}, seeds=(4,))
+    rows = table(study)
+    plain, asked = find(study, rows, "base"), find(study, rows, "base", sentences=True)
+    assert [plain.mark(row, sentence_studies.RIGHT) for row in rows] == ["", "", ""]
+    assert [asked.mark(row, sentence_studies.RIGHT) for row in rows] == ["", "°", ""]
+    study_of(tmp_path, {"base": BASE[:1], "one": (20.0,)})
+    assert "°" not in said(tmp_path, "table", "--format", "md")
+    said(tmp_path, "table", "--sentences")
+
+
+def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> None:
+    """Holm marks the last of several rows by an uncorrected p; its interval is corrected for all."""
+    study_of(tmp_path, {"base": BASE, "far": (10.0, 10.2, 9.8), "near": (29.15, 29.55, 28.85)})
+    line = lines(tmp_path)["near"]
+    assert line["p_bleu"] <= ALPHA
+    assert line["low_bleu"] < 0 < line["high_bleu"]
+    text = said(tmp_path, "table", "--intervals", "--format", "md")
+    assert "Marked although the interval holds 0, since intervals are adjusted more strictly: near." in text
