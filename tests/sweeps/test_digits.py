@@ -51,12 +51,6 @@ READ = {
     "status": ["status", "sweep.name=digits-full", "--json"],
     "curves": ["status", "sweep.name=digits-full", "--curves"],
     "plan": ["plan", "sweep.name=digits-full"],
-    "translate": ["translate", "base-s1", "sweep.name=digits-full"],
-    "evaluate": ["evaluate", "base-s1", "sweep.name=digits-full"],
-    "export": ["export", "base-s1", "sweep.name=digits-full", "--to", "safetensors"],
-    "unknown key": ["plan", "task=digits", "train.stps=5"],
-    "wrong value": ["plan", "task=digits", "model.width=0"],
-    "wrong row": ["plan", "task=digits", "sweep.rows=[base,mistyped]"],
     "two workers": ["sweep", "task=digits", "sweep.name=two", "cluster.workers=2", "train.steps=40", *ONE_TRIAL],
 }
 
@@ -77,13 +71,11 @@ def env(site: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def folder(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder: the example, a row with a mistake, and an MLflow database."""
+    """A user's folder: the example, and an MLflow database."""
     folder = copied("digits", furnish(tmp_path_factory.mktemp("digits").resolve()))
     (folder / "imports").mkdir()
     with (folder / "digits.py").open("a") as file:
         file.write(NOTE)
-    row = folder / "conf" / "task" / "digits" / "row" / "mistyped.yaml"
-    row.write_text("# @package _global_\nrow: {group: D, change: none}\nmodel:\n  widht: 8\n")
     return folder
 
 
@@ -207,29 +199,6 @@ def test_provenance_holds_the_task_by_name_version_and_hash_of_its_code(undistur
     about = json.loads((undisturbed / "base-s1" / "provenance.json").read_text())
     assert about["task"] == {"name": "digits", "version": 1, "source": "digits"}
     assert [about["code"]] == json.loads((undisturbed / "study.json").read_text())["code"]
-
-
-@pytest.mark.parametrize("verb", ["translate", "evaluate", "export"])
-def test_verbs_for_translations_refuse_it(read: dict[str, Done], verb: str) -> None:
-    assert read[verb].exit_code == 2
-    assert "base-s1 is a trial of the task digits" in read[verb].stderr
-
-
-@pytest.mark.parametrize(
-    ("mistake", "said"),
-    [
-        ("unknown key", ["train.stps", "Did you mean train.steps?"]),
-        ("wrong value", ["model.width", "is 0", "at least 1"]),
-        ("wrong row", ["model.widht", "mistyped.yaml:4", "Did you mean model.width?"]),
-    ],
-)
-def test_mistakes_are_refused_with_key_place_and_nearest_name(
-    read: dict[str, Done], mistake: str, said: list[str]
-) -> None:
-    done = read[mistake]
-    assert (done.exit_code, done.stdout) == (2, "")
-    for words in (*said, "Nothing was started."):
-        assert words.casefold() in done.stderr.casefold()
 
 
 def test_one_trial_with_two_workers(folder: Path, read: dict[str, Done]) -> None:

@@ -12,11 +12,8 @@ FILES = ("base", "row/no_momentum", "row/straight")
 REFUSED = [
     ("", "must be a module name"),
     ("my-task", "must be a module name"),
-    ("2d", "must be a module name"),
     ("_hidden", "must be a module name"),
     ("a/b", "must be a module name"),
-    ("curve.py", "must be a module name"),
-    ("task=curve", "must be a module name"),
     ("--force", "must be a module name"),
     ("[red]x", 'is "[red]x"'),
     ("x" * 300, "has 300 letters"),
@@ -24,7 +21,6 @@ REFUSED = [
     ("translation", "an installed task"),
     ("random", "an installed module, which random.py would shadow"),
     ("numpy", "an installed module"),
-    ("sweeps", "an installed module"),
 ]
 
 
