@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
-from tracking.statistics.moderated_tests import holm
 
 from tracking.statistics.dunnett import critical_t, dunnett_p, welch_p
+from tracking.statistics.moderated_tests import holm
 
 
 @pytest.mark.parametrize(

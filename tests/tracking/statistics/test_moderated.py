@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 from statsmodels.stats.multitest import multipletests
+
 from tracking.statistics.moderated_tests import differences, exponential_intervals, holm, intervals, moderated, prior
 
 Floats = Any

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tracking.statistics.moderated_tests import ALPHA, differences
 
+from tracking.statistics.moderated_tests import ALPHA, differences
 from tracking.statistics.power import CANDIDATES, POWER, Power
 
 STUDIES = 4000
