@@ -23,7 +23,7 @@ import psutil
 
 from tracking.attempts import Process
 from tracking.journal import journal_line
-from tracking.mlflow.server import answers, free_port, ui_command, ui_environment
+from tracking.mlflow.pages import answers, free_port, ui_command, ui_environment
 from tracking.study import Study, Trial, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import URI_VARIABLE, default_uri

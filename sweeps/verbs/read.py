@@ -137,7 +137,7 @@ def ui(
     """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
     refuse_without_extra()
     from sweeps.verbs.ui import open_when_ready, opens_browser, serve, store_to_serve
-    from tracking.mlflow.server import free_port, ui_command, ui_environment
+    from tracking.mlflow.pages import free_port, ui_command, ui_environment
     from tracking.uri import without_password
 
     store = store_to_serve(overrides)

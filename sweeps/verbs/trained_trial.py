@@ -20,7 +20,7 @@ from sweeps.worker.checkpoints import Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.damage import unless_lost
 from tracking.mlflow.ledger import Ledger, Sent
-from tracking.mlflow.registry import RegistryError, register
+from tracking.mlflow.store import RegistryError, register
 from tracking.provenance import of_process
 from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import default_uri, without_password

@@ -16,7 +16,7 @@ from sweeps.schema import Problem, RefusedError
 from tracking.mlflow.database import follow_move
 from tracking.mlflow.lag import current_store
 from tracking.mlflow.ledger import experiment_of
-from tracking.mlflow.server import answers, page_address
+from tracking.mlflow.pages import answers, page_address
 from tracking.study import Study
 from tracking.uri import default_uri
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tracking.statistics.moderated import differences, intervals
 
 from benchmarks.statistics import (
     CASES,
@@ -22,6 +21,7 @@ from benchmarks.statistics import (
     shares,
     sizes,
 )
+from tracking.statistics.moderated_tests import differences, intervals
 
 STUDIES = 3000
 CHANCE = 1.5  # points, of so many studies

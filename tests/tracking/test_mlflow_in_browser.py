@@ -10,8 +10,8 @@ import pytest
 from studies_on_disk import DECODE, begin, finish, make_study
 
 from tracking.mlflow.ledger import experiment_of
+from tracking.mlflow.pages import answers, free_port, page_address, ui_command, ui_environment
 from tracking.mlflow.replay import Replay
-from tracking.mlflow.server import answers, free_port, page_address, ui_command, ui_environment
 from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.uri import default_uri

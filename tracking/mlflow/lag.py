@@ -12,8 +12,7 @@ from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_object, to_json, write_atomic
 from tracking.journal import reports_behind
 from tracking.mlflow.database import HERE, store_name
-from tracking.mlflow.identity import result_digest
-from tracking.mlflow.ledger import Ledger, Sent
+from tracking.mlflow.ledger import Ledger, Sent, result_digest
 from tracking.mlflow.replay import PassOutcome
 from tracking.study import Study, Trial
 from tracking.uri import default_uri, without_password

@@ -20,12 +20,23 @@ from tracking.liveness import Runner, runners, runs
 from tracking.look import settled_stamps, stamps_of
 from tracking.mlflow.describe import Described, base_of, journal_points, points_in, to_ms
 from tracking.mlflow.files import SAMPLES, TABLES, run_files, study_files
-from tracking.mlflow.identity import CARRIED, IDENTITY, PLACE, carried, place_of, refuse_other_place, result_digest
-from tracking.mlflow.ledger import EXPERIMENT, STUDY, Ledger, Sent
+from tracking.mlflow.ledger import (
+    CARRIED,
+    EXPERIMENT,
+    IDENTITY,
+    PLACE,
+    STUDY,
+    Ledger,
+    Sent,
+    carried,
+    place_of,
+    refuse_other_place,
+    result_digest,
+)
 from tracking.mlflow.names import ROW
 from tracking.mlflow.notes import NOTE, row_words, study_note
+from tracking.mlflow.pages import KIND, first_asked_ms, view_tag
 from tracking.mlflow.store import Status, Store
-from tracking.mlflow.view import KIND, first_asked_ms, view_tag
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table
 from tracking.study import STUDY_FILE, Study, Trial, read_study

@@ -21,8 +21,8 @@ from pathlib import Path
 from filelock import Timeout
 
 from tracking.damage import DamagedFileError
-from tracking.mlflow.identity import OtherPlaceError
 from tracking.mlflow.lag import note, sync_lock
+from tracking.mlflow.ledger import OtherPlaceError
 from tracking.mlflow.replay import PassOutcome, Replay
 from tracking.mlflow.store import open_store
 from tracking.uri import URI_VARIABLE, default_uri, without_password

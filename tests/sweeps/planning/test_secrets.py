@@ -17,7 +17,7 @@ from small_text import TEXT
 from studies import SMALL, answers, command, wait_until
 from typed import typed
 
-from tracking.mlflow.server import free_port, ui_command, ui_environment
+from tracking.mlflow.pages import free_port, ui_command, ui_environment
 from tracking.uri import default_uri
 
 SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"

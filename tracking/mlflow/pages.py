@@ -1,19 +1,29 @@
-"""The saved view with which MLflow's pages open: rows in the table's order, the scores first, charts ready.
+"""MLflow's pages on a study: the saved view with which they open, and the server that shows them.
 
-MLflow keeps a view as a tag of the experiment. The form is that of MLflow 3.17.2; a test opens it in a browser.
+MLflow keeps a view as a tag of the experiment: rows in the table's order, the scores first, charts ready. The form is
+that of MLflow 3.17.2; a test opens it in a browser.
 """
 
 import hashlib
 import json
+import os
+import socket
+import sys
+import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 from tracking.card import Metric
-from tracking.mlflow.identity import IDENTITY
+from tracking.mlflow.database import without_new_folder
+from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import DELTA, FINAL, ROW, VAL
 from tracking.mlflow.store import quoted
 from tracking.study import Study
+from tracking.uri import artifact_folder
 
 TAG = "mlflow.sharedViewState."
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then opens on runs, not on traces
@@ -124,3 +134,64 @@ def _scatter(place: int, metric: str) -> dict[str, Any]:
 
 def _bar(place: int, name: str) -> dict[str, Any]:
     return _chart("BAR", "scores", place, name) | {"metricKey": name}
+
+
+def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[str]:
+    """The command that serves a store at http://host:port; run it in `ui_environment()`, which names the store."""
+    artifacts = artifact_folder(runs).as_uri()
+    return [
+        *(sys.executable, "-m", "mlflow", "server"),
+        *("--default-artifact-root", artifacts),
+        *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
+        *("--host", host, "--port", str(port)),
+        *("--workers", "1"),
+        *("--uvicorn-opts", "--log-level=warning"),  # a line per request says nothing to who looks at runs
+    ]
+
+
+def page_address(server: str, experiment: str, mark: str, mode: str = "") -> str:
+    """The address of the comparison of the study with this mark.
+
+    ``mode``: "" for the table, CHART, or ARTIFACT for texts side by side. A filter or an order in the address would
+    switch the view off.
+    """
+    how = f"&compareRunsMode={mode}" if mode else ""
+    query = f"viewStateShareKey={view_id(mark)}&workflowType=machine_learning{how}"
+    return f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{query}"
+
+
+def answers(server: str, wait_s: float) -> bool:
+    """Whether the server at this address answers within so many seconds."""
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        with suppress(OSError), urlopen(f"{server}/health", timeout=1):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def ui_environment(uri: str) -> dict[str, str]:
+    """This process's environment with the store's address, since an argument list would show its password to all users.
+    It turns off MLflow's job runners (2 GB of memory), telemetry and warnings. ``uri`` names a database.
+    """
+    return {
+        **os.environ,
+        "MLFLOW_BACKEND_STORE_URI": without_new_folder(uri),
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PYTHONSAFEPATH": "1",  # modules of the current folder must not hide MLflow's
+        "PYTHONWARNINGS": "ignore",  # of MLflow's own libraries, for their authors
+    }
+
+
+def free_port(preferred: int) -> int:
+    """`preferred` if it is free on 127.0.0.1, otherwise a free port that the system chooses."""
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise OSError("no free port on 127.0.0.1")
