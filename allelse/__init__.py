@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from sweeps.task import Card as Card
 from sweeps.task import Costs as Costs
+from sweeps.task import DivergedError as DivergedError
 from sweeps.task import Divided as Divided
 from sweeps.task import Fingerprinted as Fingerprinted
 from sweeps.task import Keep as Keep

@@ -28,7 +28,7 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
         fault = "is not installed", "`make bench` installs it (extra `bench`)"
         raise RefusedError(Problem(peer, *fault) for peer in missing)
     known = {**git_state(ROOT, MEASURED), **of_process()}
-    versions = {name: known["versions"][name] for name in ("python", "torch")}
+    versions = {name: known["versions"][name] for name in ("python", "torch") if name in known["versions"]}
     return {
         **{name: known[name] for name in ("commit", "dirty", "changes", "cpu")},
         "versions": {**versions, **{peer: metadata.version(peer) for peer in peers}},

@@ -101,14 +101,14 @@ class Metric:
 
     def faults(self) -> list[str]:
         """Everything that is wrong with it, such as a direction that does not exist."""
-        called = f"metric {self.name!r}"
+        called = f"metric {self.name}"
         texts = {name: getattr(self, name) for name in ("label", "unit", "set", "note", "signature", "exp_of")}
         wrong = [name for name, value in texts.items() if not isinstance(value, str | None)]
         found = [f"{called} must have text as its {name}" for name in wrong]
         if not (isinstance(self.name, str) and NAME.fullmatch(self.name)):
             found.append(f"{called} must have a name of letters, digits, _, - and .")
         if self.better not in ("up", "down"):
-            found.append(f"{called} must be better up or down, but is better {self.better!r}")
+            found.append(f"{called} must be better up or down, but is better {self.better}")
         if not all(type(places) is int and places >= 0 for places in (self.decimals, self.places)):
             found.append(f"{called} must have a whole number of decimals")
         bounds = {"negligible": self.negligible} | ({} if self.margin is None else {"margin": self.margin})
@@ -227,7 +227,7 @@ class Card:
         """Everything that is wrong with it, such as two metrics with one name."""
         found = [] if isinstance(self.name, str) and NAME.fullmatch(self.name) else ["a task must have a plain name"]
         if type(self.version) is not int:
-            found.append(f"task {self.name} must have a whole number as its version, but has {self.version!r}")
+            found.append(f"task {self.name} must have a whole number as its version, but has {self.version}")
         found += [fault for metric in self.metrics for fault in metric.faults()]
         if not self.tabled:
             found.append(f"task {self.name} must have a metric for the table")
@@ -245,7 +245,7 @@ class Card:
         """Metrics whose ``exp_of`` is no other metric of this card on the same set."""
         logarithms = {metric.name: metric for metric in self.metrics if metric.exp_of is None}
         return [
-            f"metric {metric.name!r} must be exp_of another metric on the set {metric.set}, but is of {metric.exp_of!r}"
+            f"metric {metric.name} must be exp_of another metric on the set {metric.set}, but is of {metric.exp_of}"
             for metric in self.metrics
             if isinstance(metric.exp_of, str)
             and (metric.exp_of not in logarithms or logarithms[metric.exp_of].set != metric.set)

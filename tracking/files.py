@@ -228,12 +228,9 @@ class Lines:
         return self._fault(place, wrong) if wrong else value
 
     def holding(self, text: str) -> Sequence[int]:
-        """The places of the lines with this text, which most files have in no line, or once in each."""
+        """The places of the lines with this text."""
         wanted = text.encode()
-        count = self._content.count(wanted)
-        if count in (0, len(self)):
-            return range(count)
-        return [place for place, line in enumerate(self._raw) if wanted in line]
+        return [place for place, line in enumerate(self._raw) if wanted in line] if wanted in self._content else []
 
     def _fault(self, place: int, cause: str) -> DamagedFileError:
         """Lines count from 1, and from the beginning of the whole file."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from sweeps.config.settings import Cluster, Settings, address_problems
 from sweeps.preflight.node_facts import Packages, packages
+from sweeps.preflight.other_packages import other_packages
 from sweeps.preflight.question import Question, checkpoint_place, locking_folders
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
@@ -246,21 +247,3 @@ def _shortened(names: list[str]) -> list[str]:
         if len(names) <= SHOWN_NODES
         else [*names[: SHOWN_NODES - 1], f"{len(names) - SHOWN_NODES + 1} more nodes"]
     )
-
-
-def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
-    key, version, torch = "cluster.address", ours["allelse"] or "this version", ours["torch"]
-    if theirs["digest"] is None:
-        fix = f"install allelse {version} for the Python that starts Ray there"
-        yield Problem(key, "allelse is not installed", fix)
-    elif theirs["digest"] != ours["digest"]:
-        found = f"allelse {theirs['allelse']} in {theirs['place']} differs from {version} in {ours['place']} here"
-        yield Problem(key, found, "must be the same version or commit on every node, and unchanged while a sweep runs")
-    if _public(theirs["torch"]) != _public(torch):
-        found = f"torch is {theirs['torch']}" if theirs["torch"] else "torch is not installed"
-        yield Problem(key, found, f"must be {torch}, as here")
-
-
-def _public(version: str | None) -> str | None:
-    """Without the build, such as cpu or cu128: nodes may have different hardware."""
-    return version and version.partition("+")[0]

@@ -129,9 +129,12 @@ OF_STUDY = [
 ]
 
 FIELDS = {
-    "study.json": "name task settings rows seeds chosen trials cells",
-    "base-s1/result.json": "key row seed step attempt params flops scores",
-    "base-s1/provenance.json": "cpu device data_fingerprint data_identity pairs vocabulary",
+    "study.json": "name task settings rows seeds chosen trials cells code identity",
+    "base-s1/result.json": "key row seed step attempt params flops scores scoring",
+    "base-s1/provenance.json": (
+        "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs"
+        " scorings steps task vocabulary"
+    ),
     "base-s1/attempts.jsonl": "attempt",
     "base-s1/journal.jsonl": "attempt step metrics",
     "base-s1/config.yaml": "key data_fingerprint task row scale model train decode data cluster sweep tracking paths",

@@ -100,11 +100,12 @@ class Described:
         """Machine, code and settings for scoring are tags: tags may change between attempts, params may not."""
         trial, about, newest = self.trial, self.card.tags, self.attempts[-1]
         rows = list(dict.fromkeys(other.row for other in self.study.trials))
+        digits = max(2, len(str(len(rows))))  # so that MLflow sorts a hundred rows and more
         return {
             **self.found_by,
             "row": trial.row,
             f"{about}.group": trial.group,
-            f"{about}.row": f"{rows.index(trial.row) + 1:02d} {trial.row}",
+            f"{about}.row": f"{rows.index(trial.row) + 1:0{digits}d} {trial.row}",
             f"{about}.change": trial.change,
             f"{about}.order": f"{self.study.trials.index(trial) + 1:04d}",  # sorts runs as the table sorts rows
             f"{about}.stopped_at": stopped_at(self.result).removeprefix("stopped at "),

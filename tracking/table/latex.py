@@ -10,8 +10,8 @@ ESCAPED = {
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}"},
     **{"|": r"\textbar{}", '"': r"\textquotedbl{}", "*": "$^{*}$", "†": "$^{\\dagger}$", "‡": "$^{\\ddagger}$"},
-    **{"§": "$^{\\S}$", "▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$", "▽": r"$\triangledown$"},
-    **{"◇": r"$\diamond$", "⇈": r"$\upuparrows$"},  # of amssymb
+    **{"§": "$^{\\S}$", "▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "▽": r"$\downarrow$"},
+    **{"◇": r"$\diamond$", "⇈": r"$\Uparrow$"},  # that need no package
     **{"°": r"$^{\circ}$", "−": "$-$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$"},
     **{"⁶": "$^{6}$", "–": "--", "—": "---", "…": r"\dots{}", "’": "'", "½": r"$\frac{1}{2}$", "√": r"$\surd$"},
     **{"Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$"},

@@ -22,7 +22,7 @@ DEFAULT = "sweep.name=synthetic-tiny"
 """The name that commands without words mean."""
 TWO_ROWS = "sweep.rows=[base,e_learned_positions]"
 THREE_ROWS = "sweep.rows=[base,d_dropout_0,e_learned_positions]"
-RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "scores"}
+RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "scores", "scoring"}
 SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "bleu_paper", "decode"}
 SIGNATURES = {"signature", "bleu_paper_signature", "chrf_signature"}
 

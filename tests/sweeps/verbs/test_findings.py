@@ -177,7 +177,7 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
     page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
     assert words in page
     assert line["finding_bleu"] in page
-    sign = {"▼": r"\blacktriangledown", "?": "?"}[words[-1]]
+    sign = {"▼": r"\bigtriangledown", "?": "?"}[words[-1]]
     assert sign in said(made, "table", "--format", "tex")
 
 
