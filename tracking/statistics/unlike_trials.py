@@ -23,6 +23,8 @@ SCORED = " of scoring"
 """Behind the name of a package, which scored; another one may have trained."""
 THEN = ", then "
 """Between the values of a trial that was trained in several attempts."""
+AND = " and "
+"""Between the values of a trial whose sets were scored apart."""
 Aspects = Mapping[str, tuple[str, ...]]
 
 
@@ -50,7 +52,7 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
         if (found := aspects(study, trial)) is not None:
             rows.setdefault(trial.row, {})[trial.seed] = found
     usual = _usual(each for seeds in rows.values() for each in seeds.values())
-    usual |= {CODE: _code_name(study, study.code[0])} if study.code else {}
+    usual |= dict.fromkeys((CODE, CODE + SCORED), _code_name(study, study.code[0])) if study.code else {}
     told = {row: _of_row(seeds, usual) for row, seeds in rows.items()}
     return {row: differences for row, differences in told.items() if differences}
 
@@ -105,12 +107,12 @@ def _code_name(study: Study, digest: str) -> str:
 
 
 def _scored_by(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:
-    """What scored the table's sets last."""
-    found: dict[str, str] = {}
+    """What scored each of the table's sets last."""
+    found: dict[str, dict[str, None]] = {}
     for on in study.task.scored_sets:
         for what, value in _code(study, scored_by(provenance, on)).items():
-            found[what + SCORED] = value
-    return found
+            found.setdefault(what + SCORED, {})[value] = None
+    return {what: AND.join(values) for what, values in found.items()}
 
 
 def _scoring(study: Study, trial: Trial, result: Mapping[str, Any]) -> dict[str, str]:
@@ -138,8 +140,14 @@ def _of_row(seeds: Mapping[int, Aspects], usual: Mapping[str, str]) -> list[Unli
     for what, expected in usual.items():
         others: dict[str, list[int]] = {}
         for seed, has in seeds.items():
-            values, trained = has.get(what, (expected,)), has.get(what.removesuffix(SCORED))
-            if values != (expected,) and (values != trained or not what.endswith(SCORED)):
+            values = has.get(what, (expected,))
+            if values != (expected,) and not _is_told(what, has, usual):
                 others.setdefault(THEN.join(values), []).append(seed)
         found += [Unlike(what, value, expected, tuple(of), len(of) == len(seeds)) for value, of in others.items()]
     return found
+
+
+def _is_told(what: str, has: Aspects, usual: Mapping[str, str]) -> bool:
+    """Whether the same words say of its training what they would say of its scoring."""
+    trained = what.removesuffix(SCORED)
+    return trained != what and (has.get(trained), usual.get(trained)) == (has[what], usual[what])

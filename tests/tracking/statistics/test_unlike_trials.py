@@ -1,6 +1,7 @@
 """Where rows of a study are not alike beyond what they change."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,37 @@ def test_another_package_that_scored_is_told_even_if_all_were_trained_alike(stud
         scoring = {"scoring": 1, "sets": ["dev"], "versions": {"sacrebleu": version}}
         came_from(study, trial, scorings=[scoring])
     assert texts(study) == {"wide": ["sacrebleu of scoring 2.0, not 2.6 (seed 1)"]}
+
+
+V1, V2 = "d" * 64, "c" * 64
+MARK = "code of scoring cccccccccccc, not dddddddddddd (seed 1)"
+
+
+@pytest.mark.parametrize(
+    ("scored_with", "marked"),
+    [
+        ({"base": V1, "deep": V2, "wide": V2}, {"deep", "wide"}),  # most rows are scored with other code
+        ({"base": V2, "deep": V2, "wide": V2}, {"base", "deep", "wide"}),
+        ({"base": V1, "deep": V1, "wide": V1}, set[str]()),
+    ],
+)
+def test_scoring_is_compared_with_the_code_of_the_beginning(
+    study: Study, scored_with: dict[str, str], marked: set[str]
+) -> None:
+    for row, code in scored_with.items():
+        came_from(study, f"{row}-s1", scorings=[{"scoring": 1, "sets": ["dev"], "code": code}])
+    assert texts(replace(study, code=(V1, V2))) == {row: [MARK] for row in marked}
+
+
+def test_scoring_is_compared_with_other_scorings_even_if_it_is_like_its_own_training(study: Study) -> None:
+    for trial in ("base-s1", "deep-s1", "wide-s1"):
+        version = "2.13.0" if trial == "base-s1" else "2.14.0"
+        came_from(study, trial, scorings=[{"scoring": 1, "sets": ["dev"], "versions": {"torch": version}}])
+    assert texts(study) == {"base": ["torch of scoring 2.13.0, not 2.14.0 (seed 1)"]}
+
+
+def test_what_differs_alike_in_training_and_scoring_is_said_once(study: Study) -> None:
+    for trial in (each.name for each in study.trials):
+        versions = {"torch": "2.12.0" if trial == "deep-s1" else "2.13.0"}
+        came_from(study, trial, versions=versions, scorings=[{"scoring": 1, "sets": ["dev"], "versions": versions}])
+    assert texts(study) == {"deep": ["torch 2.12.0, not 2.13.0 (seed 1)"]}
