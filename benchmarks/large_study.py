@@ -23,7 +23,7 @@ import psutil
 
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
-from sweeps.planning.user_code import keep_origin
+from sweeps.planning.user_code import keep_origin, origin_of
 from sweeps.running.recorder import Recorder
 from sweeps.verbs.new_task import create
 from sweeps.worker.events import Finished, Started
@@ -71,7 +71,7 @@ def finish(words: list[str], lines: int) -> None:
     """The study as a sweep leaves it, without training."""
     plan = plan_sweep(words)
     write_study(recorded(plan, ["allelse", "sweep", *words]))
-    keep_origin(plan.folder, plan.composition.shared.source, plan.code)
+    keep_origin(plan.folder, origin_of(plan.composition.shared.source, plan.code), plan.code)
     for planned in plan.pending:
         _finish(planned, lines)
 

@@ -9,10 +9,10 @@ import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import unified_diff
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
-from tracking.damage import DamagedFileError
+from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_whole, write_atomic
 from tracking.uri import without_password
 
@@ -41,8 +41,9 @@ class Code:
 
     @cached_property
     def placed(self) -> dict[str, bytes]:
-        """The files by their absolute path today."""
-        return {str(self.place(name)): content for name, content in self.files.items()}
+        """The files by their absolute path today, without those of an install that is no longer there."""
+        gone = {name for name in self.files if name.startswith(INSTALLED) and name.partition("/")[0] not in self.roots}
+        return {str(self.place(name)): content for name, content in self.files.items() if name not in gone}
 
     def place(self, name: str) -> Path:
         """Where the file lies today."""
@@ -51,9 +52,9 @@ class Code:
 
 
 def write_code(study: Path, code: Code) -> None:
-    """Keep the version, unless the study has it."""
+    """Keep the version, unless the study has it whole."""
     path = _path(study, code.digest)
-    if path.exists():
+    if unless_damaged(partial(read_code, study, code.digest), None) is not None:
         return
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

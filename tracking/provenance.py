@@ -59,7 +59,7 @@ def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Record:
 
 @cache
 def own_files() -> str:
-    """SHA-256 of our own Python files, as they lay on disk when this process first asked."""
+    """SHA-256 of our own Python files, as they lay on disk when this process first asked: at its start."""
     whole = sha256()
     for file in sorted(path for name in CODE for path in (ROOT / name).rglob("*.py") if path.is_file()):
         whole.update(f"{file.relative_to(ROOT).as_posix()}\0".encode() + sha256(file.read_bytes()).digest())
@@ -67,20 +67,22 @@ def own_files() -> str:
 
 
 def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
-    """Commit, branch and uncommitted changes, all None or empty outside of a repository.
+    """Commit, branch and uncommitted changes, all None or empty outside of a repository; what git fails to tell, too.
 
     A package installed inside another project must not get that project's commit.
     """
     commit = None if "site-packages" in folder.parts else _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return {"commit": None, "branch": None, "dirty": None, "changes": None, "diff": ""}
-    changed = (_git(folder, "diff", "--name-only", "--relative", "HEAD", "--", *code) or "").splitlines()
-    added = (_git(folder, "ls-files", "--others", "--exclude-standard", "--", *code) or "").splitlines()
-    names = sorted({*changed, *(name for name in added if name.endswith(".py"))})
+    changed = _git(folder, "diff", "--name-only", "--relative", "HEAD", "--", *code)
+    added = _git(folder, "ls-files", "--others", "--exclude-standard", "--", *code)
+    known = changed is not None and added is not None
+    new = [name for name in (added or "").splitlines() if name.endswith(".py")]
+    names = sorted({*(changed or "").splitlines(), *new})
     diff = without_password(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
     branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
     kept = diff.encode()[:MOST_DIFF].decode("utf-8", "ignore")
-    return {"commit": commit, "branch": branch, "dirty": bool(names), "changes": names, "diff": kept}
+    return {"commit": commit, "branch": branch, "dirty": bool(names) if known else None, "changes": names, "diff": kept}
 
 
 def with_attempt(content: Record, record: Record) -> Record:

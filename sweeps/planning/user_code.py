@@ -9,12 +9,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sweeps.config.settings import Settings
@@ -23,46 +23,69 @@ from sweeps.planning.naming import damaged
 from sweeps.planning.plan import Plan
 from sweeps.schema import Problem, RefusedError
 from sweeps.worker.checkpoints import saved_steps
+from sweeps.worker.recorded_code import INSTALLS, holds_python
 from tracking.code import FOLDER, INSTALLED, SHOWN, Code, changed_files, diff, read_code, write_code
-from tracking.damage import DamagedFileError
+from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import write_atomic
-from tracking.provenance import CODE, DISTRIBUTION, ROOT, of_sweep
+from tracking.liveness import in_hand
+from tracking.provenance import CODE, DISTRIBUTION, ROOT, Record, of_sweep
 from tracking.study import Study
 
 DEPTH = 3
 """So many folders in a row without a Python file may hold a package; what is deeper, or in a large folder, is data."""
 MOST_ENTRIES = 5000
 """Of a folder without a Python file among the first ones."""
-LARGEST_FILE = 1 << 22
-"""Bytes of a Python file that a person has written."""
 LINES = 60
 """Of a diff in a refusal."""
-NAMED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-"""A text that may name a module."""
-INSTALLS = ("site-packages", "dist-packages")
+NAMED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.([A-Za-z_]\w*)?")
+"""A text that may name a module, or begin the name of one."""
+IMPORTING = ("import_module", "__import__", "instantiate", "get_class", "get_method", "locate")
+"""Functions that import what they are given, of importlib, Hydra and pydoc."""
+COMPUTED = "*"
+"""Instead of a name that only a running program knows."""
+NO_CODE = (*INSTALLS, "__pycache__")
 
 
 def with_code(plan: Plan, any_code: bool = False) -> Plan:
     """The plan with the code that its trials import. Raises RefusedError if a part of the study has trained another."""
-    study, source = plan.before, plan.composition.shared.source
-    if study is None or not study.code or not _has_trained(study, plan.composition.shared):
-        code = user_code(source)
-        return replace(plan, code=code, codes=() if code is None else (code.digest,))
+    study, now = plan.before, user_code(plan.composition.shared.source)
+    if now is None or study is None or not study.code or not _has_trained(study, plan.composition.shared):
+        return replace(plan, code=now, codes=() if now is None else (now.digest,))
     try:
-        code, problems = _changed(study, source)
+        before = _recorded(study, now)
+        names = named_changes(plan.composition.shared.source, before, now)
+        problems = [_refusal(study, before, now, names)] if names else []
     except DamagedFileError as error:
-        raise RefusedError([damaged(error)]) from None
+        before, problems = now, [_lost(error)]
     if not (problems and plan.pending):  # where nothing is to run, nothing changes
-        return replace(plan, code=code, codes=study.code)
+        return replace(plan, code=before, codes=study.code)
     if not any_code:
         raise RefusedError(problems)
+    return replace(plan, code=now, codes=(*study.code, now.digest))
+
+
+def _recorded(study: Study, now: Code) -> Code:
+    """The code that the study has recorded last: today's, if that is the same. Raises DamagedFileError."""
+    digest = study.code[-1]
+    return now if now.digest == digest else read_code(study.folder, digest, now.roots)
+
+
+def scoring_code(study: Study, source: TaskSource) -> Code | None:
+    """The code with which a verb of the task scores now: the study's, unless a file that the task names has changed."""
     now = user_code(source)
-    return replace(plan, code=now, codes=(*study.code, *([now.digest] if now else [])))
+    if now is None or not study.code:
+        return now
+    before = unless_damaged(partial(_recorded, study, now), now)
+    return now if named_changes(source, before, now) else before
 
 
 def _has_trained(study: Study, settings: Settings) -> bool:
-    """Whether there is a step of any trial: a fault that ends the first trials at once is mended, and marks nothing."""
+    """Whether there is a step of any trial, or a process that will add one: a fault that ends the first trials at once
+    is mended, and marks nothing."""
     folders = [(study.trial_folder(trial), trial.key) for trial in study.trials]
+    by_name = {folder.path.name: folder for folder, _ in folders}
+    if in_hand(study.folder, by_name, lambda name: by_name[name].newest_attempt()):
+        return True
     if any(folder.journal_path.exists() or folder.result_path.exists() for folder, _ in folders):
         return True
     begun = ((folder, key) for folder, key in folders if folder.attempts_path.exists())
@@ -86,39 +109,33 @@ def user_code(source: TaskSource) -> Code | None:
     return Code(kept, {"": source.folder, **roots})
 
 
-def reached(source: TaskSource, files: dict[str, bytes]) -> set[str]:
+def reached(source: TaskSource, files: Mapping[str, bytes]) -> set[str]:
     """The files that the task names, directly or by others: by an import anywhere, or by a text such as "nets.small".
 
-    A package that is named counts as a whole.
+    A package that is named counts as a whole, and so does a folder of which a file imports names that it computes.
     """
-    names, found = {reference_of(source.name).partition(":")[0].partition(".")[0]}, set[str]()
-    while True:
-        new = {name for name in files.keys() - found if names & _parts(name)}
-        if not new:
-            return found
+    names, whole, found = {reference_of(source.name).partition(":")[0].partition(".")[0]}, set[str](), set[str]()
+    while new := {name for name in files.keys() - found if _root(name) in whole or names & _parts(name)}:
         found |= new
-        names |= {each for name in new for each in _names_in(files[name])}
+        for name in new:
+            said = {*_names_in(files[name])}
+            names |= said
+            whole |= {_root(name)} if COMPUTED in said else set()
+    return found
 
 
-def _changed(study: Study, source: TaskSource) -> tuple[Code | None, list[Problem]]:
-    """The code that the study has recorded last, and a problem if files that the task names differ from it now.
-
-    Raises DamagedFileError.
-    """
-    now = user_code(source)
-    if now is None:
-        return None, []
-    before = read_code(study.folder, study.code[-1], now.roots)
-    named = reached(source, dict(before.files)) | reached(source, dict(now.files))
-    names = changed_files(before, now, named)
-    return before, [_refusal(study, before, now, names)] if names else []
+def named_changes(source: TaskSource, before: Code, now: Code) -> list[str]:
+    """The files that the task names, then or now, and that differ."""
+    if before.digest == now.digest:
+        return []
+    return changed_files(before, now, reached(source, before.files) | reached(source, now.files))
 
 
 class Watch:
     """Tells once that files which the task names have changed since a sweep began."""
 
     def __init__(self, source: TaskSource, code: Code | None) -> None:
-        names = reached(source, dict(code.files)) if code is not None else ()
+        names = reached(source, code.files) if code is not None else ()
         self._files = {name: (code.place(name), code.files[name]) for name in sorted(names)} if code else {}
         self._seen: dict[str, tuple[int, int] | None] = {}
 
@@ -149,18 +166,29 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def keep_origin(study: Path, source: TaskSource, code: Code | None) -> dict[str, Any]:
+def origin_of(source: TaskSource, code: Code | None) -> Record:
+    """Where the code comes from at this moment: commit, branch and the uncommitted diff as ``diff``."""
+    if code is None:
+        return of_sweep(ROOT, CODE)
+    module = sys.modules.get(reference_of(source.name).partition(":")[0])
+    file = getattr(module, "__file__", None)
+    return of_sweep(Path(file).parent if file else Path(source.folder))
+
+
+def keep_origin(study: Path, record: Record, code: Code | None) -> Record:
     """Keep the code and the uncommitted diff in the study; returns what provenance has of every attempt."""
-    file = getattr(sys.modules.get(source.task.schema.__module__), "__file__", None)
-    own = (ROOT, CODE) if code is None else (Path(file).parent if file else Path(source.folder), (".",))
-    record = of_sweep(*own)
-    text = record.pop("diff")
+    text = record["diff"]
     if code is not None:
         write_code(study, code)
     name = f"{FOLDER}/{sha256(text.encode()).hexdigest()[:SHOWN]}.diff" if text else None
     if name is not None and not (study / name).exists():
         write_atomic(study / name, text)
     return {**record, "diff": name, "code": code and code.digest}
+
+
+def _lost(error: DamagedFileError) -> Problem:
+    allowed = "restore it from a copy; `--changed-code` goes on with today's code, and the table marks those rows"
+    return replace(damaged(error), allowed=allowed)
 
 
 def _refusal(study: Study, before: Code, now: Code, names: list[str]) -> Problem:
@@ -173,6 +201,11 @@ def _refusal(study: Study, before: Code, now: Code, names: list[str]) -> Problem
         "`--changed-code` trains only what is left with it, and the table marks those rows"
     )
     return Problem("the task's code", found, allowed, None, now.roots[""])
+
+
+def _root(name: str) -> str:
+    """The editable install that holds the file; "" is the task's folder."""
+    return name.partition("/")[0] if name.startswith(INSTALLED) else ""
 
 
 def _parts(name: str) -> set[str]:
@@ -195,36 +228,59 @@ def _names_in(content: bytes) -> Iterator[str]:
             yield from (alias.name for alias in node.names if node.level)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and NAMED.fullmatch(node.value):
             yield node.value.partition(".")[0]
-        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            yield from [str(node.args[0].value)] * (called in ("import_module", "__import__"))
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in IMPORTING:
+            yield _called_with(node.args[0] if node.args else None)
+            given = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+            yield from (str(each.value) for each in given if isinstance(each, ast.Constant))  # such as package="nets"
+
+
+def _called_with(argument: ast.expr | None) -> str:
+    """The first part of the module that a call imports. A text may only begin with it, such as f"nets.{name}"."""
+    if isinstance(argument, ast.JoinedStr) and argument.values:
+        argument = argument.values[0]
+    text = argument.value if isinstance(argument, ast.Constant) else None
+    return (text.lstrip(".").partition(".")[0] if isinstance(text, str) else "") or COMPUTED
 
 
 def _found(root: Path, without: Path | None = None) -> dict[str, bytes]:
     """The Python files below the folder, by their path there."""
-    files = [path for path in _python_files(root, 0) if without is None or not path.is_relative_to(without)]
+    files = [path for path in _python_files(root, 0, (os.path.realpath(root),)) if not _is_in(path, without)]
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
 
-def _python_files(folder: Path, empty: int) -> Iterator[Path]:
-    """``empty``: so many folders above it have no Python file of their own."""
+def _is_in(path: Path, folder: Path | None) -> bool:
+    return folder is not None and path.is_relative_to(folder)
+
+
+def _python_files(folder: Path, empty: int, real: tuple[str, ...]) -> Iterator[Path]:
+    """``empty``: so many folders above it have no Python file of their own. ``real``: where it and the links above it
+    lead, so that no link leads in a circle."""
     files, folders = list[Path](), list[Path]()
     try:
         with os.scandir(folder) as entries:
             for count, entry in enumerate(entries):
                 if count >= MOST_ENTRIES and not files:
                     return
-                if entry.name.endswith(".py") and entry.is_file() and entry.stat().st_size <= LARGEST_FILE:
+                if entry.name.endswith(".py") and entry.is_file():
                     files.append(Path(entry.path))
-                elif entry.name.isidentifier() and entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                elif not entry.name.startswith(".") and entry.name not in NO_CODE and entry.is_dir():
                     folders.append(Path(entry.path))
     except OSError:  # it cannot be imported from either
         return
     yield from files
     empty = 0 if files else empty + 1
     for inner in folders if empty < DEPTH else ():
-        if not (_is_ours(inner) or inner.name in INSTALLS or (inner / "pyvenv.cfg").exists()):
-            yield from _python_files(inner, empty)
+        if _is_ours(inner) or holds_python(inner):
+            continue
+        if not inner.is_symlink():
+            yield from _python_files(inner, empty, real)
+        elif not _is_circle(inner, real):  # a link to a folder without Python files leads to data
+            yield from _python_files(inner, DEPTH - 1, (*real, os.path.realpath(inner)))
+
+
+def _is_circle(link: Path, real: tuple[str, ...]) -> bool:
+    target = link.resolve()
+    return str(target) in real or link.parent.resolve().is_relative_to(target)
 
 
 def _is_ours(folder: Path) -> bool:

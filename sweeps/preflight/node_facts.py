@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-OUR_PACKAGES = ("sweeps", "tracking", "transformer")
+OUR_PACKAGES = ("sweeps", "tracking", "transformer", "allelse")
 Packages = dict[str, str | None]
 
 

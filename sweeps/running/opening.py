@@ -15,14 +15,16 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from sweeps.planning.naming import damaged, known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.planning.user_code import keep_origin
+from sweeps.planning.user_code import keep_origin, origin_of
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.task import Problem, RefusedError, Told
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once
+from sweeps.worker.recorded_code import using_code
 from tracking.damage import UnreadableError, unless_damaged
 from tracking.files import write_atomic
+from tracking.provenance import own_files
 from tracking.repair import salvage
 from tracking.study import write_study
 
@@ -41,7 +43,10 @@ def open_study(
     stands once the trials are locked. Raises RefusedError, Interrupted.
     """
     stopping = Stopping()
-    with ExitStack() as stack:
+    source = plan.composition.shared.source
+    with using_code(plan.code), ExitStack() as stack:
+        own_files()  # of now, when this process imports them
+        origin = origin_of(source, plan.code)
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         plan = _readable(plan, console)
@@ -60,7 +65,7 @@ def open_study(
         plan = plan.read_again()
         _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
-            plan = replace(plan, origin=keep_origin(plan.folder, plan.composition.shared.source, plan.code))
+            plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with syncing(plan.trials[0].settings, console):

@@ -16,7 +16,7 @@ from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.events import Event, Failed, Report
-from sweeps.worker.recorded_code import using_code
+from sweeps.worker.recorded_code import use_code
 from tracking.damage import DamagedFileError
 
 
@@ -24,7 +24,8 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
     """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted, OSError."""
     with unrecorded_as_error(), open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
-            with Progress(plan, console) as progress, using_code(plan.code):
+            use_code(plan.code)
+            with Progress(plan, console) as progress:
                 _run_here(plan, progress, stopping)
 
 

@@ -29,6 +29,7 @@ from sweeps.worker.checkpoints import Start
 from sweeps.worker.events import Assignment, Event, Failed, Lost, Printed
 from sweeps.worker.recorded_code import use_code
 from tracking.code import Code
+from tracking.provenance import own_files
 
 LAST_LINES = 60
 """Of the standard error of a process that died or hung: the stacks of its threads, for error.txt."""
@@ -77,6 +78,7 @@ class WorkerActor:
     """One process of a worker group, for all trials that Tune gives the group. It answers polls while it works."""
 
     def __init__(self, rank: int) -> None:
+        own_files()  # of now, when this process imports them
         self.rank = rank
         self.held: socket.socket | None = None
         self.driver: Driver | None = None

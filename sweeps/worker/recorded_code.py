@@ -8,8 +8,10 @@ import importlib
 import linecache
 import os
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -27,8 +29,13 @@ from sweeps.config.tasks import forget_tasks
 from tracking.code import Code
 from tracking.provenance import CODE
 
-OTHERS = ("site-packages", "dist-packages")
+INSTALLS = ("site-packages", "dist-packages")
 """Folders below the user's that hold installed packages."""
+PYTHON = {
+    os.path.realpath(place)
+    for place in (sys.prefix, sys.base_prefix, *map(sysconfig.get_path, ("stdlib", "platstdlib")))
+}
+"""Folders of Python itself, which may lie below the user's."""
 MAPS = ("__editable__", "_editable_impl_")
 """How modules begin whose finders lead a name to an editable install."""
 
@@ -79,9 +86,12 @@ class _Recorded:
     def __init__(self, code: Code) -> None:
         self.digest = code.digest
         self._files = {os.path.realpath(path): content for path, content in code.placed.items()}
-        self._roots = [os.path.realpath(root) for root in code.roots.values()]
-        self._others = [
-            os.path.realpath(each) for name in CODE for each in getattr(sys.modules.get(name), "__path__", ())
+        self._roots = [Path(os.path.realpath(root)) for root in code.roots.values()]
+        for place in sorted({os.path.dirname(path) for path in self._files}):  # noqa: PTH120 - quicker
+            if not any(map(Path(place).is_relative_to, self._roots)):  # a link led out of them
+                self._roots.append(Path(place))
+        self._ours = [
+            Path(os.path.realpath(each)) for name in CODE for each in getattr(sys.modules.get(name), "__path__", ())
         ]
 
     def loader(self, fullname: str, path: str) -> RecordedLoader | None:
@@ -105,18 +115,30 @@ class _Recorded:
         return None
 
     def has_otherwise(self, name: str, module: ModuleType) -> bool:
-        """Whether the module is one of the user's, but of other bytes."""
+        """Whether the module is one of the user's, but of other bytes. A compiled one cannot be imported twice."""
         file, loader = getattr(module, "__file__", None), getattr(module, "__loader__", None)
         same = isinstance(loader, RecordedLoader) and loader.digest == self.digest
-        return bool(file) and not same and name != "__main__" and self.has(str(file))
+        others = same or isinstance(loader, ExtensionFileLoader) or name == "__main__"
+        return bool(file) and not others and self.has(str(file))
 
     def has(self, place: str) -> bool:
         """Whether it lies in the user's folders."""
-        real = os.path.realpath(place or os.curdir)
-        if any(_is_below(real, other) for other in self._others):
+        real = Path(os.path.realpath(place or os.curdir))
+        if any(real.is_relative_to(ours) for ours in self._ours):
             return False
-        roots = (root for root in self._roots if _is_below(real, root))
-        return any(not set(OTHERS) & set(Path(real).relative_to(root).parts) for root in roots)
+        return any(_is_own(real, root) for root in self._roots if real.is_relative_to(root))
+
+
+def _is_own(place: Path, root: Path) -> bool:
+    """Whether no folder between the two is hidden, or holds Python or installed packages."""
+    between = [each for each in (place, *place.parents) if each != root and each.is_relative_to(root)]
+    return not any(each.name.startswith(".") or each.name in INSTALLS or holds_python(each) for each in between)
+
+
+@cache
+def holds_python(folder: Path) -> bool:
+    """Whether this is a Python installation or environment, or its standard library."""
+    return (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() or os.path.realpath(folder) in PYTHON
 
 
 def use_code(code: Code | None) -> None:
@@ -182,7 +204,3 @@ def _before_maps() -> int:
 
 def _module_of(finder: Any) -> str:
     return str(getattr(finder, "__module__", "") if isinstance(finder, type) else type(finder).__module__)
-
-
-def _is_below(place: str, folder: str) -> bool:
-    return place == folder or place.startswith(folder + os.sep)
