@@ -13,15 +13,18 @@ from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.naming import must_finish
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.planning.user_code import scoring_code
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
 from sweeps.worker.calls import checked_artifacts, numbers, samples_text
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
+from tracking.code import write_code
 from tracking.damage import unless_lost
 from tracking.mlflow.ledger import Ledger, Sent
 from tracking.mlflow.store import RegistryError, register
 from tracking.provenance import of_process
+from tracking.study import read_study
 from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import default_uri, without_password
 
@@ -177,8 +180,17 @@ class TrainedTrial:
         result = self.result()
         scores = result["scores"] | {on: kept}
         if all(of["decode"] == kept["decode"] for of in scores.values()):
-            self.files.scored_again(of_process(), on)
+            self.files.scored_again(of_process() | self._code(), on)
             self.files.write_result(result | {"scores": scores, "scoring": result.get("scoring", 1) + 1})
+
+    def _code(self) -> dict[str, Any]:
+        """What scores, kept in the study."""
+        study = self.folder.parent
+        code = scoring_code(read_study(study), self.source)
+        if code is None:
+            return {}
+        write_code(study, code)
+        return {"code": code.digest}
 
 
 def not_finished(path: Path, state: str) -> Problem:

@@ -12,6 +12,7 @@ from pathlib import Path
 COMMAND = Path(os.environ.get("COMMAND", Path(sys.executable).parent / "allelse")).absolute()
 TOY = '''
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -45,6 +46,9 @@ def work(trial: Trial[Config]) -> None:
 
     if (HERE / "fails").exists():
         raise RuntimeError((HERE / "fails").read_text().format(**os.environ))
+    while (HERE / "waits").exists():
+        (HERE / "waited").touch()
+        time.sleep(0.1)
     done = trial.saved.state if trial.saved else 0.0
     for step in range(trial.saved.step + 1 if trial.saved else 1, trial.config.train.steps + 1):
         done += one() * trial.config.model.size

@@ -1,11 +1,14 @@
 """From its first trial to its last a study trains with one version of the user's code, or says so everywhere."""
 
 import shutil
+import subprocess
+import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from place import ONE, STUDY, TEN, Place
+from place import COMMAND, ONE, STUDY, TEN, TOY, Place
 
 DIFFERS = "code ", "with another"
 
@@ -50,6 +53,97 @@ def test_other_code_is_refused_with_its_diff(place: Place, tmp_path: Path, kept:
         assert words in said
     place.write({file: ONE})
     place.must("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
+
+
+REACHING = """
+import sys
+from importlib import import_module
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib-1.0"))
+NAME = "small"
+
+
+def one():
+    import_module("numbers")  # of Python itself
+    return import_module(f"nets.{NAME}").one() * import_module("unit").value
+"""
+
+
+def test_code_behind_a_link_and_names_that_a_program_computes_are_recorded(place: Place, tmp_path: Path) -> None:
+    """The folder on the path has a name that no module has; Python itself lies in an environment below the task."""
+    place.write({"parts/one.py": REACHING, "lib-1.0/unit.py": "value = 1\n", "../elsewhere/nets/small.py": ONE})
+    (place.folder / "nets").symlink_to(tmp_path / "elsewhere" / "nets")
+    place.write({"env/conda-meta/history": "", "env/lib/python3.11/site.py": "# of Python"})
+    place.train("base")
+    assert place.score("base-s1") == 4.0
+    assert "nets/small.py" in recorded_files(place)
+    assert not any(name.startswith("env/") for name in recorded_files(place))
+    for edited, before in {"nets/small.py": ONE, "lib-1.0/unit.py": "value = 1\n"}.items():
+        place.write({edited: TEN})
+        assert f"began: {edited}" in place.refused("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
+        place.write({edited: before})
+
+
+def recorded_files(place: Place) -> list[str]:
+    (archive,) = (place.study / "code").glob("*.zip")
+    return zipfile.ZipFile(archive).namelist()
+
+
+def test_a_lost_archive_of_code_does_not_end_a_study(place: Place) -> None:
+    place.train("base")
+    (archive,) = (place.study / "code").glob("*.zip")
+    archive.write_text("cut off")
+    place.train("size_2", "--add")
+    assert "parts/one.py" in recorded_files(place), "it is the same code, so it is kept again"
+    archive.unlink()
+    place.write({"parts/one.py": TEN})
+    assert "--changed-code" in place.refused("train", "task=toy", STUDY, "row=size_3", "--add")
+    place.must("table", STUDY)
+    place.train("size_3", "--add", "--changed-code")
+    assert "size_3" in place.table("md").partition("code ")[2]
+
+
+VERB = """
+
+def again(trial: Trained[Config]) -> None:
+    from parts.one import one
+
+    trial.evaluated("test", {"score": one()})
+
+
+task = replace(task, verbs=(again,))
+"""
+
+
+def test_a_verb_that_scores_with_other_code_marks_the_row(place: Place) -> None:
+    toy = TOY.replace("import Metric,", "import Metric, Trained,").replace(
+        "import dataclass", "import dataclass, replace"
+    )
+    place.write({"toy.py": toy + VERB})
+    place.train("base")
+    place.must("again", "base-s1", "task=toy", STUDY)
+    assert "with another" not in place.table()
+    place.write({"parts/one.py": TEN})
+    place.must("again", "base-s1", "task=toy", STUDY)
+    assert place.score("base-s1") == 10.0
+    assert "code of scoring" in place.table()
+    assert "with another parts/one.py" in place.table()
+
+
+def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place) -> None:
+    place.write({"waits": ""})
+    command = [str(COMMAND), "train", "task=toy", STUDY]
+    with subprocess.Popen(command, cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            while not (place.folder / "waited").exists():
+                assert running.poll() is None
+                time.sleep(0.1)
+            place.write({"parts/one.py": TEN})
+            assert "--changed-code" in place.refused("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
+        finally:
+            (place.folder / "waits").unlink()
+    assert place.score("base-s1") == 4.0
 
 
 def test_with_changed_code_every_output_marks_the_row(place: Place) -> None:

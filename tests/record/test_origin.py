@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from place import STUDY, Place
+from place import STUDY, TOY, Place
 
 SECRET, OF_ENVIRONMENT = "hunter2-pa55word", "en-vir0nment-t0ken"
 
@@ -60,6 +60,11 @@ def test_commit_branch_and_diff_are_those_of_the_folder_of_the_task(place: Place
         environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
 
+    head, *declared, work = TOY.replace("\n\n\ndef work", "\n\n\n@dataclass\ndef work").split("@dataclass")
+    assert declared
+    place.write({"../elsewhere/shapes.py": head + "@dataclass".join(["", *declared])})  # as a library may have it
+    place.write({"toy.py": f"{head}from shapes import Config\n\n\n{work.removeprefix(chr(10))}"})
+    place.environment["PYTHONPATH"] = str(place.folder.parent / "elsewhere")
     git("init", "--initial-branch", "mine")
     git("add", "toy.py", "parts", "conf")
     git("commit", "-m", "first")

@@ -1,6 +1,7 @@
 """Where a result comes from: versions, the machine, the commit and its changes, and which attempts trained."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -57,6 +58,16 @@ def test_the_diff_is_that_of_the_folder_where_the_task_lies(checkout: Path) -> N
     assert (found["commit"], found["dirty"], found["changes"]) == (clean["commit"], True, ["new.py", "toy.py"])
     assert "-a = 1" in found["diff"]
     assert "hunter2" not in found["diff"]
+
+
+def test_what_git_fails_to_tell_is_unknown(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a working tree that is too large, or on slow storage."""
+    fails = checkout / "bin" / "git"
+    fails.parent.mkdir()
+    fails.write_text(f'#!/bin/sh\ncase "$*" in *diff*) exit 1;; esac\nexec {shutil.which("git")} "$@"\n')
+    fails.chmod(0o755)
+    monkeypatch.setenv("PATH", str(fails.parent), prepend=os.pathsep)
+    assert git_state(checkout / "study")["dirty"] is None
 
 
 def test_a_package_in_another_repository_has_no_commit(checkout: Path) -> None:
