@@ -15,9 +15,9 @@ test: install
 # The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
 LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_preparation transformer/test_averaging \
 	tracking/test_sync_process tracking/test_store_faults tracking/test_mlflow_in_browser \
-	tracking/test_report_browser tracking/test_report_page)
+	tracking/report/test_report_in_browser tracking/report/test_report_page)
 FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/%.py,planning/test_plan planning/test_refusals config/test_rows config/test_scaling) \
-	$(filter-out $(LONG),$(wildcard $(patsubst %,tests/%/test_*.py,transformer transformer/model transformer/data tracking tracking/statistics)))
+	$(filter-out $(LONG),$(wildcard $(patsubst %,tests/%/test_*.py,transformer transformer/model transformer/data tracking tracking/statistics tracking/table)))
 
 test-fast: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not ray and not faults" $(FAST)

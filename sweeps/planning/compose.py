@@ -191,7 +191,8 @@ class _Composer:
         for group in self.library.groups:
             name = self.found.chosen.get(group, self.library.defaults[group])
             gone = self.library.folders.unknown_option(group, name, self.found.record) if group != "row" else None
-            self.found.every += [gone] if gone else []  # that of a recorded option
+            if gone:  # that of a recorded option
+                self.found.every.append(replace(gone, allowed="restore the file, or choose another sweep.name"))
             if gone or (group != "row" and not self.rows.readable(group, name)):
                 self.found.chosen.pop(group, None)  # the default lets the rest be checked
 

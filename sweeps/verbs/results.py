@@ -66,7 +66,6 @@ def table(
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from sweeps.verbs.chosen_table import Asked, chosen_table
     from tracking.table.layout import shown, written
-    from tracking.table.methods import methods as paragraph
 
     if methods and as_format is not None:
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
@@ -75,6 +74,8 @@ def table(
     asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (TableAs.csv, TableAs.json))
     if methods:
+        from tracking.table.methods import methods as paragraph  # NumPy and SciPy
+
         print(paragraph(made.study, made.findings, [row.row for row in made.rows]))
     elif as_format is None:
         OUT.print(shown(made.study, made.rows, OUT.width, made.view, made.findings))

@@ -49,8 +49,7 @@ def test_other_code_is_refused_with_its_diff(place: Place, tmp_path: Path, kept:
     for words in (Path(file).name, "- return 1.0", "+ return 10.0", "--changed-code"):
         assert words in said
     place.write({file: ONE})
-    place.train("size_2", "--add")
-    assert place.score("size_2-s1") == 8.0
+    place.must("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
 
 
 def test_with_changed_code_every_output_marks_the_row(place: Place) -> None:
@@ -99,7 +98,7 @@ def test_a_moved_project_goes_on(place: Place, tmp_path: Path) -> None:
     place.train("base")
     shutil.move(place.folder, tmp_path / "moved")
     place.folder = tmp_path / "moved"
-    place.train("size_2", "--add")
+    place.must("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
 
 
 @pytest.mark.ray

@@ -7,10 +7,10 @@ from place import STUDY, TOY, Place
 def test_another_version_of_the_task_is_not_mixed_with_the_old_rows(place: Place) -> None:
     place.train("base")
     place.write({"toy.py": TOY.replace('Task("toy", 1,', 'Task("toy", 2,')})
-    said = place.refused("train", "task=toy", STUDY, "row=size_2", "--add", "--changed-code")
+    said = place.refused("train", "task=toy", STUDY, "row=size_2", "--add")
     assert "version 1" in said
     assert "another sweep.name" in said
-    place.must("train", "task=toy", "sweep.name=second")
+    place.must("plan", "task=toy", "sweep.name=second")
 
 
 @pytest.mark.ray

@@ -87,7 +87,7 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: 
     replay, client = Replay(study.folder, *store), store[0].client
     assert replay.once().points == 3
     (run,) = runs_of(study, store)
-    client.create_run(run.info.experiment_id, 0, {"study.id": study.mark, "trial.key": study.trials[0].key})
+    client.create_run(run.info.experiment_id, 0, {"sweep.identity": study.mark, "trial.key": study.trials[0].key})
     assert replay.once(ended=1).problems == ()
     assert ids(runs_of(study, store)) == ids([run])
     client.delete_run(run.info.run_id)

@@ -106,7 +106,7 @@ def _is_sent(value: Any) -> bool:
     return all(isinstance(text, str) for text in (value["run"], *parts)) and isinstance(value["step"], int)
 
 
-IDENTITY, PLACE, CARRIED = "study.id", "study.place", "study.carried"
+IDENTITY, PLACE, CARRIED = "sweep.identity", "sweep.place", "sweep.carried"
 """Tags: of every run and of the study's own experiment; of the study's run; of a trial's run."""
 Tags = Mapping[str, str]
 

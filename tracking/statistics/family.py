@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tracking.statistics.power import LEAST_SEEDS, Power
 Values = Mapping[str, Mapping[int, float | None]]
 """Of one metric: row -> seed -> value. None means that it was not finite."""
 LARGEST = 1e150  # a value beyond it counts as not finite: its square is
+SOME_EXPONENT = 350.0  # the product of two e^350 is finite
 NO_SPREAD = 1e-12  # of the largest value: less is rounding
 
 
@@ -85,7 +86,8 @@ def family(
     elif _spreadless(groups):
         reasons = dict.fromkeys(groups, "no variance over seeds") | reasons
     elif len(groups) > 1:
-        return _tested(metric, groups, reference, {row: reasons[row] for row in values if row in reasons}, cost)
+        first = {reference: groups.pop(reference)}
+        return _Tests(metric, first | groups, cost).family({row: reasons[row] for row in values if row in reasons})
     return Family(
         metric, reference, untested={row: reasons[row] for row in values if row in reasons and row != reference}
     )
@@ -103,60 +105,67 @@ def why_untested(values: Mapping[int, float | None], diverged: Collection[int] =
     return ""
 
 
-def _tested(
-    metric: Metric, groups: Mapping[str, list[float]], reference: str, reasons: dict[str, str], cost: Cost
-) -> Family:
-    base, rows = groups[reference], {row: of for row, of in groups.items() if row != reference}
-    ordered = {reference: base, **rows}
-    seeds = np.array([len(of) for of in ordered.values()])
-    means = np.array([_mean(of) for of in ordered.values()])
-    variances = np.array([np.var(of, ddof=1) for of in ordered.values()])
-    found, power = differences(means, variances, seeds), Power(moderated(variances, seeds).likely)
-    ends = intervals(found)
-    lows, highs = exponential_intervals(found, means) if metric.exp_of else ends
-    dunnett, welch = dunnett_p(base, rows), welch_p(base, rows)
-    each: dict[str, RowTest] = {}
-    for place, row in enumerate(rows):
-        difference, low, high = (float(of[place]) for of in (_differences(metric, means), lows, highs))
-        p = float(found.p_holm[place])
-        kind = kind_of(metric, difference, low, high, p <= ALPHA, cost.margin)
-        finding = Finding(kind, cost.margin)
-        if kind == "undecided":
-            effect = _effect(metric, cost.margin, float(means[0]), float(found.difference[place]))
-            needed = power.seeds_needed(len(base), effect, place)
-            finding = replace(finding, **_price(needed, (row, len(rows[row])), (reference, len(base)), cost))
-        tested = float(found.difference[place]), float(ends[0][place]), float(ends[1][place])
-        each[row] = RowTest(difference, low, high, p, dunnett[row], welch[row], finding, tested)
-    least = [_in_units(metric, float(means[0]), float(end)) for end in power.detectable(seeds.tolist())]
-    sizes = {row: len(of) for row, of in ordered.items()}
-    return Family(metric, reference, each, reasons, sizes, (min(least), max(least)))
+class _Tests:
+    """The tests of groups that can be tested, the reference first."""
 
+    def __init__(self, metric: Metric, groups: Mapping[str, list[float]], cost: Cost) -> None:
+        self.metric, self.cost = metric, cost
+        self.reference, *self.rows = groups
+        self.sizes = {row: len(of) for row, of in groups.items()}
+        base, others = groups[self.reference], {row: groups[row] for row in self.rows}
+        self.means = np.array([_mean(of) for of in groups.values()])
+        variances, seeds = np.array([np.var(of, ddof=1) for of in groups.values()]), np.array([*self.sizes.values()])
+        self.found = differences(self.means, variances, seeds)
+        self.ends = intervals(self.found)
+        self.power = Power(moderated(variances, seeds).likely)
+        self.classic = dunnett_p(base, others), welch_p(base, others)
 
-def _differences(metric: Metric, means: Any) -> Any:
-    return np.exp(means[1:]) - np.exp(means[0]) if metric.exp_of else means[1:] - means[0]
+    def family(self, reasons: dict[str, str]) -> Family:
+        each = self._row_tests()
+        least = [self._in_units(float(end)) for end in self.power.detectable([*self.sizes.values()])]
+        return Family(self.metric, self.reference, each, reasons, self.sizes, (min(least), max(least)))
 
+    def _row_tests(self) -> dict[str, RowTest]:
+        exponential, means = self.metric.exp_of, self.means
+        of_units = np.exp(means[1:]) - np.exp(means[0]) if exponential else means[1:] - means[0]
+        in_units = of_units, *(exponential_intervals(self.found, means) if exponential else self.ends)
+        as_tested = self.found.difference, *self.ends
+        return {
+            row: self._row_test(row, place, *([float(of[place]) for of in each] for each in (in_units, as_tested)))
+            for place, row in enumerate(self.rows)
+        }
 
-def _effect(metric: Metric, margin: float | None, base: float, seen: float) -> float:
-    """The difference to be decided, on the tested scale: δ, or the size seen."""
-    if margin is None:
-        return abs(seen)
-    return math.log1p(margin / math.exp(base)) if metric.exp_of else margin
+    def _row_test(self, row: str, place: int, in_units: list[float], as_tested: list[float]) -> RowTest:
+        difference, low, high = in_units
+        p, (dunnett, welch) = float(self.found.p_holm[place]), self.classic
+        kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.cost.margin)
+        decides = self._deciding(row, place, as_tested[0]) if kind == "undecided" else {}
+        finding, tested = Finding(kind, self.cost.margin, **decides), (as_tested[0], as_tested[1], as_tested[2])
+        return RowTest(difference, low, high, p, dunnett[row], welch[row], finding, tested)
 
+    def _deciding(self, row: str, place: int, seen: float) -> dict[str, Any]:
+        """Seeds of the row, at least one more than now, and the hours that these and those of the reference take."""
+        needed = self.power.seeds_needed(self.sizes[self.reference], self._effect(seen), place)
+        if needed is None:
+            return {}
+        seeds = max(needed, self.sizes[row] + 1)
+        more = {name: seeds - self.sizes[name] for name in (row, self.reference) if seeds > self.sizes[name]}
+        took = {name: self.cost.seconds.get(name) for name in more}
+        known = [more[name] * seconds for name, seconds in took.items() if seconds is not None]
+        return {"seeds": seeds, "hours": sum(known) / HOUR if len(known) == len(more) else None}
 
-def _in_units(metric: Metric, base: float, difference: float) -> float:
-    """A difference of logarithms as one of the metric, upward."""
-    return math.exp(min(base, 350)) * math.expm1(min(difference, 350)) if metric.exp_of else difference
+    def _effect(self, seen: float) -> float:
+        """The difference to be decided, on the tested scale: δ, or the size seen."""
+        margin = self.cost.margin
+        if margin is None:
+            return abs(seen)
+        return math.log1p(margin / math.exp(self.means[0])) if self.metric.exp_of else margin
 
-
-def _price(needed: int | None, row: tuple[str, int], base: tuple[str, int], cost: Cost) -> dict[str, Any]:
-    """Seeds of the row, at least one more than now, and the hours that these and those of the reference take."""
-    if needed is None:
-        return {}
-    seeds = max(needed, row[1] + 1)
-    more = {name: max(0, seeds - now) for name, now in (row, base)}
-    each = [(number, cost.seconds.get(name)) for name, number in more.items() if number]
-    known = [number * seconds for number, seconds in each if seconds is not None]
-    return {"seeds": seeds, "hours": sum(known) / HOUR if len(known) == len(each) else None}
+    def _in_units(self, difference: float) -> float:
+        """A difference of logarithms as one of the metric, upward."""
+        if not self.metric.exp_of:
+            return difference
+        return math.exp(min(self.means[0], SOME_EXPONENT)) * math.expm1(min(difference, SOME_EXPONENT))
 
 
 def _finite(values: Mapping[int, float | None]) -> list[float]:

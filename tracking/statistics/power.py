@@ -23,6 +23,7 @@ CANDIDATES = (
 """Numbers of seeds that are told: no estimate of a variance is worth more digits."""
 DRAWS = 400
 SEED = 20_170_612
+ALL = slice(None)
 
 
 class Power:
@@ -32,10 +33,13 @@ class Power:
         self.variances = np.asarray(variances, float)
         self._known: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
-    def of(self, seeds: Sequence[int], differences: Any) -> Any:
-        """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds."""
+    def of(self, seeds: Sequence[int], differences: Any, rows: int | slice = ALL) -> Any:
+        """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds.
+
+        Or that of the compared ``rows`` alone."""
         error_K, reach_SK = self._reaches(tuple(seeds))
-        parts = [special.ndtr((sign * np.abs(differences) - reach_SK) / error_K) for sign in (1, -1)]
+        error, reach = error_K[rows], reach_SK[:, rows]
+        parts = [special.ndtr((sign * np.abs(differences) - reach) / error) for sign in (1, -1)]
         return (parts[0] + parts[1]).mean(axis=0)
 
     def detectable(self, seeds: Sequence[int]) -> Any:
@@ -54,7 +58,7 @@ class Power:
 
         def is_enough(seeds: int) -> bool:
             each = [max(seeds, base_seeds), *[seeds] * (len(self.variances) - 1)]
-            return bool(self.of(each, difference)[row] >= POWER)
+            return bool(self.of(each, difference, row) >= POWER)
 
         place = bisect_left(CANDIDATES, True, key=is_enough)
         return CANDIDATES[place] if place < len(CANDIDATES) else None

@@ -109,6 +109,19 @@ def test_swept_rows_are_recorded_and_go_on_without_their_overrides(tmp_path: Pat
     assert [row for row, _, _ in plan(folder, f"sweep.name={study}", "--add", "model.size=2,3")][-1] == "size_3"
 
 
+def test_a_recorded_option_that_lost_its_file_is_refused_and_still_read(workplace: Path) -> None:
+    folder = write_task(workplace)
+    own(folder, "task/small/scale/mine", f"{HEAD}scale: {{name: mine, size: 2}}\n")
+    assert typed(folder, "train", "row=base", "scale=mine").exit_code == 0
+    contradicted = refusal(folder, "plan", "scale=full", "sweep.name=small-mine")
+    assert 'scale (command line) is "full", but small-mine is recorded with scale=mine' in contradicted
+    (folder / "conf/task/small/scale/mine.yaml").unlink()
+    message = refusal(folder, "plan", "sweep.name=small-mine")
+    assert 'scale (runs/small-mine/study.json) is "mine"' in message
+    assert "restore the file, or choose another sweep.name" in message
+    assert "1 of 1 finished" in typed(folder, "status").stdout
+
+
 def test_seeds_of_a_recorded_study_are_those_of_its_rows(tmp_path: Path) -> None:
     sweep(tmp_path, "sweep.name=x", "sweep.rows=[base,big]", "train.steps=20", ends=0)
     found = plan(tmp_path, "sweep.name=x", "train.seed=1,2", "--add")

@@ -88,10 +88,3 @@ def test_a_place_for_no_page_is_refused(tmp_path: Path, output: str, said: str) 
     done = typed("--output", str(tmp_path / (output or "folder.html")))
     assert done.exit_code == 2
     assert said in done.stderr
-
-
-def test_a_study_that_is_not_there_is_refused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(trained)
-    done = typed("sweep.name=other")
-    assert done.exit_code == 2
-    assert "has no such study" in done.stderr
