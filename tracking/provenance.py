@@ -115,10 +115,15 @@ def scorings(content: Mapping[str, Any]) -> list[Record]:
 def trained_by(content: Mapping[str, Any], step: int) -> list[Record]:
     """The records of the attempts whose steps are in the weights of ``step``, the oldest first.
 
-    An attempt goes on from a checkpoint of the one before it that began earlier; a scoring alone begins at the end.
+    An attempt goes on from a checkpoint of the attempt ``of``; without one, of the last that began before that step.
+    A scoring alone begins at the end.
     """
     found: list[Record] = []
+    of = None
     for record in reversed(attempts(content)):
+        if of is not None and record.get("attempt") != of:
+            continue
+        of = record.get("of")
         if record.get("from", 0) < step:
             found.insert(0, record)
             step = record.get("from", 0)
