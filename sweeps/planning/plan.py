@@ -317,7 +317,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
 def _refuse_changed_settings(plan: Plan, before: Study) -> None:
     known, now = plan.before, values_of(plan.composition.base)
     if before.code not in (known.code if known else (), plan.codes):
-        found = f"is {plan.folder.name}, which another process has begun with other code"
+        found = f"is {plan.folder.name}, and another process has just started it with different code"
         raise RefusedError([Problem("sweep.name", found, "run the command again, or choose another sweep.name")])
     if not before.settings or (known is not None and known.settings == before.settings):
         return

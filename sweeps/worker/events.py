@@ -22,7 +22,7 @@ class Assignment:
     threads: int = 1  # CPU threads of each worker
     gpus: float = 0.0  # of each worker
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
-    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # heads of samples by set, from the end of training
+    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # by set, the head of its samples
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
 
