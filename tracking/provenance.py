@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracking.uri import without_password
+from tracking.uri import diff_without_secrets, shown_words
 from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
@@ -53,7 +53,7 @@ def versions() -> dict[str, str | None]:
 
 def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Record:
     """What holds for all attempts of a sweep: the commit, branch and changes of the folder where the task lies."""
-    command = shell_line(map(without_password, [sys.executable, *sys.argv]))
+    command = shell_line(shown_words([sys.executable, *sys.argv]))
     return {**git_state(folder, code), "driver": socket.gethostname(), "command": command}
 
 
@@ -77,7 +77,7 @@ def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
     changed = (_git(folder, "diff", "--name-only", "--relative", "HEAD", "--", *code) or "").splitlines()
     added = (_git(folder, "ls-files", "--others", "--exclude-standard", "--", *code) or "").splitlines()
     names = sorted({*changed, *(name for name in added if name.endswith(".py"))})
-    diff = without_password(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
+    diff = diff_without_secrets(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
     branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
     kept = diff.encode()[:MOST_DIFF].decode("utf-8", "ignore")
     return {"commit": commit, "branch": branch, "dirty": bool(names), "changes": names, "diff": kept}

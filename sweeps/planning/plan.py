@@ -22,7 +22,7 @@ from tracking.damage import DamagedFileError, unless_damaged
 from tracking.liveness import in_hand
 from tracking.study import Study, Trial
 from tracking.trial import TrialFolder, TrialState
-from tracking.uri import without_password, without_passwords
+from tracking.uri import shown_words, without_passwords
 from tracking.words import shell_line
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
@@ -297,7 +297,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     known = {trial.name for trial in before.trials}
     asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shell_line(map(without_password, command)),
+        "command": shell_line(shown_words(command)),
         "added": [name for name in now if name not in known],
     }
     merged = {trial.name: trial for trial in before.trials} | now

@@ -131,7 +131,9 @@ class Attempt:
         self.config: Any = Schema.of(task).config(given.config)
         self.rank, self.world, self.address = group
         self.seed, self.threads, self.data = given.seed, given.threads, data
-        self._start, self._restored, self.saved = start or (None, None, None)
+        self._start = start[0] if start else None
+        self._restored = start[1] if start else None
+        self.saved = start[2] if start else None
         self.steps = task.steps(self.config)
         resumed_at_end = self.saved is not None and self.saved.step >= self.steps
         self._trained_in = self._start.place.attempt if self._start and resumed_at_end else given.attempt

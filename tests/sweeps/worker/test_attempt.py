@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from toy_of_calls import CALLS, driver_of
 
+from sweeps.running.failures import ended_by
 from sweeps.task import StateError
 from sweeps.worker.calls import WrongCallError
 from sweeps.worker.events import About, Evaluated, Event, Finished, Noticed, Report, Resumed, Started, Stopped
@@ -164,6 +165,19 @@ trial.evaluated("dev", {"score": float("inf")})
     finished = events[-1]
     assert isinstance(finished, Finished)
     assert math.isinf(finished.scores["dev"]["score"])
+
+
+def test_a_secret_of_the_worker_s_own_environment_is_told_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "of-this-node")
+    (started, told, *_) = events_of(tmp_path, 'trial.notice("of-this-node")\n' + LOOP)
+    assert told == Noticed("***")
+    try:
+        raise ValueError("of-this-node")
+    except ValueError as error:
+        ended = ended_by(error)
+    assert "of-this-node" not in f"{started}{ended.cause}{ended.details}"
 
 
 @pytest.mark.parametrize(("of", "score"), [(1, 9.0), (2, 1.0)])
