@@ -20,7 +20,7 @@ from sweeps.processes.storage import FIXES
 from sweeps.running.stopping import Interrupted, discard
 from sweeps.schema import RefusedError
 from tracking.damage import DamagedFileError
-from tracking.uri import without_password
+from tracking.uri import shown_words, without_password
 from tracking.words import shell_line
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
@@ -131,7 +131,7 @@ def next_command(command: str) -> None:
 
 def typed_command() -> list[str]:
     """The typed command without passwords. It runs again once they are filled in."""
-    return [_program(), *map(without_password, sys.argv[1:])]
+    return [_program(), *shown_words(sys.argv[1:])]
 
 
 def typed() -> str:

@@ -58,6 +58,7 @@ def open_study(
         stack.enter_context(announced(plan.folder, names, command, stopping))
         repair(plan, console)
         plan = plan.read_again()
+        _refuse_unlocked(plan, names)
         _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
             plan = replace(plan, origin=keep_origin(plan.folder, plan.composition.shared.source, plan.code))
@@ -80,6 +81,14 @@ def _refuse_missing_steps(plan: Plan) -> None:
             problems += [Problem(name, found, allowed)] if missing else []
     if problems:
         raise RefusedError(problems)
+
+
+def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:
+    """Refuse to train a trial that was finished when the plan was made: another process may write there by now."""
+    others = [planned.trial.name for planned in plan.pending if planned.trial.name not in locked]
+    if others:
+        found = "was finished, but its result was removed or scored with other settings since"
+        raise RefusedError(Problem(name, found, "run the command again") for name in others)
 
 
 def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:

@@ -15,6 +15,7 @@ from tracking.statistics.bootstrap import DRAWS, SentenceTest
 from tracking.statistics.comparison import Compared, Differing, MetricCompared, SampleCompared, Side
 from tracking.statistics.family import RowTest
 from tracking.statistics.findings import NUMBERS
+from tracking.statistics.rows import BASE
 from tracking.words import signed
 
 LOWEST_P = 0.001
@@ -68,9 +69,7 @@ def notes(found: Sequence[Compared]) -> list[str]:
     noun = first.study.task.sample
     lines = []
     if tested := [metric for metric in metrics if metric.over_seeds]:
-        most = max(metric.rows for metric in tested)
-        family = f"over the {most} rows of the study" if most > 1 else "of this pair alone"
-        lines.append(f"Over seeds: t-test with moderated variances; interval and p {family}, as in the table.")
+        lines.append(f"Over seeds: t-test with moderated variances; interval and p {_adjusted(tested, first)}.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SentenceTest)]
     if tests:
         sizes = " or ".join(map(str, sorted({test.sentences for test in tests})))
@@ -80,6 +79,15 @@ def notes(found: Sequence[Compared]) -> list[str]:
         lines.append(f"Each test covers one source of variation: seeds or {noun}s.")
     lines += [f"{side.label}: {_diverged(side)}." for side in (first, second) if side.diverged]
     return lines
+
+
+def _adjusted(tested: Sequence[MetricCompared], first: Side) -> str:
+    """Over what, such as "over the 2 rows of the study, as in the table"."""
+    most, reference = max(metric.rows for metric in tested), first.trials[0].row
+    if not tested[0].of_study:
+        return f"adjusted over the {most} pairs compared (Bonferroni)" if most > 1 else "of this pair alone"
+    family = f"over the {most} rows of the study" if most > 1 else "of this pair alone"
+    return f"{family}, as in the table" + (f" with --base {reference}" if reference != BASE else "")
 
 
 def _diverged(side: Side) -> str:

@@ -46,6 +46,12 @@ def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: tuple[Study, lis
     assert mlflow.data.get_source(train).uri == "file:///d"
 
 
+def test_a_difference_is_from_the_mean_over_all_seeds_of_base(synced: tuple[Study, list[Any]]) -> None:
+    """Of every run, whatever its seed; base is 0.9 and 0.92."""
+    found = [run.data.metrics["delta/accuracy"] for run in synced[1]]
+    assert found == pytest.approx([-0.01, 0.01, 0.04, 0.04])
+
+
 def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: tuple[Study, list[Any]]) -> None:
     first, *others = (run.data.metrics for run in synced[1])
     assert (first["device_flops"], first["mfu"], first["flops"]) == (2.5 * 3e6, 1e6 / 2.5 / 4e6, 1e6)

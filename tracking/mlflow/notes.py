@@ -56,12 +56,12 @@ def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> st
 
 
 def _scored(card: Card, row: TableRow, name: str) -> str:
-    """`PPL 6.11, +1.19 from base; published 6.11, +1.19.`"""
+    """`PPL 6.11, +1.19 from base's mean; published 6.11, +1.19.`"""
     metric = next(each for each in card.tabled if each.name == name)
     known = columns_of(card, [row])
     ours = f"{metric.label} {known[name].text(row)}"
     if row.row != BASE:
-        ours += f", {known[f'delta_{name}'].text(row)}" + (" from base" if row.deltas[name] is not None else "")
+        ours += f", {known[f'delta_{name}'].text(row)}" + (" from base's mean" if row.deltas[name] is not None else "")
     paper = known[f"paper_{name}"].text(row)
     theirs = known[f"paper_delta_{name}"].text(row) if row.row != BASE else ""
     return f"{ours}; published {', '.join(filter(None, [paper, theirs]))}." if paper else f"{ours}."

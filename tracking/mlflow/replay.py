@@ -134,8 +134,7 @@ class Replay:
             return None
         running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
         self._running |= {trial.key} if running else set()
-        base = base_of(study, trial)
-        compared = settled_stamps(study.trial_folder(base)) if base is not None else ()
+        compared = [settled_stamps(study.trial_folder(each)) for each in base_of(study)]
         looks = (stamps_of(folder), compared, running, (self._folder / STUDY_FILE).stat().st_mtime_ns)
         seen = self._seen.get(trial.key, {})
         if seen.get("run") == looks:

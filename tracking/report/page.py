@@ -19,6 +19,7 @@ from tracking.study import Study, last_active
 from tracking.table.caption import caption
 from tracking.table.html import templates
 from tracking.table.methods import methods
+from tracking.table.view import View
 
 PUBLISHED_NOTE = (
     "A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
@@ -74,7 +75,7 @@ def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts
     """
     named = entries(rows)
     figures = _draw(study.task, rows, named, findings, read_curves(study)) if drawn else Figures()
-    notes = caption(study.task, rows, findings)
+    notes = caption(study.task, rows, findings, View(intervals=True))
     told = methods(study, findings, [row.row for row in rows]) if any(row.seeds for row in rows) else ""
     return Content(study, rows, named, findings, figures, notes, told, texts)
 

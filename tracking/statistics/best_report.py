@@ -8,12 +8,13 @@ from tracking.card import Metric
 from tracking.damage import unless_damaged
 from tracking.journal import Journal
 from tracking.statistics.means import mean, metric_mean
+from tracking.statistics.seeds import standings
 from tracking.study import Study
 
 
 @dataclass(frozen=True)
 class BestReport:
-    """The best values of a row's finished seeds, each with its step."""
+    """The best values of a row's seeds that count, each with its step."""
 
     values: dict[int, float]
     steps: dict[int, int]
@@ -28,13 +29,10 @@ class BestReport:
 
 
 def best_reports(study: Study, metric: Metric) -> dict[str, BestReport]:
-    """By row. A trial that is not finished, or that reported no score while it trained, is left out."""
+    """By row. A trial that does not count, or that reported no score while it trained, is left out."""
     found: dict[str, BestReport] = {}
-    for trial in study.trials:
-        folder = study.trial_folder(trial)
-        if folder.finished_result(trial.key) is None:
-            continue
-        if best := unless_damaged(partial(best_of, folder.journal_path, metric), None):
+    for trial in [each.trial for each in standings(study) if each.counted is not None]:
+        if best := unless_damaged(partial(best_of, study.trial_folder(trial).journal_path, metric), None):
             of_row = found.setdefault(trial.row, BestReport({}, {}))
             of_row.values[trial.seed], of_row.steps[trial.seed] = best
     return found

@@ -27,6 +27,8 @@ UNLIKE = "‡"
 """The mark of a row that differs from the others in more than its change."""
 STOPPED = "§"
 """The mark of a row with a seed whose training ended before its steps."""
+OTHER_SETTINGS, MIXED_SETTINGS = "other settings", "mixed settings"
+"""For scoring: of a row unlike the reference, and of seeds unlike each other."""
 NUMBERS = ("low", "high", "p", "p_dunnett", "p_welch")
 """Of a test, as fields for programs."""
 
@@ -38,6 +40,7 @@ class Findings:
     reference: str = "base"
     seeds: dict[str, "Family"] = field(default_factory=dict)
     samples: dict[str, "SentenceTests"] = field(default_factory=dict)  # only where they were asked for
+    only_seed: int | None = None  # of the reference; None if it has several
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: dict[str, BestReport] = field(default_factory=dict)  # by row, of the metric `best_of`
     best_of: Metric | None = None
@@ -49,9 +52,17 @@ class Findings:
         return found.tests.get(row.row) if found else None
 
     def sample_test(self, row: TableRow, metric: Metric) -> "SentenceTest | None":
-        """The test over samples, where it is all that can be said: where the row has one seed."""
-        found, seeds = self.samples.get(metric.name), [*row.seed_values[metric.name]]
-        return found.tests.get(row.row, {}).get(seeds[0]) if found and len(seeds) == 1 else None
+        """The test over samples, where it is all that can be said, and of this very difference: where the row and the
+        reference have one seed, and the same."""
+        found = self.samples.get(metric.name)
+        if (
+            found is None
+            or self.only_seed is None
+            or row.diverged
+            or [*row.seed_values[metric.name]] != [self.only_seed]
+        ):
+            return None
+        return found.tests.get(row.row, {}).get(self.only_seed)
 
     def mark(self, row: TableRow, metric: Metric) -> str:
         """Of the finding over seeds; ``°`` over samples, where there is no test over seeds."""
@@ -93,21 +104,31 @@ def find(
 ) -> Findings:
     """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too; with
     ``sentences``, the tests over samples."""
-    from tracking.statistics.family import Cost, family  # SciPy takes a third of a second, which a plan does not need
+    from tracking.statistics.family import (
+        Cost,
+        Family,
+        family,
+    )  # SciPy takes a third of a second, which a plan does not need
 
     seeds: dict[str, Family] = {}
     seconds = {row.row: row.seconds for row in rows}
     for metric in study.task.tabled:
         comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
+        others = {row.row: OTHER_SETTINGS for row in rows if row not in comparable}
+        if others.pop(reference, None):
+            why = f"{reference}: {MIXED_SETTINGS}"
+            seeds[metric.name] = Family(metric, reference, untested={r.row: why for r in rows if r.row != reference})
+            continue
         values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
         diverged = {row.row: row.diverged for row in comparable}
         cost = Cost(seconds, study.margins.get(metric.name))
         if made := family(metric, values, reference, diverged, cost):
-            others = {row.row: "other settings" for row in rows if row not in comparable}
             seeds[metric.name] = replace(made, untested=made.untested | others)
     best = best_reports(study, reports_of) if reports_of else {}
     samples = _over_samples(study, reference) if sentences else {}
-    return Findings(reference, seeds, samples, unlike(study), best, reports_of, later(study).text)
+    alone = [row.seed_values for row in rows if row.row == reference and row.seeds == 1]
+    only = next((seed for values in alone for of in values.values() for seed in of), None)
+    return Findings(reference, seeds, samples, only, unlike(study), best, reports_of, later(study).text)
 
 
 def _over_samples(study: Study, reference: str) -> dict[str, "SentenceTests"]:

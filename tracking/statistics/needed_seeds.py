@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tracking.card import Metric
-from tracking.statistics.seeds import finished_results, seed_values
+from tracking.statistics.seeds import counted_results, seed_values
 from tracking.study import Study
 
 DIFFERENCES = 3
@@ -17,7 +17,7 @@ def seeds_needed_lines(study: Study) -> list[str]:
 
     Whole families of tests are meant: every row of the study against base. Loads NumPy and SciPy if needed.
     """
-    results = finished_results(study)
+    results = counted_results(study)
     if all(len(seeds) < 2 for seeds in results.values()):
         return []
     rows = max(len({trial.row for trial in study.trials}) - 1, 1)

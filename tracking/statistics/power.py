@@ -29,8 +29,8 @@ ALL = slice(None)
 class Power:
     """Of a family whose rows have these true variances over seeds, the reference first."""
 
-    def __init__(self, variances: Sequence[float]) -> None:
-        self.variances = np.asarray(variances, float)
+    def __init__(self, variances: Sequence[float], families: int = 1) -> None:
+        self.variances, self.families = np.asarray(variances, float), families
         self._known: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
     def of(self, seeds: Sequence[int], differences: Any, rows: int | slice = ALL) -> Any:
@@ -70,6 +70,6 @@ class Power:
             drawn = np.random.default_rng(SEED).chisquare(number - 1, (DRAWS, len(number)))
             true = self.variances / number
             seen = chance_of(self.variances * drawn / (number - 1), number)
-            reach = critical(seen.df, len(number) - 1) * seen.error
+            reach = critical(seen.df, self.families * (len(number) - 1)) * seen.error
             self._known[seeds] = np.sqrt(true[1:] + true[0]), reach
         return self._known[seeds]

@@ -1,26 +1,51 @@
-"""The seeds of a study: the scores of its finished trials, and seeds that were added after its first results."""
+"""The seeds of a study: which of its results count, and seeds that were added after the first ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tracking.card import Metric
 from tracking.damage import unless_damaged
 from tracking.statistics.means import DecodeSettings
-from tracking.study import Study, seconds
+from tracking.study import Study, Trial, seconds
+from tracking.trial import TrialState
 
 SeedValues = dict[str, dict[int, float | None]]
 Results = dict[str, dict[int, dict[str, Any]]]
-"""Row -> seed -> the result of a finished trial."""
+"""Row -> seed -> the content of result.json."""
 
 
-def finished_results(study: Study) -> Results:
-    """Of every trial that is finished with the key that the study names. Damaged and diverged trials are left out."""
+@dataclass(frozen=True)
+class Standing:
+    """A trial, read once, since it may finish at any moment. A result of another configuration is none."""
+
+    trial: Trial
+    state: TrialState
+    result: dict[str, Any] | None  # of a finished trial
+
+    @property
+    def diverged(self) -> int | None:
+        """The step at which a finished trial diverged."""
+        return self.result.get("diverged") if self.result is not None else None
+
+    @property
+    def counted(self) -> dict[str, Any] | None:
+        """The result, if means and tests take it: that of a finished trial that did not diverge."""
+        return None if self.diverged is not None else self.result
+
+
+def standings(study: Study, trials: Iterable[Trial] | None = None) -> list[Standing]:
+    """Of all trials, or of these."""
+    chosen = study.trials if trials is None else trials
+    return [Standing(trial, *study.trial_folder(trial).standing(trial.key)) for trial in chosen]
+
+
+def counted_results(study: Study) -> Results:
+    """Of every trial that counts."""
     found: Results = {}
-    for trial in study.trials:
-        _, result = study.trial_folder(trial).standing(trial.key)
-        if result is not None and result.get("diverged") is None:
-            found.setdefault(trial.row, {})[trial.seed] = result
+    for each in standings(study):
+        if each.counted is not None:
+            found.setdefault(each.trial.row, {})[each.trial.seed] = each.counted
     return found
 
 

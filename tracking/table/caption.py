@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from tracking.card import Card
 from tracking.statistics.finding import ALPHA, MARKS, Kind
-from tracking.statistics.findings import NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
+from tracking.statistics.findings import MIXED_SETTINGS, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, decode_of
 from tracking.statistics.unlike_trials import summary
-from tracking.table.columns import COST_LABELS, MIXED_SETTINGS, setting_words
+from tracking.table.columns import COST_LABELS, setting_words
 from tracking.table.view import PLAIN, View
 from tracking.words import spread
 
@@ -92,7 +92,7 @@ def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
 
 def _chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> list[str]:
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
-    seeds, samples = _of_seeds(card, rows, findings, view), _of_samples(card, rows, findings)
+    seeds, samples = _of_seeds(card, rows, findings, view), _of_samples(card, rows, findings, view)
     told = _verdicts(card, findings) if view.verdicts else ()
     chosen = [f"Only of seeds {_numbers(view.seeds)}."] if view.seeds else []
     return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings), *_stopped(rows)]
@@ -123,7 +123,7 @@ def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str,
         yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
     if view.intervals:
         yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over all rows (Bonferroni)."
-        odd = [row for found in tested for row, test in found.tests.items() if test.unlike_its_interval]
+        odd = [row for each in tested for row, of in each.tests.items() if row in shown and of.unlike_its_interval]
         if odd:
             listed = ", ".join(dict.fromkeys(odd))
             yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {listed}."
@@ -170,7 +170,7 @@ def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
     return ", ".join(f"{label}: {why}" for label, why in reasons.items())
 
 
-def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
+def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> Iterator[str]:
     """Only where seeds say nothing."""
     tests = [
         test
@@ -184,6 +184,8 @@ def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Ite
     shown = any(test.p_holm <= ALPHA for test in tests)
     mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
     yield f"{mark} over the {noun}s of its one seed ({how}). This says nothing about seeds: another may differ as much."
+    if view.intervals:
+        yield f"[ ]: 95 % interval of Δ over these {noun}s, of each row alone."
 
 
 def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tracking.statistics.family import Family
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.findings import Findings
 from tracking.statistics.means import DecodeSettings
-from tracking.statistics.seeds import Results, finished_results
+from tracking.statistics.seeds import Results, counted_results
 from tracking.study import Study
 from tracking.table.columns import setting_words
 from tracking.words import millions, parameters
@@ -20,7 +20,7 @@ def methods(study: Study, findings: Findings, rows: Collection[str] | None = Non
     """Two to four sentences of English, which tell only what was done. ``rows`` are the shown ones, None for all.
 
     Tests over samples are told where there are none over seeds."""
-    card, reference, found = study.task, findings.reference, finished_results(study)
+    card, reference, found = study.task, findings.reference, counted_results(study)
     shown = {row: seeds for row, seeds in found.items() if rows is None or row == reference or row in rows}
     if not shown:
         return f"No trial of the study {study.name} is finished."

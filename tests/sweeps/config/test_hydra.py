@@ -164,6 +164,7 @@ def test_rows_of_another_size_are_noted(tmp_path: Path) -> None:
         ("hydra/launcher=joblib", "hydra/launcher", "cluster=NAME"),
         ("hydra.run.dir=out", "hydra.run.dir", "paths.runs"),
         ("+model.n_heads=4", "model.n_heads", "remove the +"),
+        ("++sweep.name=a", "sweep.name", "remove the +"),
         ("~train.steps", "train.steps", "set another value"),
         ("data@train=files", "data@train", "remove @train"),
         ("scale=tiny,half", "scale", "one value for all rows"),

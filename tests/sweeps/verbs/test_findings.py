@@ -6,13 +6,15 @@ import io
 import json
 import math
 import re
+import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sentence_studies
-from studies_on_disk import begin, finish
+from studies_on_disk import DECODE, begin, finish
 from typed import typed
 
 from tracking.mlflow.files import study_files
@@ -213,13 +215,93 @@ def test_a_row_whose_seeds_all_diverged_says_so(tmp_path: Path) -> None:
     assert "2 of 2 diverged" in said(tmp_path, "table", "--format", "md")
 
 
+def test_settings_mixed_over_the_seeds_of_base_are_the_reason_of_every_row(tmp_path: Path) -> None:
+    study = study_of(tmp_path, {"base": BASE, "a": BASE, "b": BASE})
+    path = study.trial_folder(study.trials[0]).result_path
+    result = json.loads(path.read_text())
+    result["scores"]["dev"]["decode"] = {**DECODE, "beam": 8}
+    path.write_text(json.dumps(result))
+    found = lines(tmp_path)
+    assert {row: line["finding_bleu"] for row, line in found.items() if row != "base"} == dict.fromkeys(
+        "ab", "not tested: base: mixed settings"
+    )
+    assert found["a"]["finding_ppl"].startswith("undecided"), "the settings of beam search do not change it"
+    text = said(tmp_path, "table", "--format", "md")
+    assert "Not tested over seeds: a, b (BLEU: base: mixed settings)." in text
+    assert "no base" not in text
+
+
+def test_a_diverged_seed_is_in_no_number(tmp_path: Path) -> None:
+    """Neither in tests over sentences, alone or as the reason for them, nor in the best reports."""
+    rows = {"base": 0.6, "better": 0.95, "lost": 0.95}
+    study = sentence_studies.make(tmp_path / "runs" / "made", rows, seeds=(1, 2))
+    for trial in study.trials:
+        folder = study.trial_folder(trial)
+        assert folder.report(1, 20, {"dev/accuracy": 0.1 * trial.seed})
+        if trial.row == "lost" and trial.seed == 2:
+            result = json.loads(folder.result_path.read_text())
+            folder.result_path.write_text(json.dumps(result | {"diverged": 5}))
+    line = lines(tmp_path, "--sentences")["lost"]
+    assert line["sample_tests"]["accuracy"]["2"] == "lost-s2 diverged"
+    assert list(line["best_by_seed"]) == ["1"]
+    text = said(tmp_path, "table", "--sentences", "--format", "md")
+    assert "°" not in text
+    assert "1 of 2 diverged" in text
+
+
+def test_sentences_are_tested_only_where_the_difference_is_of_one_seed_and_the_same(tmp_path: Path) -> None:
+    """Otherwise the interval of row s1 − base s1 would stand below another difference."""
+    study = sentence_studies.make(tmp_path / "runs" / "made", {"base": 0.6, "better": 0.95}, seeds=(1, 2))
+    write_study(replace(study, trials=study.trials[:3]))
+    text = said(tmp_path, "table", "--sentences", "--intervals", "--format", "md")
+    assert "°" not in text
+    assert "[" not in text
+    write_study(replace(study, trials=(study.trials[0], study.trials[2])))
+    text = said(tmp_path, "table", "--sentences", "--intervals", "--format", "md")
+    assert "°: the row differs from base" in text
+    assert "[ ]: 95 % interval of Δ over these samples, of each row alone." in text
+
+
 def test_a_verdict_is_what_the_mark_says(tmp_path: Path) -> None:
     paper = {"base": 25.0, "much_worse": 26.0, "much_better": 27.0, "noisy": 22.0}
     study_of(tmp_path, ROWS, published=paper)
     found = {row: line["verdict_bleu"] for row, line in lines(tmp_path).items()}
     assert (found["much_worse"], found["much_better"], found["noisy"]) == ("disagrees", "agrees", "not shown")
     text = said(tmp_path, "table", "--verdict", "--format", "md")
-    assert "p of no agreement, by 10,000 permutations" in text
+    assert "p: share of 10,000 random orders that agree or oppose as strongly" in text
+    assert "marked as different on the published side of base." in text
+
+
+def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
+    """Each pair alone would be marked at 5 %, so that of 20 pairs one is marked by chance."""
+    scores = dict.fromkeys(("base", "a", "b", "c"), BASE) | {"few": (30.0, 30.1)}
+    study_of(tmp_path, scores)
+    other = study_of(tmp_path / "other", scores | {"a": (31.2, 31.6, 30.8)})
+    shutil.copytree(other.folder, tmp_path / "runs" / "other")
+
+    def pair_of(*words: str) -> dict[str, Any]:
+        pairs = json.loads(said(tmp_path, "compare", *words, "--json"))["pairs"]
+        of_row = next(each for each in pairs if "a-s1" in each["first"]["trials"])
+        found: dict[str, Any] = next(each for each in of_row["metrics"] if each["metric"] == "bleu")
+        return found
+
+    alone, together = pair_of("made/a", "other/a"), pair_of("made", "other")
+    assert (alone["rows"], together["rows"]) == (1, 4)
+    assert alone["over_seeds"]["p"] <= ALPHA < together["over_seeds"]["p"]
+    for kind in ("p", "p_dunnett", "p_welch"):
+        assert together["over_seeds"][kind] == pytest.approx(4 * alone["over_seeds"][kind])
+    assert together["over_seeds"]["low"] < 0 < alone["over_seeds"]["low"]
+    assert together["over_seeds"]["finding"].startswith("undecided")
+    assert "adjusted over the 4 pairs compared (Bonferroni)" in said(tmp_path, "compare", "made", "other")
+    assert "interval and p of this pair alone." in said(tmp_path, "compare", "made/a", "other/a")
+
+
+def test_a_comparison_names_the_table_that_says_the_same(made: Path) -> None:
+    assert "over the 5 rows of the study, as in the table." in said(made, "compare", "base", "like")
+    assert "as in the table with --base like." in said(made, "compare", "like", "noisy")
+    found = json.loads(said(made, "compare", "like", "noisy", "--json"))["pairs"][0]["metrics"]
+    of_bleu = next(each for each in found if each["metric"] == "bleu")["over_seeds"]
+    assert of_bleu["p"] == lines(made, "--base", "like")["noisy"]["p_bleu"]
 
 
 def test_planned_seeds_are_not_added_and_added_ones_are_told(tmp_path: Path) -> None:

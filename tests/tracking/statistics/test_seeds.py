@@ -8,7 +8,7 @@ import pytest
 from studies_on_disk import begin, finish, make_study
 
 from tracking.statistics.needed_seeds import pooled, round_differences, seeds_needed_lines
-from tracking.statistics.seeds import Later, finished_results, later, seed_values
+from tracking.statistics.seeds import Later, counted_results, later, seed_values
 from tracking.study import Study
 from transformer.card import CARD
 
@@ -38,7 +38,7 @@ def test_pooled_by_hand() -> None:
 def test_scores_of_finished_trials(tmp_path: Path) -> None:
     study = scored(tmp_path / "study", {"base": {1: 30.0, 2: 31.0}, "a_heads_1": {1: 28.0}})
     study.trial_folder(study.trials[1]).result_path.write_text("{", encoding="utf-8")
-    results = finished_results(study)
+    results = counted_results(study)
     assert seed_values(results, BLEU) == {"base": {1: 30.0}, "a_heads_1": {1: 28.0}}
     assert seed_values(results, NLL) == {"base": {1: 0.3}, "a_heads_1": {1: 0.28}}
 
@@ -47,7 +47,7 @@ def test_seeds_scored_with_other_settings_do_not_mix(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", {"base": [1, 2]})
     for trial, beam in zip(study.trials, (4, 8), strict=True):
         finish(study, trial, begin(study.trial_folder(trial)), 30, decode={"beam": beam})
-    results = finished_results(study)
+    results = counted_results(study)
     assert (seed_values(results, BLEU), seed_values(results, NLL)) == ({}, {"base": {1: 1.5, 2: 1.5}})
 
 
