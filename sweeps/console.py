@@ -15,10 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.planning.naming import damaged
 from sweeps.processes.storage import FIXES
 from sweeps.running.stopping import Interrupted, discard
-from sweeps.schema import RefusedError
+from sweeps.schema import RefusedError, damaged
 from tracking.damage import DamagedFileError
 from tracking.uri import shown_words, without_password
 from tracking.words import shell_line

@@ -89,6 +89,13 @@ def shown_words(words: Iterable[str]) -> list[str]:
     return [f"{key}={MARK}" if mark and is_secret(key) else without_password(word) for word, key, mark, _ in split]
 
 
+def shown_tree(tree: Any) -> Any:
+    """``without_passwords`` for who only looks: of a key that names a secret nothing is left of the value."""
+    if isinstance(tree, dict):
+        return {key: MARK if is_secret(str(key)) and each else shown_tree(each) for key, each in tree.items()}
+    return without_passwords(tree)
+
+
 def _quoted(value: str, mark: str) -> str:
     """The mark in the quotes of the value, so that JSON stays JSON."""
     quote = value[0] if value[0] in "\"'" else ""

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from sweeps.planning.naming import damaged, known_study
+from sweeps.planning.naming import known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import keep_origin
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
+from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Told
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once

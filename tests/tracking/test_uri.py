@@ -11,6 +11,7 @@ from tracking.uri import (
     MARK,
     code_without_secrets,
     diff_without_secrets,
+    shown_tree,
     shown_words,
     without_password,
     without_passwords,
@@ -121,6 +122,11 @@ def test_a_command_line_can_still_be_split() -> None:
     shown = shlex.join(map(without_password, words))
     address = f"postgresql://{MARK}@host/db?password={MARK}"
     assert shlex.split(shown) == ["allelse", f"tracking.uri='{address}'", "model.d_model=64"]
+
+
+def test_of_a_key_that_names_a_secret_no_value_is_shown() -> None:
+    tree = {"login": {"api_key": "abc def", "tokens": 3, "token": None, "secret": {"a": 1}}}
+    assert shown_tree(tree) == {"login": {"api_key": MARK, "tokens": 3, "token": None, "secret": MARK}}
 
 
 def test_of_a_word_with_a_secret_key_nothing_is_shown_but_the_key() -> None:
