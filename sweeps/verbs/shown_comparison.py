@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from tracking.card import Metric
 from tracking.statistics.bootstrap import DRAWS, SentenceTest
@@ -121,7 +122,7 @@ def _origin(compared: Compared) -> Iterator[RenderableType]:
         yield _two_sided("Packages, machine and code", compared, compared.origin)
     if compared.code:
         yield f"[bold]Code[/]: from {escape(compared.sides[0].label)} to {escape(compared.sides[1].label)}"
-        yield escape("\n".join(compared.code))
+        yield Text("\n".join(compared.code))  # without secrets already; the console would mask names, too
 
 
 def _two_sided(title: str, compared: Compared, differing: Mapping[str, tuple[Any, Any]]) -> Table:

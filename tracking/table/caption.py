@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Card
-from tracking.statistics.finding import ALPHA, MARKS, Kind
+from tracking.statistics.finding import ALPHA, SAYS, sentence
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, decode_of
 from tracking.statistics.unlike_trials import summary
@@ -15,14 +15,6 @@ from tracking.words import spread
 if TYPE_CHECKING:
     from tracking.statistics.family import Family
 
-MEANING: dict[Kind, str] = {
-    "better by": "better than {} by at least δ",
-    "better": "better than {}",
-    "worse": "worse than {}",
-    "worse within": "worse than {}, by less than δ",
-    "no worse": "no worse than {} by δ or more",
-    "undecided": "undecided: too few seeds to tell, which does not mean that there is no difference",
-}
 MOST_NAMED = 4
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
@@ -118,7 +110,9 @@ def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str,
     yield "t-test with moderated variances, at 5 % over all rows (Holm)."
     shown = {row.row for row in rows}
     kinds = {test.finding.kind for found in tested for row, test in found.tests.items() if row in shown}
-    yield " ".join(f"{MARKS[kind]}: {words.format(reference)}." for kind, words in MEANING.items() if kind in kinds)
+    yield " ".join(f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds)
+    if down := [found.metric.label for found in tested if found.metric.better == "down"]:
+        yield f"Marks say better or worse, not up or down: lower {_listed(down)} is better."
     if margins := [f"{found.metric.label} {margin:g}" for found in tested if (margin := _margin(found)) is not None]:
         yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
     if view.intervals:
