@@ -217,7 +217,7 @@ class Needed:
 
 
 def needed(difference: float, base: int, studies: int) -> Needed:
-    seeds = Power([1.0] * ROWS).seeds_needed(base, difference)
+    seeds = Power([1.0] * ROWS).seeds_needed([base], difference)
     assert seeds is not None
     number = np.array(sizes(seeds, max(seeds, base)))
     chance = np.random.default_rng(2)  # of normal values, mean and variance are independent

@@ -23,12 +23,14 @@ HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Finding:
-    """``margin`` is the δ that the study states, in the metric's units. ``seeds`` and ``hours`` would decide."""
+    """``margin`` is the δ that the study states, in the metric's units. ``seeds`` and ``hours`` would decide; or
+    there are ``enough`` seeds already, and chance was against it."""
 
     kind: Kind
     margin: float | None = None
     seeds: int | None = None
     hours: float | None = None
+    enough: bool = False
 
     @property
     def mark(self) -> str:
@@ -37,6 +39,9 @@ class Finding:
     @property
     def text(self) -> str:
         """Such as "better by at least 0.2" or "undecided: 9 seeds, about 3 h 20 min would decide"."""
+        if self.enough:
+            size = "the size seen" if self.margin is None else f"{self.margin:g}"
+            return f"undecided, although {self.seeds} seeds would mark {size} with probability 0.8"
         if self.kind == "undecided":
             return f"undecided: {self.deciding} would decide"
         return sentence(self.kind, margin="δ" if self.margin is None else f"{self.margin:g}")

@@ -9,13 +9,9 @@ from typing import Any
 from tracking.card import Metric
 from tracking.damage import unless_damaged
 from tracking.journal import Journal
-from tracking.statistics.means import DecodeSettings, mean, metric_mean
+from tracking.statistics.means import mean, metric_mean
 from tracking.study import Study, Trial, seconds
 from tracking.trial import TrialState
-
-SeedValues = dict[str, dict[int, float | None]]
-Results = dict[str, dict[int, dict[str, Any]]]
-"""Row -> seed -> the content of result.json."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +37,6 @@ def standings(study: Study, trials: Iterable[Trial] | None = None) -> list[Stand
     """Of all trials, or of these."""
     chosen = study.trials if trials is None else trials
     return [Standing(trial, *study.trial_folder(trial).standing(trial.key)) for trial in chosen]
-
-
-def counted_results(study: Study) -> Results:
-    """Of every trial that counts."""
-    found: Results = {}
-    for each in standings(study):
-        if each.counted is not None:
-            found.setdefault(each.trial.row, {})[each.trial.seed] = each.counted
-    return found
-
-
-def seed_values(results: Results, metric: Metric) -> SeedValues:
-    """The metric on its own set. Rows whose seeds were scored with settings that change it differently have none."""
-    scores = {
-        row: {seed: of["scores"].get(metric.set, {}) for seed, of in each.items()} for row, each in results.items()
-    }
-    return {
-        row: {seed: of.get(metric.name) for seed, of in each.items()}
-        for row, each in scores.items()
-        if not metric.decided_by(DecodeSettings.of([of.get("decode", {}) for of in each.values() if of]).mixed())
-    }
 
 
 @dataclass(frozen=True)

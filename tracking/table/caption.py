@@ -26,11 +26,12 @@ def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, vie
     notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
     costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
     spread = ["±: standard deviation over seeds"] * any(value is not None for row in rows for value in row.sd.values())
+    others = " that did not diverge" * any(row.diverged for row in rows)
     about = [
         *_measured(card, rows),
         *notes,
         *costs,
-        f"Δ: difference from {findings.reference}, between means over all seeds of both",
+        f"Δ: difference from {findings.reference}, between means over all seeds of both{others}",
         *spread,
     ]
     text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
@@ -135,7 +136,10 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
     if deciding:
         size = "δ" if _margin(found) is not None else "the size seen"
         named = "; ".join(f"{seeds} ({', '.join(of)})" for seeds, of in deciding.items())
-        yield f"Undecided; a difference of {size} would be marked with probability 0.8 with {named}."
+        would = (
+            f"Undecided; a difference of {size} would be marked with probability 0.8 if row and {found.reference} had"
+        )
+        yield f"{would} {named}."
 
 
 def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:

@@ -1,6 +1,6 @@
 """A paragraph on methods that one can paste into a paper: model, data, seeds and tests, with the numbers of a study."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tracking.statistics.bootstrap import SampleTests
@@ -8,11 +8,13 @@ from tracking.statistics.family import Family
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.findings import Findings
 from tracking.statistics.means import DecodeSettings
-from tracking.statistics.seeds import Results, counted_results
+from tracking.statistics.seeds import Standing, standings
 from tracking.study import Study
 from tracking.table.columns import setting_words
 from tracking.words import listed, millions, parameters, spanned
 
+Results = dict[str, dict[int, dict[str, Any]]]
+"""Row -> seed -> the content of result.json."""
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -20,9 +22,11 @@ def methods(study: Study, findings: Findings, rows: Collection[str] | None = Non
     """Two to four sentences of English, which tell only what was done. ``rows`` are the shown ones, None for all.
 
     Tests over samples are told where there are none over seeds."""
-    card, reference, found = study.task, findings.reference, counted_results(study)
-    shown = {row: seeds for row, seeds in found.items() if rows is None or row == reference or row in rows}
-    if not shown:
+    card, reference = study.task, findings.reference
+    of_rows = [each for each in standings(study) if rows is None or each.trial.row in (reference, *rows)]
+    trained = _results(of_rows)
+    shown = _results(each for each in of_rows if each.counted is not None)
+    if not trained:
         return f"No trial of the study {study.name} is finished."
     seeds = {card.tested(of).name: findings.families[of.name] for of in card.tabled if of.name in findings.families}
     tested = {name: family for name, family in seeds.items() if family.tests}
@@ -31,7 +35,23 @@ def methods(study: Study, findings: Findings, rows: Collection[str] | None = Non
         tests = _over_seeds(study, tested, reference)
     else:
         tests = _over_sentences(study, bootstrapped, reference) if bootstrapped else "No difference was tested."
-    return f"{_trained(study, shown, reference)} {_measured(study, shown)} {tests}"
+    parts = (_trained(study, trained, reference), _diverged(of_rows), _measured(study, shown), tests)
+    return " ".join(filter(None, parts))
+
+
+def _diverged(of: Sequence[Standing]) -> str:
+    lost = [each.trial.name for each in of if each.diverged is not None]
+    finished = sum(each.result is not None for each in of)
+    return f"{len(lost)} of {finished} trainings diverged and are left out ({listed(lost)})." if lost else ""
+
+
+def _results(of: Iterable[Standing]) -> Results:
+    """Of the finished ones among these."""
+    found: Results = {}
+    for each in of:
+        if each.result is not None:
+            found.setdefault(each.trial.row, {})[each.trial.seed] = each.result
+    return found
 
 
 def _trained(study: Study, shown: Results, reference: str) -> str:
@@ -91,8 +111,15 @@ def _over_seeds(study: Study, families: Mapping[str, Family], reference: str) ->
     variances = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
     return (
         f"Differences from {reference} in {of} are tested over seeds by {variances}, with Holm's correction "
-        f"({family}); their 95 % intervals have Bonferroni's."
+        f"({family}); their 95 % intervals have Bonferroni's.{_margins(families.values(), reference)}"
     )
+
+
+def _margins(families: Iterable[Family], reference: str) -> str:
+    stated = {of.metric.label: next(iter(of.tests.values())).finding.margin for of in families}
+    named = listed([f"{label} {margin:g}" for label, margin in stated.items() if margin is not None])
+    shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"
+    return f" With the stated margin δ ({named}), {shows}." if named else ""
 
 
 def _over_sentences(study: Study, tests: Sequence[SampleTests], reference: str) -> str:

@@ -17,6 +17,7 @@ import sentence_studies
 from studies_on_disk import DECODE, begin, finish
 from typed import typed
 
+from tracking import words
 from tracking.mlflow.files import study_files
 from tracking.mlflow.notes import row_words, study_note
 from tracking.statistics.finding import ALPHA
@@ -206,6 +207,40 @@ def test_a_diverged_seed_of_base_leaves_the_others_in_the_tests(tmp_path: Path) 
     assert found["base"]["note"] == "1 of 5 diverged (s4 at step 7): mean of the others"
     assert found["much_worse"]["finding_bleu"] == "worse"
     assert "compared with base of 4 seeds" in said(tmp_path, "table", "--format", "md")
+
+
+def test_diverged_trials_are_counted_where_trials_are(made: Path, stated: Path) -> None:
+    """30 trials, of which one diverged: they are finished, and cost what the others do."""
+    said(made, "report", "--no-figures")
+    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
+    number = sum(map(len, ROWS.values()))
+    assert f"{number} of {number} trials finished" in page
+    assert "1 diverged" in page
+    assert words.flops(9.52e17 * number) in page
+    methods = f"1 of {number} trainings diverged and are left out (lost_one-s2)."
+    assert methods in page
+    assert "With the stated margin δ" not in page
+    said(stated, "report", "--no-figures")
+    assert "With the stated margin δ (BLEU 3), the intervals also show" in html.unescape(
+        (stated / "runs" / "made" / "report.html").read_text("utf-8")
+    )
+    study = read_study(made.resolve() / "runs" / "made")
+    rows = table(study)
+    findings = find(study, rows, "base")
+    lost = next(row for row in rows if row.row == "lost_one")
+    assert row_words(study.task, lost, findings)["bleu"].startswith("30.0 ± 1.4 (1 of 3 diverged), ")
+    note = study_note(study, rows, findings)
+    assert f"{number} of {number} trials finished; 1 diverged" in note
+    assert "| 3 of 3, 1 diverged |" in note
+    assert "between means over all seeds of both that did not diverge" in note
+
+
+def test_a_study_with_enough_seeds_says_so(tmp_path: Path) -> None:
+    """The difference lies between 0 and a δ that five seeds would mark."""
+    five = (30.0, 30.4, 29.6, 30.2, 29.8)
+    study_of(tmp_path, {"base": five, "near": tuple(value - 0.4 for value in five)}, {"bleu": 0.75})
+    found = lines(tmp_path)["near"]["finding_bleu"]
+    assert found == "undecided, although 5 seeds would mark 0.75 with probability 0.8"
 
 
 def test_a_row_whose_seeds_all_diverged_says_so(tmp_path: Path) -> None:
