@@ -152,12 +152,12 @@ def _facts(content: Content) -> list[str]:
 
 def _verdicts(findings: Findings) -> list[tuple[str, str]]:
     """Only of tested rows. The rule stands below the counts."""
-    given = [verdict for verdict in findings.verdicts.values() if findings.seeds[verdict.metric.name].tests]
+    given = [verdict for verdict in findings.verdicts.values() if findings.families[verdict.metric.name].tests]
     return [("note" if place else "lead", line) for verdict in given for place, line in enumerate(verdict.lines())]
 
 
 def _differences_note(content: Content) -> str:
-    tested = any(of.tests for of in content.findings.seeds.values())
+    tested = any(of.tests for of in content.findings.families.values())
     metrics = content.study.task.tabled
     sampled = any(content.findings.sample_test(row, metric) for row in content.rows for metric in metrics)
     notes = {

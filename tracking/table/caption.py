@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Card
-from tracking.statistics.finding import ALPHA, SAYS, sentence
+from tracking.statistics.finding import SAYS, sentence
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, decode_of
 from tracking.statistics.unlike_trials import summary
 from tracking.table.columns import COST_LABELS, setting_words
 from tracking.table.view import PLAIN, View
-from tracking.words import spread
+from tracking.words import listed, spanned, spread
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family
@@ -57,8 +57,7 @@ def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
     counts = sorted({row.seeds for row in rows if row.seeds})
     if not counts:
         return "All finished seeds diverged." if any(row.diverged for row in rows) else "No seed is finished."
-    spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    text = f"Seeds per row: {spread}."
+    text = f"Seeds per row: {spanned(counts)}."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 
@@ -66,12 +65,7 @@ def _measured(card: Card, rows: Sequence[TableRow]) -> list[str]:
     """Such as "accuracy and loss: measured on test, threshold 0.5", for each set."""
     words = setting_words(card, decode_of(rows)) or [MIXED_SETTINGS] * any(row.mixed_decode for row in rows)
     labels = {name: [metric.label for metric in card.tabled if metric.set == name] for name in card.scored_sets}
-    return [f"{_listed(of_set)}: measured on {', '.join([name, *words])}" for name, of_set in labels.items()]
-
-
-def _listed(names: Sequence[str]) -> str:
-    """A, B and C."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return [f"{listed(of_set)}: measured on {', '.join([name, *words])}" for name, of_set in labels.items()]
 
 
 def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
@@ -92,7 +86,7 @@ def _chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view
 
 
 def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> Iterator[str]:
-    tested = [found for metric in card.tabled if (found := findings.seeds.get(metric.name)) and found.tests]
+    tested = [found for metric in card.tabled if (found := findings.families.get(metric.name)) and found.tests]
     if tested:
         yield " ".join(_marks(tested, rows, findings.reference, view))
         yield from filter(None, (" ".join(_of_metric(found, rows)) for found in tested))
@@ -113,15 +107,15 @@ def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str,
     kinds = {test.finding.kind for found in tested for row, test in found.tests.items() if row in shown}
     yield " ".join(f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds)
     if down := [found.metric.label for found in tested if found.metric.better == "down"]:
-        yield f"Marks say better or worse, not up or down: lower {_listed(down)} is better."
+        yield f"Marks say better or worse, not up or down: lower {listed(down)} is better."
     if margins := [f"{found.metric.label} {margin:g}" for found in tested if (margin := _margin(found)) is not None]:
         yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
     if view.intervals:
         yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over all rows (Bonferroni)."
         odd = [row for each in tested for row, of in each.tests.items() if row in shown and of.unlike_its_interval]
         if odd:
-            listed = ", ".join(dict.fromkeys(odd))
-            yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {listed}."
+            named = ", ".join(dict.fromkeys(odd))
+            yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {named}."
 
 
 def _margin(found: "Family") -> float | None:
@@ -161,7 +155,7 @@ def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
 
 def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
-    tested = {metric.label: of for metric in card.tabled if (of := findings.seeds.get(metric.name))}
+    tested = {metric.label: of for metric in card.tabled if (of := findings.families.get(metric.name))}
     reasons = {label: why for label, of in tested.items() if (why := of.untested.get(row.row))}
     if len(reasons) == len(tested) and len(set(reasons.values())) == 1:
         return next(iter(reasons.values()))
@@ -179,7 +173,7 @@ def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings, view: 
     if not tests:
         return
     noun, how = card.sample, "paired bootstrap, Holm, p ≤ 0.05"
-    shown = any(test.p_holm <= ALPHA for test in tests)
+    shown = any(test.marked for test in tests)
     mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
     yield f"{mark} over the {noun}s of its one seed ({how}). This says nothing about seeds: another may differ as much."
     if view.intervals:
@@ -211,5 +205,4 @@ def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
 
 def _sizes(counts: Sequence[int], noun: str) -> str:
     """Such as "1 row", or "3 to 9 seeds"."""
-    least, most = min(counts), max(counts)
-    return f"{least} to {most} {noun}s" if least < most else f"{most} {noun}{'s' * (most != 1)}"
+    return f"{spanned(counts)} {noun}{'s' * (max(counts) != 1)}"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tracking.statistics.moderated_tests import ALPHA, differences
+from tracking.statistics.finding import ALPHA
+from tracking.statistics.moderated_tests import differences
 from tracking.statistics.power import CANDIDATES, POWER, Power
 
 STUDIES = 4000
