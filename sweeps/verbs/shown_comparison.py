@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracking.card import Metric
-from tracking.statistics.bootstrap import DRAWS, SentenceTest
+from tracking.statistics.bootstrap import DRAWS, SampleTest
 from tracking.statistics.comparison import Compared, Differing, MetricCompared, SampleCompared, Side
 from tracking.statistics.family import RowTest
 from tracking.statistics.findings import NUMBERS
@@ -71,9 +71,9 @@ def notes(found: Sequence[Compared]) -> list[str]:
     lines = []
     if tested := [metric for metric in metrics if metric.over_seeds]:
         lines.append(f"Over seeds: t-test with moderated variances; interval and p {_adjusted(tested, first)}.")
-    tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SentenceTest)]
+    tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
     if tests:
-        sizes = " or ".join(map(str, sorted({test.sentences for test in tests})))
+        sizes = " or ".join(map(str, sorted({test.samples for test in tests})))
         lines.append(
             f"Over {noun}s: paired bootstrap of one trial each, {DRAWS} draws of {sizes} {noun}s; p is two-sided."
         )
@@ -161,7 +161,7 @@ def _over_seeds(found: MetricCompared, places: int) -> str:
     return f"{_interval(test.low, test.high, places)}  {_p(test.p)}\n[bold]{escape(test.finding.text)}[/]"
 
 
-def _over_samples(name: str, test: SentenceTest | str, places: int) -> str:
+def _over_samples(name: str, test: SampleTest | str, places: int) -> str:
     before = f"[dim]{escape(name)}:[/] " if name else ""
     if isinstance(test, str):
         return f"{before}[dim]not tested: {escape(test)}[/]"

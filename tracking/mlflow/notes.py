@@ -39,7 +39,8 @@ def row_words(card: Card, row: TableRow, findings: Findings) -> dict[str, str]:
 def _of_row(card: Card, row: TableRow, metric: Metric, findings: Findings) -> list[str]:
     """Score and difference; base has no difference."""
     known = columns_of(card, [row], findings)
-    score = known[metric.name].text(row)
+    lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
+    score = known[metric.name].text(row) + lost
     return [score] if row.row == findings.reference else [score, known[f"delta_{metric.name}"].text(row)]
 
 
@@ -47,12 +48,18 @@ def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> st
     """Markdown: the table in short, what its columns and marks mean, and the commands that made the study."""
     card, known = study.task, columns_of(study.task, rows, findings)
     scores = [known[f"{kind}{metric.name}"] for metric in card.tabled for kind in ("", "delta_")]
-    seeds = replace(known["seeds"], text=lambda row: f"{row.seeds} of {row.asked}")
+    seeds = replace(known["seeds"], text=_seeds)
     columns = (known["row"], known["change"], *scores, known["params"], seeds)
     lines = tuple(brief(card, columns, row) for row in rows)
     table = TextTable(study.name, columns, lines, tuple(row.group for row in rows), caption(card, rows, findings))
     again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
     return _cut(f"{_first_line(study, rows)}\n\n{markdown(table)}\n{again}", LONGEST)
+
+
+def _seeds(row: TableRow) -> str:
+    """Such as "3 of 3, 1 diverged"."""
+    finished = f"{row.seeds + len(row.diverged)} of {row.asked}"
+    return f"{finished}, {len(row.diverged)} diverged" if row.diverged else finished
 
 
 def _scored(card: Card, row: TableRow, name: str) -> str:
@@ -77,9 +84,10 @@ def _first_line(study: Study, rows: Sequence[TableRow]) -> str:
     base = next((row for row in rows if row.row == BASE and row.seeds), None)
     known = columns_of(study.task, rows)
     scores = ", ".join(f"{of.label} {known[of.name].text(base)}" for of in study.task.tabled if base)
-    finished, asked = sum(row.seeds for row in rows), sum(row.asked for row in rows)
-    parts = [f"{len(rows)} rows", f"{finished} of {asked} trials finished", *([f"base: {scores}"] if scores else [])]
-    return f"**{study.name}**: {'; '.join(parts)}"
+    diverged, asked = sum(len(row.diverged) for row in rows), sum(row.asked for row in rows)
+    finished = f"{sum(row.seeds for row in rows) + diverged} of {asked} trials finished"
+    parts = [f"{len(rows)} rows", finished, f"{diverged} diverged" * (diverged > 0), f"base: {scores}" * bool(scores)]
+    return f"**{study.name}**: {'; '.join(filter(None, parts))}"
 
 
 def _command(asked: dict[str, str]) -> str:

@@ -128,7 +128,7 @@ def _sections(content: Content) -> list[Section]:
         Section("verdict", "Against the published results", "text.html", _verdicts(findings)),
         Section("scores", "Score against cost", "figures.html", figures.scores and scores),
         Section("curves", "Learning curves", "curves.html", figures.curves),
-        Section("costs", "Costs", "costs.html", costs(card, rows, entries)),
+        Section("costs", "Costs", "costs.html", costs(study, rows, entries)),
         *(Section(f"samples-{at}", name.capitalize(), "samples.html", of) for at, (name, of) in enumerate(found, 1)),
         Section("methods", "Methods", "text.html", methods),
         Section("provenance", "Provenance", "provenance.html", provenance(study)),
@@ -138,24 +138,26 @@ def _sections(content: Content) -> list[Section]:
 def _facts(content: Content) -> list[str]:
     """The line below the study's name."""
     study, seeds = content.study, len({trial.seed for trial in content.study.trials})
-    finished, active = sum(row.seeds for row in content.rows), last_active(study)
+    diverged, active = sum(len(row.diverged) for row in content.rows), last_active(study)
+    finished = sum(row.seeds for row in content.rows) + diverged
     return [
         f"Ablation study of {study.task.name}",
         f"{len(content.rows)} rows",
         f"{seeds} seed{'s' * (seeds > 1)}",
         f"{finished} of {len(study.trials)} trials finished",
+        *([f"{diverged} diverged"] if diverged else []),
         *([f"last active {utc(active)}"] if active else []),
     ]
 
 
 def _verdicts(findings: Findings) -> list[tuple[str, str]]:
     """Only of tested rows. The rule stands below the counts."""
-    given = [verdict for verdict in findings.verdicts.values() if findings.seeds[verdict.metric.name].tests]
+    given = [verdict for verdict in findings.verdicts.values() if findings.families[verdict.metric.name].tests]
     return [("note" if place else "lead", line) for verdict in given for place, line in enumerate(verdict.lines())]
 
 
 def _differences_note(content: Content) -> str:
-    tested = any(of.tests for of in content.findings.seeds.values())
+    tested = any(of.tests for of in content.findings.families.values())
     metrics = content.study.task.tabled
     sampled = any(content.findings.sample_test(row, metric) for row in content.rows for metric in metrics)
     notes = {

@@ -8,13 +8,14 @@ from typing import Any
 from tracking.card import Metric
 from tracking.code import Code, changed_files, diff, read_code
 from tracking.damage import unless_damaged
-from tracking.statistics.bootstrap import DRAWS, SentenceTest, paired_tests
+from tracking.statistics.bootstrap import DRAWS, SampleTest, paired_tests
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.samples import Evaluated, UntestedError, evaluated, samples, scores
 from tracking.statistics.seeds import standings
 from tracking.statistics.unlike_trials import THEN, aspects
 from tracking.study import Study, Trial
+from tracking.words import listed
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
 """Groups of config.yaml that say how a trial ran, not what it is."""
@@ -66,7 +67,7 @@ class MetricCompared:
     why_not_over_seeds: str
     rows: int  # over which p and interval are adjusted: of the study, or the pairs that are tested together
     of_study: bool  # whether the test is that of the study's table, with the first side as reference
-    over_samples: dict[str, SentenceTest | str]  # by "seed 1", or the reason why there is none
+    over_samples: dict[str, SampleTest | str]  # by "seed 1", or the reason why there is none
 
     @property
     def difference(self) -> float | None:
@@ -178,7 +179,8 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     """By the first of these metrics that has counts of its samples."""
     metric = next((metric for metric in metrics if metric.from_counts), None)
     if metric is None:
-        why = f"no {first.study.task.sample} can be named: trials keep no counts of {_listed(metrics)}"
+        labels = listed([metric.label for metric in metrics])
+        why = f"no {first.study.task.sample} can be named: trials keep no counts of {labels}"
         return Differing(None, set_name or metrics[0].set, None, [], why)
     of_set = set_name or metric.set
     pairs, _ = _pairs(first, second, metric, of_set)
@@ -217,21 +219,17 @@ def _metric(
     return MetricCompared(metric, set_name, (one, other), seeds, test, why, rows, known is not None, over_samples)
 
 
-def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SentenceTest | str]:
+def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SampleTest | str]:
     noun = first.study.task.sample
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
     pairs, reasons = _pairs(first, second, metric, set_name)
     backward = [(theirs, ours) for ours, theirs in pairs]  # second minus first
     tests = paired_tests(metric.from_counts[0], backward, partial(samples, metric, set_name), noun, DRAWS)
-    found: dict[str, SentenceTest | str] = dict(reasons)
+    found: dict[str, SampleTest | str] = dict(reasons)
     for (ours, theirs), test in zip(pairs, tests, strict=True):
         name = _pair_name(ours.trial, theirs.trial)
-        found[name] = (
-            test
-            if isinstance(test, str)
-            else SentenceTest(test.difference, test.low, test.high, test.p, test.samples, test.p)
-        )
+        found[name] = test
     return found
 
 
@@ -280,7 +278,3 @@ def _flat(tree: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]
 
 def _pair_name(ours: Trial, theirs: Trial) -> str:
     return f"seed {ours.seed}" if ours.seed == theirs.seed else f"seeds {ours.seed} and {theirs.seed}"
-
-
-def _listed(metrics: Sequence[Metric]) -> str:
-    return ", ".join(metric.label for metric in metrics)

@@ -152,11 +152,12 @@ class _Tests:
         return RowTest(difference, low, high, p, dunnett, welch, finding, tested)
 
     def _deciding(self, row: str, place: int, seen: float) -> dict[str, Any]:
-        """Seeds of the row, at least one more than now, and the hours that these and those of the reference take."""
-        needed = self.power.seeds_needed(self.sizes[self.reference], self._effect(seen), place)
-        if needed is None:
+        """Seeds of the row and of the reference, and the hours that those take which are not there yet."""
+        seeds = self.power.seeds_needed([*self.sizes.values()], self._effect(seen), place)
+        if seeds is None:
             return {}
-        seeds = max(needed, self.sizes[row] + 1)
+        if seeds <= min(self.sizes[row], self.sizes[self.reference]):
+            return {"seeds": self.sizes[row], "enough": True}
         more = {name: seeds - self.sizes[name] for name in (row, self.reference) if seeds > self.sizes[name]}
         took = {name: self.cost.seconds.get(name) for name in more}
         known = [more[name] * seconds for name, seconds in took.items() if seconds is not None]

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from tracking.card import Card, Metric
 from tracking.damage import DamagedFileError, unless_damaged
+from tracking.statistics.moderated_tests import LARGEST_EXPONENT
 from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
 
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
 Floats = npt.NDArray[np.float64]
-LARGEST_EXPONENT = 700.0  # beyond e^700 a float is infinite
 
 
 @dataclass(frozen=True, eq=False)

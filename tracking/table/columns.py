@@ -119,7 +119,7 @@ class _OfMetric:
             return self._missing(row)
         if self.metric.decided_by(row.other_decode):
             return OTHER_SETTINGS
-        family, mixed = self.findings.seeds.get(self.metric.name), f"{self.findings.reference}: {MIXED_SETTINGS}"
+        family, mixed = self.findings.families.get(self.metric.name), f"{self.findings.reference}: {MIXED_SETTINGS}"
         return mixed if family and family.untested.get(row.row) == mixed else f"no {self.findings.reference}"
 
     def _deviation(self, row: TableRow) -> str:
