@@ -28,11 +28,11 @@ from sweeps.task import Trial as Trial
 from sweeps.task import Typed as Typed
 
 if TYPE_CHECKING:
-    from tracking.frames import StudyFrames
+    from tracking.table.frames import StudyFrames
 
 
 def load(folder: str | os.PathLike[str]) -> "StudyFrames":
     """A study's trials, scores and curves as pandas frames: ``load("runs/synthetic-tiny")``. Raises StudyMissing."""
-    from tracking.frames import load as study_frames
+    from tracking.table.frames import load as study_frames
 
     return study_frames(folder)

@@ -7,7 +7,9 @@ Shapes: S studies, R rows with base first, n seeds of a row.
 """
 
 import json
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -22,10 +24,10 @@ from scipy import special
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from tracking.card import Metric
-from tracking.statistics.dunnett import critical_t
+from tracking.statistics.dunnett import inside
 from tracking.statistics.family import family
+from tracking.statistics.finding import ALPHA
 from tracking.statistics.moderated_tests import (
-    ALPHA,
     Differences,
     differences,
     exponential_intervals,
@@ -169,6 +171,17 @@ def by_dunnett(found: Differences, variances: Any, each: Sizes) -> Any:
     return (np.abs(found.difference).max(axis=1) / error) >= critical_t(each)
 
 
+def critical_t(seeds: Sequence[int]) -> float:
+    """Dunnett's |t|, which any row exceeds with probability 0.05 though none differs; seeds of the reference first."""
+    base, *rows = seeds
+    loadings = Counter(math.sqrt(n / (n + base)) for n in rows)
+    low, high = 0.0, 100.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if inside(middle, loadings, sum(seeds) - len(seeds)) < 1 - ALPHA else (low, middle)
+    return high
+
+
 def by_welch(found: Differences, variances: Any, number: Any) -> Any:
     parts = variances / number
     part, other = parts[:, 1:], parts[:, :1]
@@ -204,7 +217,7 @@ class Needed:
 
 
 def needed(difference: float, base: int, studies: int) -> Needed:
-    seeds = Power([1.0] * ROWS).seeds_needed(base, difference)
+    seeds = Power([1.0] * ROWS).seeds_needed([base], difference)
     assert seeds is not None
     number = np.array(sizes(seeds, max(seeds, base)))
     chance = np.random.default_rng(2)  # of normal values, mean and variance are independent

@@ -15,12 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.planning.naming import damaged
 from sweeps.processes.storage import FIXES
 from sweeps.running.stopping import Interrupted, discard
-from sweeps.schema import RefusedError
+from sweeps.schema import RefusedError, damaged
 from tracking.damage import DamagedFileError
-from tracking.uri import without_password
+from tracking.uri import shown_words, without_password
 from tracking.words import shell_line
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
@@ -131,7 +130,7 @@ def next_command(command: str) -> None:
 
 def typed_command() -> list[str]:
     """The typed command without passwords. It runs again once they are filled in."""
-    return [_program(), *map(without_password, sys.argv[1:])]
+    return [_program(), *shown_words(sys.argv[1:])]
 
 
 def typed() -> str:

@@ -12,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from sweeps.roles import field_types, neutral_of
+from tracking.damage import DamagedFileError
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"
@@ -42,6 +43,11 @@ class RefusedError(ValueError):
     def __init__(self, problems: Iterable[Problem], outcome: str = "") -> None:
         self.problems, self.outcome = list(problems), outcome
         super().__init__("\n".join(map(str, self.problems)))
+
+
+def damaged(error: DamagedFileError) -> Problem:
+    """What is wrong with a damaged file, and its remedy."""
+    return Problem(error.path.name, str(error), error.remedy)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def test_transformer_is_a_task_like_any_other(path: Path) -> None:
 def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_ours_needs_it() -> None:
     (facade,) = modules("allelse")
     known = {module for module in our_modules(facade) if "." in module}
-    assert known == {"sweeps.task", "tracking.frames"}
+    assert known == {"sweeps.task", "tracking.table.frames"}
     assert len(facade.read_text("utf-8").splitlines()) <= 40
     users = [name(path) for package in OURS for path in modules(package) if "allelse" in imported(path)]
     assert users == ["sweeps/verbs/template/starter.py"]
@@ -67,7 +67,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("safetensors", ("sweeps/worker/plain_state.py", "transformer/decoding/export.py")),
         ("ctranslate2", ("transformer/decoding/export.py",)),
         ("mlflow", ("tracking", "transformer/verbs/export.py")),
-        ("pandas", ("tracking/frames.py",)),
+        ("pandas", ("tracking/table/frames.py",)),
         ("scipy", ("tracking/statistics",)),
         ("matplotlib", ("tracking/report",)),
         ("plotext", ("sweeps/status/curves.py",)),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_whole, write_atomic
-from tracking.uri import without_password
+from tracking.uri import code_without_secrets
 
 FOLDER = "code"
 SHOWN = 12  # digits of a hash
@@ -92,7 +92,7 @@ def diff(before: Code, now: Code, names: Collection[str]) -> Iterator[str]:
     for name in names:
         old, new = (each.files.get(name, b"").decode("utf-8", "replace").splitlines() for each in (before, now))
         for line in unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""):
-            yield without_password(line)
+            yield code_without_secrets(line)
 
 
 def _path(study: Path, digest: str) -> Path:

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracking.uri import without_password
+from tracking.uri import diff_without_secrets, shown_words
 from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
@@ -53,7 +53,7 @@ def versions() -> dict[str, str | None]:
 
 def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Record:
     """What holds for all attempts of a sweep: the commit, branch and changes of the folder where the task lies."""
-    command = shell_line(map(without_password, [sys.executable, *sys.argv]))
+    command = shell_line(shown_words([sys.executable, *sys.argv]))
     return {**git_state(folder, code), "driver": socket.gethostname(), "command": command}
 
 
@@ -79,7 +79,7 @@ def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
     known = changed is not None and added is not None
     new = [name for name in (added or "").splitlines() if name.endswith(".py")]
     names = sorted({*(changed or "").splitlines(), *new})
-    diff = without_password(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
+    diff = diff_without_secrets(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
     branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
     kept = diff.encode()[:MOST_DIFF].decode("utf-8", "ignore")
     return {"commit": commit, "branch": branch, "dirty": bool(names) if known else None, "changes": names, "diff": kept}
@@ -117,10 +117,15 @@ def scorings(content: Mapping[str, Any]) -> list[Record]:
 def trained_by(content: Mapping[str, Any], step: int) -> list[Record]:
     """The records of the attempts whose steps are in the weights of ``step``, the oldest first.
 
-    An attempt goes on from a checkpoint of the one before it that began earlier; a scoring alone begins at the end.
+    An attempt goes on from a checkpoint of the attempt ``of``; without one, of the last that began before that step.
+    A scoring alone begins at the end.
     """
     found: list[Record] = []
+    of = None
     for record in reversed(attempts(content)):
+        if of is not None and record.get("attempt") != of:
+            continue
+        of = record.get("of")
         if record.get("from", 0) < step:
             found.insert(0, record)
             step = record.get("from", 0)

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,16 @@ _ENCODED = re.compile(  # a whole address or a list of settings within one value
 )
 _ENDINGS = r"(?:password|secret|token|api_key)"
 _IS_SECRET = re.compile(rf".*{_ENDINGS}", re.IGNORECASE | re.DOTALL)
-_NAMED = re.compile(  # NAME = value, NAME: value, "NAME": "value", x["NAME"] = value, NAME: type = value
-    rf"""((?<![\w.-])[\w.-]*{_ENDINGS}(?:\\?["'])?\]?(?:[ \t]*:[ \t]*[\w.\[\]| ]+?)?[ \t]*(?:=(?!=)|:(?![:/]))[ \t]*)"""
-    r"""(?!(?:None|null|True|true|False|false|\*\*\*)\b)("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[^\s,;)\]}&"'*][^\s,;)\]}&"']*)""",
+_NAME = (  # NAME = value, NAME: value, "NAME": "value", x["NAME"] = value, NAME: type = value
+    rf"""(?<![\w.-])[\w.-]*{_ENDINGS}(?:\\?["'])?\]?(?:[ \t]*:[ \t]*[\w.\[\]| ]+?)?[ \t]*(?:=(?!=)|:(?![:/]))[ \t]*"""
+)
+_TEXT = r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
+_NAMED = re.compile(
+    rf"""({_NAME})(?!(?:None|null|True|true|False|false|\*\*\*)\b)({_TEXT}|[^\s,;)\]}}&"'*][^\s,;)\]}}&"']*)""",
     re.IGNORECASE,
 )
+_LITERAL = re.compile(rf"({_NAME}[\w.(\[]*)({_TEXT})", re.IGNORECASE)  # in Python, also as an argument of a call
+_OF_FILE = re.compile(r"(?m)^(?=diff --git )")
 SHORTEST = 8
 """Characters of an environment's secret that is searched for in texts: shorter ones are words."""
 
@@ -50,7 +56,7 @@ def artifact_folder(runs: Path) -> Path:
     return runs.resolve() / "mlflow-artifacts"
 
 
-def without_password(text: str, mark: str = MARK) -> str:
+def without_password(text: str, mark: str = MARK, named: re.Pattern[str] = _NAMED) -> str:
     """`text` with `mark` for the user, password and secret query values of every URI in it, and for secrets.
 
     These stand behind a name that ends in password, secret, token or api_key, or in the environment under such a name.
@@ -60,10 +66,34 @@ def without_password(text: str, mark: str = MARK) -> str:
     user = f"{mark}@" if mark else ""
     for pattern, shown in ((_USERINFO, f"://{user}"), (_ENCODED, rf"\1{mark}"), (_QUERY, rf"\1{mark}")):
         text = pattern.sub(shown, text)
-    text = _NAMED.sub(lambda found: f"{found[1]}{_quoted(found[2], mark)}", text)
+    text = named.sub(lambda found: f"{found[1]}{_quoted(found[2], mark)}", text)
     for value in _secrets_of_environment():
         text = text.replace(value, mark)
     return text
+
+
+def code_without_secrets(text: str) -> str:
+    """The same for Python: `token = tokens[i]` holds no secret, only text in quotes may be one."""
+    return without_password(text, named=_LITERAL)
+
+
+def diff_without_secrets(diff: str) -> str:
+    """The same for what `git diff` prints, by the kind of each file."""
+    parts = [(part, part.partition("\n")[0].endswith(".py")) for part in _OF_FILE.split(diff)]
+    return "".join((code_without_secrets if python else without_password)(part) for part, python in parts)
+
+
+def shown_words(words: Iterable[str]) -> list[str]:
+    """The words of a command line without secrets: of KEY=VALUE all of the value, whatever is in it."""
+    split = [(word, *word.partition("=")) for word in words]
+    return [f"{key}={MARK}" if mark and is_secret(key) else without_password(word) for word, key, mark, _ in split]
+
+
+def shown_tree(tree: Any) -> Any:
+    """``without_passwords`` for who only looks: of a key that names a secret nothing is left of the value."""
+    if isinstance(tree, dict):
+        return {key: MARK if is_secret(str(key)) and each else shown_tree(each) for key, each in tree.items()}
+    return without_passwords(tree)
 
 
 def _quoted(value: str, mark: str) -> str:

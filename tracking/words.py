@@ -5,7 +5,7 @@ A number that is None becomes the empty string; the caller explains why it is mi
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracking.damage import DamagedFileError
@@ -30,6 +30,16 @@ def stopped_at(result: Mapping[str, Any] | None) -> str:
     if result and result.get("diverged") is not None:
         return f"diverged at step {result['diverged']}"
     return f"stopped at {result['step']} of {result['steps']}" if result and result.get("steps") else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """A, B and C."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def spanned(counts: Collection[int]) -> str:
+    """Such as 3, or 3 to 9."""
+    return " to ".join(map(str, dict.fromkeys([min(counts), max(counts)])))
 
 
 def signed(value: float | None, places: int) -> str:

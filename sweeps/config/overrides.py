@@ -134,7 +134,7 @@ class _Reader:
         elif override.package is not None:
             found = "names a package after @, but each group has its place"
             self._refuse(f"{key}@{override.package}", found, f"remove @{override.package}", f"{key}={typed}")
-        elif override.is_add():
+        elif override.is_add() or override.is_force_add():
             found, allowed = 'begins with "+", which adds a key', "every key already exists; remove the +"
             self._refuse(key, found, allowed, f"{key}={typed}")
         elif override.is_sweep_override():

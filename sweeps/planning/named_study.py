@@ -12,13 +12,12 @@ from sweeps.planning.naming import (
     FREE,
     by_name,
     chosen,
-    damaged,
     known_study,
     names_study,
     studies_there,
     study_names,
 )
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, damaged, nearest
 from tracking.study import Study, studies
 from tracking.words import shell_line
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeps.schema import Problem, RefusedError
+from sweeps.schema import RefusedError, damaged
 from tracking.damage import DamagedFileError
 from tracking.study import Study, StudyMissing, read_study, study_folders
 from tracking.words import shell_line
@@ -101,11 +101,6 @@ def known_study(folder: Path) -> Study | None:
         return None
     except DamagedFileError as error:
         raise RefusedError([damaged(error)]) from None
-
-
-def damaged(error: DamagedFileError) -> Problem:
-    """What is wrong with a damaged file, and its remedy."""
-    return Problem(error.path.name, str(error), error.remedy)
 
 
 def study_names(runs: Path) -> list[str]:

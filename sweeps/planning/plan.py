@@ -12,9 +12,9 @@ from sweeps.config.files import BASE
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
-from sweeps.planning.naming import damaged, known_study
+from sweeps.planning.naming import known_study
 from sweeps.planning.record import recording, values_of
-from sweeps.schema import Problem, RefusedError, dotted
+from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
 from tracking.code import Code
@@ -22,7 +22,7 @@ from tracking.damage import DamagedFileError, unless_damaged
 from tracking.liveness import in_hand
 from tracking.study import Study, Trial
 from tracking.trial import TrialFolder, TrialState
-from tracking.uri import without_password, without_passwords
+from tracking.uri import shown_words, without_passwords
 from tracking.words import shell_line
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
@@ -297,7 +297,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     known = {trial.name for trial in before.trials}
     asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shell_line(map(without_password, command)),
+        "command": shell_line(shown_words(command)),
         "added": [name for name in now if name not in known],
     }
     merged = {trial.name: trial for trial in before.trials} | now
@@ -317,7 +317,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
 def _refuse_changed_settings(plan: Plan, before: Study) -> None:
     known, now = plan.before, values_of(plan.composition.base)
     if before.code not in (known.code if known else (), plan.codes):
-        found = f"is {plan.folder.name}, which another process has begun with other code"
+        found = f"is {plan.folder.name}, and another process has just started it with different code"
         raise RefusedError([Problem("sweep.name", found, "run the command again, or choose another sweep.name")])
     if not before.settings or (known is not None and known.settings == before.settings):
         return

@@ -19,9 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import OURS, TaskSource, reference_of
-from sweeps.planning.naming import damaged
 from sweeps.planning.plan import Plan
-from sweeps.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.recorded_code import INSTALLS, holds_python
 from tracking.code import FOLDER, INSTALLED, SHOWN, Code, changed_files, diff, read_code, write_code

@@ -69,7 +69,10 @@ def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[
     if problems := list(address_problems(address)):
         raise RefusedError(problems)
     _refuse_silent_head(address)
-    return [_node(found) for found in _asked(address, question, answer_s)]
+    nodes = [_node(found) for found in _asked(address, question, answer_s)]
+    if not nodes:
+        raise _unreached(address, "none of its nodes is alive", START_AGAIN)
+    return nodes
 
 
 def _node(found: dict[str, Any]) -> Node:

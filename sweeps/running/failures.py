@@ -38,9 +38,11 @@ DEATHS = {
     r"exit code (\d+)": "exited with code {}",
 }
 """How a process ended, by what Ray's error or the process itself says; the first that is found."""
+MAY_BE_MEMORY = "perhaps because memory ran out"
 UNKNOWN_EXIT = "connection error code 2"
 """Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
 NOT_INSTALLED = re.compile(r"No module named '(?:sweeps|tracking|transformer)(\.[\w.]+)?'")
+INSTALL_SAME = "install this version there"
 INSTALL_IT = "install it for the Python that starts Ray there"
 
 
@@ -75,8 +77,8 @@ def died(error: BaseException, name: str, place: Any = None) -> Lost:
     where = place or (f"pid {pid} on {address}" if pid and address else None)
     process = f"{name} ({where})" if where else name
     if missing := NOT_INSTALLED.search(text):
-        found = "another allelse; install the same" if missing[1] else f"no allelse; {INSTALL_IT}"
-        return Lost(f"{process} found {found}", text, unfit=True)
+        found = f"runs a different allelse; {INSTALL_SAME}" if missing[1] else f"found no allelse; {INSTALL_IT}"
+        return Lost(f"{process} {found}", text, unfit=True)
     how, details = _how(error, text, lines), "\n\n".join(filter(None, [text, "\n".join(lines)]))
     return Lost(f"{process} {how}", details, memory=how == BY_RAY)
 
@@ -90,7 +92,7 @@ def _how(error: BaseException, text: str, lines: list[str]) -> str:
             return how.format(*found.groups())
     if UNKNOWN_EXIT in text:
         last = f"; last line of its log: {lines[-1]}" if lines else ""
-        return f"was killed (SIGKILL), perhaps because memory ran out, or exited by itself{last}"
+        return f"was killed (SIGKILL), {MAY_BE_MEMORY}, or exited by itself{last}"
     return f"was lost: {text.splitlines()[0]}"
 
 

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from sweeps.planning.naming import damaged, known_study
+from sweeps.planning.naming import known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import keep_origin, origin_of
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
+from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Told
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once
@@ -63,6 +64,7 @@ def open_study(
         stack.enter_context(announced(plan.folder, names, command, stopping))
         repair(plan, console)
         plan = plan.read_again()
+        _refuse_unlocked(plan, names)
         _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
@@ -85,6 +87,14 @@ def _refuse_missing_steps(plan: Plan) -> None:
             problems += [Problem(name, found, allowed)] if missing else []
     if problems:
         raise RefusedError(problems)
+
+
+def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:
+    """Refuse to train a trial that was finished when the plan was made: another process may write there by now."""
+    others = [planned.trial.name for planned in plan.pending if planned.trial.name not in locked]
+    if others:
+        found = "was finished, but its result was removed or scored with other settings since"
+        raise RefusedError(Problem(name, found, "run the command again") for name in others)
 
 
 def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:

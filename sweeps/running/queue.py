@@ -19,7 +19,7 @@ from ray.exceptions import RayError
 from ray.tune.search import Searcher
 
 from sweeps.processes.times import ANSWER_S, POLL_S, POLLS_PER_S, REPEAT_S
-from sweeps.running.failures import died
+from sweeps.running.failures import MAY_BE_MEMORY, died
 from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import REMOVED, Recorder, RemovedError
@@ -30,7 +30,7 @@ from tracking.damage import DamagedFileError
 Found = TypeVar("Found")
 NOTHING = Order(None)
 NEVER_BEGAN = "the trial's process ended before it began"
-NO_START = "no process of a trial starts; Ray's logs have the cause"
+NO_START = "no trial process starts; see Ray's logs"
 FAILED_STARTS = 5
 """After so many, one after another, there is no hope."""
 
@@ -106,14 +106,18 @@ class Queue:
                 self._count(event)
 
     def _count(self, event: Event) -> None:
-        """End the sweep if each trial fails at its beginning with one error. A lack of memory is a loss instead."""
         self._succeeds = self._succeeds or isinstance(event, Report | Resumed | Finished)
-        if not isinstance(event, Failed) or self._succeeds:
+        if isinstance(event, Failed):
+            self._count_failure(event.cause)
+
+    def _count_failure(self, cause: str) -> None:
+        """End the sweep if each trial fails at its beginning with one error, which no lack of memory explains."""
+        if self._succeeds or MAY_BE_MEMORY in cause:
             return
-        self._failures.append(ANY_NUMBER.sub("N", event.cause))
+        self._failures.append(ANY_NUMBER.sub("N", cause))
         last = self._failures[-SAME_FAILURES:]
         if len(last) == SAME_FAILURES and len(set(last)) == 1:
-            self.stopping.end(f"{SAME_FAILURES} trials in a row failed before their first report: {event.cause}")
+            self.stopping.end(f"{SAME_FAILURES} trials in a row failed before their first report: {cause}")
 
     def end(self, process: str) -> None:
         """The process has no more to do for its trial, or was told to begin none."""
@@ -135,6 +139,8 @@ class Queue:
             self._fail(name, f"{lost.cause}, for the second time", lost.details)
         elif self._losses[name] > self._max_failures and not lost.unfit:
             self._fail(name, lost.cause, lost.details)
+            if not lost.memory:
+                self._count_failure(lost.cause)
         else:
             self._retry(name, lost)
 

@@ -93,12 +93,13 @@ class Recorder:
         )
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
-        """Scores by set of an attempt that ended during evaluation, if the settings are the same."""
+        """The heads of what ended attempts have scored, by set, if the settings are the same.
+
+        They count for the weights of the attempt that they name, and for no others.
+        """
         end = (self.planned.trial.key, self.planned.steps, self.planned.scoring)
         heads = self.folder.evaluated().items()
-        return {
-            name: head["scores"] for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end
-        }
+        return {name: head for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end}
 
     def begin(self) -> None:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
@@ -136,8 +137,8 @@ class Recorder:
         match event:
             case Started(device, _, hosts, process):
                 self._came_from(self._record(device, hosts, process))
-            case Resumed(step, reports):
-                self._came_from({"from": step})
+            case Resumed(step, reports, of):
+                self._came_from({"from": step, "of": of})
                 self._restore(step, reports)
             case About(entries):
                 about = next(each.get("about", {}) for each in attempts(self.folder.provenance())[-1:])

@@ -30,6 +30,7 @@ from sweeps.worker.events import Assignment, Event, Failed, Lost, Printed
 from sweeps.worker.recorded_code import use_code
 from tracking.code import Code
 from tracking.provenance import own_files
+from tracking.uri import without_password
 
 LAST_LINES = 60
 """Of the standard error of a process that died or hung: the stacks of its threads, for error.txt."""
@@ -57,7 +58,7 @@ class Place:
             return []
         with suppress(OSError):
             lines = self.log.read_text("utf-8", "replace").splitlines()
-            return [line for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
+            return [without_password(line) for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
         return []
 
     def __str__(self) -> str:
@@ -212,7 +213,7 @@ class OwnStream:
             content = file.read(end - start)
             whole = content[: content.rfind(b"\n") + 1] if len(content) < MOST_BYTES else content
             self._at = start + len(whole)
-            return _without_marks(whole.decode("utf-8", "replace"))
+            return without_password(_without_marks(whole.decode("utf-8", "replace")))
         return ""
 
     def _size(self) -> int:

@@ -14,9 +14,9 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.compose import compose_settings
-from sweeps.planning.naming import damaged, naming, some_of, studies_there
+from sweeps.planning.naming import naming, some_of, studies_there
 from sweeps.planning.record import moved, moved_value
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, nearest, parse
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged, nearest, parse
 from sweeps.task import Task, Typed
 from sweeps.verbs.trained_trial import TrainedTrial, not_finished
 from sweeps.worker.checkpoint_files import MANIFEST

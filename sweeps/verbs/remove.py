@@ -25,7 +25,7 @@ from tracking.damage import unless_damaged
 from tracking.files import write_atomic
 from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
 from tracking.trial import TrialFolder
-from tracking.uri import without_password
+from tracking.uri import shown_words
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")]
 Dropped = Annotated[
@@ -232,7 +232,7 @@ def _without(study: Study, dropped: Sequence[Trial], command: Sequence[str]) -> 
     rows, seeds = {trial.row for trial in trials}, {trial.seed for trial in trials}
     asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": words.shell_line(map(without_password, command)),
+        "command": words.shell_line(shown_words(command)),
         "dropped": [trial.name for trial in dropped],
     }
     return replace(

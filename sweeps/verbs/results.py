@@ -134,9 +134,10 @@ def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, a
     sides = named_sides(names, overrides)
     metrics = chosen_metrics(sides, metric, set_name)
     from sweeps.verbs import shown_comparison as shown
-    from tracking.statistics.comparison import compared, differing
+    from tracking.statistics.comparison import compared, differing, tested_pairs
 
-    found = [compared(*pair, metrics, set_name, families(*pair, metrics, set_name)) for pair in sides.pairs]
+    together = tested_pairs(sides.pairs, metrics, set_name) if sides.of_studies else {}
+    found = [compared(*pair, metrics, set_name, families(*pair, metrics, set_name), together) for pair in sides.pairs]
     samples = differing(*sides.pairs[0], by_output(metrics), set_name)
     samples = with_texts(samples, sides.pairs[0], Path(sides.settings.paths.data))
     if as_json:

@@ -131,7 +131,7 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     import yaml
 
     from sweeps.planning.compose import compose_row, defaults_of, job_of
-    from tracking.uri import without_passwords
+    from tracking.uri import shown_tree
 
     for name, given, taken in (("--cfg", cfg, "job"), ("--info", info, "defaults")):
         if given not in (None, taken):
@@ -140,7 +140,7 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
         OUT.print(defaults_of(overrides or []))
         return
     tree = job_of(overrides or []) if cfg else compose_row(overrides or []).rows[0].settings.to_dict()
-    sys.stdout.write(yaml.safe_dump(without_passwords(tree), sort_keys=False, allow_unicode=True))
+    sys.stdout.write(yaml.safe_dump(shown_tree(tree), sort_keys=False, allow_unicode=True))
 
 
 @guarded

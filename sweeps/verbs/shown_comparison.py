@@ -9,12 +9,14 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from tracking.card import Metric
-from tracking.statistics.bootstrap import DRAWS, SentenceTest
+from tracking.statistics.bootstrap import DRAWS, SampleTest
 from tracking.statistics.comparison import Compared, Differing, MetricCompared, SampleCompared, Side
 from tracking.statistics.family import RowTest
 from tracking.statistics.findings import NUMBERS
+from tracking.statistics.rows import BASE
 from tracking.words import signed
 
 LOWEST_P = 0.001
@@ -68,18 +70,25 @@ def notes(found: Sequence[Compared]) -> list[str]:
     noun = first.study.task.sample
     lines = []
     if tested := [metric for metric in metrics if metric.over_seeds]:
-        most = max(metric.rows for metric in tested)
-        family = f"over the {most} rows of the study" if most > 1 else "of this pair alone"
-        lines.append(f"Over seeds: t-test with moderated variances; interval and p {family}, as in the table.")
-    tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SentenceTest)]
+        lines.append(f"Over seeds: t-test with moderated variances; interval and p {_adjusted(tested, first)}.")
+    tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
     if tests:
-        sizes = " or ".join(map(str, sorted({test.sentences for test in tests})))
+        sizes = " or ".join(map(str, sorted({test.samples for test in tests})))
         lines.append(
             f"Over {noun}s: paired bootstrap of one trial each, {DRAWS} draws of {sizes} {noun}s; p is two-sided."
         )
         lines.append(f"Each test covers one source of variation: seeds or {noun}s.")
     lines += [f"{side.label}: {_diverged(side)}." for side in (first, second) if side.diverged]
     return lines
+
+
+def _adjusted(tested: Sequence[MetricCompared], first: Side) -> str:
+    """Over what, such as "over the 2 rows of the study, as in the table"."""
+    most, reference = max(metric.rows for metric in tested), first.trials[0].row
+    if not tested[0].of_study:
+        return f"adjusted over the {most} pairs compared (Bonferroni)" if most > 1 else "of this pair alone"
+    family = f"over the {most} rows of the study" if most > 1 else "of this pair alone"
+    return f"{family}, as in the table" + (f" with --base {reference}" if reference != BASE else "")
 
 
 def _diverged(side: Side) -> str:
@@ -113,7 +122,7 @@ def _origin(compared: Compared) -> Iterator[RenderableType]:
         yield _two_sided("Packages, machine and code", compared, compared.origin)
     if compared.code:
         yield f"[bold]Code[/]: from {escape(compared.sides[0].label)} to {escape(compared.sides[1].label)}"
-        yield escape("\n".join(compared.code))
+        yield Text("\n".join(compared.code))  # without secrets already; the console would mask names, too
 
 
 def _two_sided(title: str, compared: Compared, differing: Mapping[str, tuple[Any, Any]]) -> Table:
@@ -152,7 +161,7 @@ def _over_seeds(found: MetricCompared, places: int) -> str:
     return f"{_interval(test.low, test.high, places)}  {_p(test.p)}\n[bold]{escape(test.finding.text)}[/]"
 
 
-def _over_samples(name: str, test: SentenceTest | str, places: int) -> str:
+def _over_samples(name: str, test: SampleTest | str, places: int) -> str:
     before = f"[dim]{escape(name)}:[/] " if name else ""
     if isinstance(test, str):
         return f"{before}[dim]not tested: {escape(test)}[/]"

@@ -105,7 +105,7 @@ def families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str
     if first.study.folder != second.study.folder or reference == row or not (first.is_row and second.is_row):
         return {}
     study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
-    return find(study, table(study, reference), reference).seeds
+    return find(study, table(study, reference), reference).families
 
 
 def by_output(metrics: Sequence[Metric]) -> list[Metric]:

@@ -123,7 +123,8 @@ class TrainedTrial:
         signatures = [metric.signature for metric in self.source.task.metrics if metric.signature]
         measured = numbers(scores, f"the evaluation of {on}", signatures)
         kept = {**measured, "decode": self._settings}
-        label, head = f"{on}{self._suffix}", {"key": self.key, "step": self.step, "scores": kept}
+        label = f"{on}{self._suffix}"
+        head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": kept}
         named = {self._renamed(name): text for name, text in checked_artifacts(texts).items()}
         if self._suffix:  # otherwise result.json keeps the scores of a set without samples
             named[statistics_name(label)] = statistics_text(head, ())

@@ -65,7 +65,7 @@ class Driver:
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
         self.store = _store(self.task, self.config, assignment, lambda line: tell(Noticed(line)))
-        self._found: tuple[Manifest, Saved] | None = None
+        self._found: tuple[Start, Manifest, Saved] | None = None
         self._attempt: Attempt | None = None
 
     def newest(self) -> Start | None:
@@ -74,13 +74,12 @@ class Driver:
         found = self.store.newest()
         if found is None:
             return None
-        start, manifest, saved = found
-        self._found = manifest, saved
-        return start
+        self._found = found
+        return found[0]
 
     def load(self, start: Start | None) -> None:
         """Read the checkpoint that rank zero has named: on the other workers."""
-        self._found = None if start is None else self.store.at(start)
+        self._found = None if start is None else (start, *self.store.at(start))
 
     def work(self, rank: int, world: int, address: str, stop: Stop) -> None:
         """Call the task's work; its events are told. Raises what the work raises."""
@@ -123,7 +122,7 @@ class Attempt:
         given: Assignment,
         store: Checkpoints,
         group: tuple[int, int, str],
-        start: tuple[Manifest, Saved] | None,
+        start: tuple[Start, Manifest, Saved] | None,
         tell: Callable[[Event], None],
         stop: Stop,
         data: Path,
@@ -132,11 +131,14 @@ class Attempt:
         self.config: Any = Schema.of(task).config(given.config)
         self.rank, self.world, self.address = group
         self.seed, self.threads, self.data = given.seed, given.threads, data
-        self.saved = start[1] if start else None
+        self._start = start[0] if start else None
+        self._restored = start[1] if start else None
+        self.saved = start[2] if start else None
         self.steps = task.steps(self.config)
         resumed_at_end = self.saved is not None and self.saved.step >= self.steps
-        self.scored: Mapping[str, Numbers] = given.evaluated if resumed_at_end else {}
-        self._restored = start[0] if start else None
+        self._trained_in = self._start.place.attempt if self._start and resumed_at_end else given.attempt
+        same = {on: head for on, head in given.evaluated.items() if head.get("attempt") == self._trained_in}
+        self.scored: Mapping[str, Numbers] = {on: head["scores"] for on, head in same.items() if resumed_at_end}
         self._scores: dict[str, dict[str, Any]] = {}
         self._costs = checked_costs(task.costs(self.config))
         self._reported, self._saved_step = (self.saved.step, self.saved.step) if self.saved else (0, 0)
@@ -191,7 +193,7 @@ class Attempt:
         on, signatures = name(on, "an evaluated set"), [each.signature for each in self.task.metrics if each.signature]
         measured = numbers(scores, f"the evaluation of {on}", signatures)
         self._scores[on] = kept = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
-        head = {"key": self.given.key, "step": self._last, "scores": kept}
+        head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in, "scores": kept}
         written = checked_artifacts(texts) | samples_text(on, head, samples)
         self.tell(Imported(versions()))
         self.tell(Evaluated(self._last, on, kept, written))
@@ -305,8 +307,8 @@ class Attempt:
         if self.rank:
             return
         self.tell(Started(_device(self.world), self.world, process=of_process()))
-        if self._restored is not None:
-            self.tell(Resumed(self._restored.step, self._restored.reports))
+        if self._start is not None and self._restored is not None:
+            self.tell(Resumed(self._restored.step, self._restored.reports, self._start.place.attempt))
 
     def _forget_reports(self) -> None:
         """Those that the journal has on disk need not be in a checkpoint."""

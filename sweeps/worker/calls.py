@@ -8,6 +8,7 @@ from typing import Any
 
 from sweeps.task import Costs
 from tracking.trial import is_artifact_name, statistics_name, statistics_text
+from tracking.uri import without_password
 
 NAME_BYTES = 200
 """Of a file's name: a filesystem takes 255, and a temporary file has a longer one."""
@@ -18,8 +19,9 @@ class WrongCallError(TypeError):
 
 
 def printable(text: str) -> str:
-    """The text with what no terminal and no file can hold spelled out."""
-    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
+    """The text with what no terminal and no file can hold spelled out, and without secrets: this node knows its own."""
+    shown = "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
+    return without_password(shown)
 
 
 def cause(error: BaseException) -> str:

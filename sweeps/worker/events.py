@@ -22,7 +22,7 @@ class Assignment:
     threads: int = 1  # CPU threads of each worker
     gpus: float = 0.0  # of each worker
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
-    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
+    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # by set, the head of its samples
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
 
@@ -81,10 +81,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training resumes after ``step``. ``reports`` holds those up to it that may be missing from the journal."""
+    """Training resumes after ``step``. ``reports`` holds those up to it that may be missing from the journal.
+
+    ``of`` is the attempt that wrote the checkpoint.
+    """
 
     step: int
     reports: tuple[Report, ...]
+    of: int | None = None
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ COMMANDS = [
     Case("table sweep.name=small --set test --metric nll --metric bleu_paper --base b_key_16 --format csv", "csv"),
     Case("table sweep.name=small --format md", says="| base d_k 2 ±"),
     Case("table sweep.name=small --format html --intervals --best", says="<table not tested"),
-    Case("table sweep.name=small --methods", says="two random seeds paired bootstrap"),
+    Case("table sweep.name=small --methods", says="two random seeds"),
     Case("report sweep.name=small --output report.html", says="report.html", writes="report.html"),
     Case("compare base b_key_16 sweep.name=small --json", "json", "pairs samples not_compared"),
     Case("evaluate base-s1 sweep.name=small --set dev --json", "json"),
@@ -129,7 +129,7 @@ OF_STUDY = [
 ]
 
 FIELDS = {
-    "study.json": "name task settings rows seeds chosen trials cells code identity",
+    "study.json": "name task settings rows seeds chosen trials cells code identity margins moves",
     "base-s1/result.json": "key row seed step attempt params flops scores scoring",
     "base-s1/provenance.json": (
         "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs"
@@ -140,7 +140,7 @@ FIELDS = {
     "base-s1/config.yaml": "key data_fingerprint task row scale model train decode data cluster sweep tracking paths",
     "base-s1/log.txt": "",
     "base-s1/hypotheses/dev.txt": "",
-    "base-s1/statistics/test.jsonl": "key scores step",
+    "base-s1/statistics/test.jsonl": "attempt key scores step",
 }
 """Files of the translation study, and the fields of their first records that two runs share."""
 POINTS = (
@@ -150,9 +150,9 @@ POINTS = (
     " published/delta/ppl published/delta/bleu params flops pairs/train pairs/blank pairs/too_long"
 )
 TAGS = (
-    "sweep.id kind row row.ppl row.bleu table3.group table3.row table3.change table3.order trial.key seed attempt"
-    " device data.fingerprint decode.beam decode.alpha decode.max_extra decode.average_checkpoints"
-    " decode.average_every mlflow.runName"
+    "sweep.id sweep.identity sweep.carried kind row row.ppl row.bleu table3.group table3.row table3.change table3.order"
+    " trial.key seed attempt device data.fingerprint decode.beam decode.alpha decode.max_extra"
+    " decode.average_checkpoints decode.average_every mlflow.runName"
 )
 TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
 """The folders where commands are typed, in this order."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from place import STUDY, TOY, Place
+from place import FILES, STUDY, TOY, Place
 
 SECRET, OF_ENVIRONMENT = "hunter2-pa55word", "en-vir0nment-t0ken"
 
@@ -76,6 +76,18 @@ def test_commit_branch_and_diff_are_those_of_the_folder_of_the_task(place: Place
     diff = (place.study / content["diff"]).read_text()
     assert "+HF_TOKEN = " in diff
     assert SECRET not in diff
+
+
+def test_of_a_typed_secret_nothing_is_shown(place: Place) -> None:
+    base = "conf/task/toy/base.yaml"
+    place.write({"toy.py": TOY.replace("    cut:", "    api_key: Annotated[str, Observes()]\n    cut:")})
+    place.write({base: FILES[base].replace("{steps", "{api_key: none, steps")})
+    word = f"train.api_key='{SECRET} of mine'"
+    place.train("base", word)
+    holders = {each.name for each in place.folder.rglob("*") if each.is_file() and b"of mine" in each.read_bytes()}
+    assert holders == {"config.yaml", "study.json"}  # trials go on with these
+    assert "of mine" not in json.loads((place.study / "study.json").read_text())["asked"][0]["command"]
+    assert "of mine" not in place.must("config", "task=toy", word)
 
 
 def test_secrets_reach_no_record(place: Place) -> None:

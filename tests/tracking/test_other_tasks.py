@@ -13,11 +13,11 @@ from other_tasks import DIGITS, TAGGING, digits, tagging, train
 from studies_on_disk import Store, runs_of
 from tables import shown
 
-from tracking.frames import load
 from tracking.mlflow.replay import Replay
 from tracking.report.page import page, whole_content
 from tracking.statistics.rows import table
 from tracking.study import Study
+from tracking.table.frames import load
 from tracking.table.layout import written
 from transformer.card import CARD
 from transformer.config import SEMANTICS

@@ -83,3 +83,5 @@ def test_attempts_whose_steps_are_in_the_weights_trained_them() -> None:
     assert [each["attempt"] for each in trained_by(content, 100)] == [1, 3]
     assert content["device"] == "gpu3"  # the fourth only scored
     assert len(content["attempts"]) == 4
+    content = with_attempt(content, {"attempt": 5, "from": 100, "of": 2, "steps": 100})
+    assert [each["attempt"] for each in trained_by(content, 100)] == [1, 2]

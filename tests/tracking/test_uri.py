@@ -7,7 +7,15 @@ import string
 
 import pytest
 
-from tracking.uri import MARK, without_password, without_passwords
+from tracking.uri import (
+    MARK,
+    code_without_secrets,
+    diff_without_secrets,
+    shown_tree,
+    shown_words,
+    without_password,
+    without_passwords,
+)
 
 SCHEMES = ("postgresql", "postgresql+psycopg", "mysql", "http", "https", "sftp", "ftp", "s3", "simplecache::sftp")
 HOSTS = ("host", "host:5432", "127.0.0.1:5000", "[::1]:5000", "a.b-c.org")
@@ -114,6 +122,31 @@ def test_a_command_line_can_still_be_split() -> None:
     shown = shlex.join(map(without_password, words))
     address = f"postgresql://{MARK}@host/db?password={MARK}"
     assert shlex.split(shown) == ["allelse", f"tracking.uri='{address}'", "model.d_model=64"]
+
+
+def test_of_a_key_that_names_a_secret_no_value_is_shown() -> None:
+    tree = {"login": {"api_key": "abc def", "tokens": 3, "token": None, "secret": {"a": 1}}}
+    assert shown_tree(tree) == {"login": {"api_key": MARK, "tokens": 3, "token": None, "secret": MARK}}
+
+
+def test_of_a_word_with_a_secret_key_nothing_is_shown_but_the_key() -> None:
+    words = ["sweep", "model.api_key=abc def", "login.PASSWORD={a: b}", "train.tokens_per_batch=40", "--token"]
+    assert shown_words(words) == ["sweep", f"model.api_key={MARK}", f"login.PASSWORD={MARK}", *words[3:]]
+
+
+def test_code_stays_code_but_for_text_in_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "of-the-environment")
+    code = "token = tokens[i]; password: str; use(api_key=key, token=None)  # of-the-environment\n"
+    assert code_without_secrets(code) == code.replace("of-the-environment", MARK)
+    code = 'api_key: str = "abc def"; token=f"abc"; {"password": \'abc\'}; my_secret = os.getenv("abc")'
+    assert "abc" not in code_without_secrets(code)
+    assert code_without_secrets("postgresql://me:pw@host") == f"postgresql://{MARK}@host"
+
+
+def test_a_diff_is_cleaned_by_the_kind_of_each_file() -> None:
+    python, other = "diff --git a/a.py b/a.py\n+token = tokens[i]\n", "diff --git a/a.yaml b/a.yaml\n+api_key: abc\n"
+    for parts in ((python, other), (other, python)):
+        assert diff_without_secrets("".join(parts)) == "".join(parts).replace("abc", MARK)
 
 
 def test_nested_data_is_cleaned_throughout() -> None:

@@ -18,8 +18,9 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
+from tracking.statistics.means import minus
 from tracking.statistics.rows import BASE, TableRow, table
-from tracking.study import Study, Trial
+from tracking.study import Study, Trial, seconds
 from tracking.trial import TrialFolder
 from tracking.uri import MARK, is_secret, without_password
 from tracking.words import stopped_at
@@ -62,15 +63,17 @@ class Described:
         return self.folder.finished_result(self.trial.key)
 
     @cached_property
-    def base(self) -> Trial | None:
-        """Base's trial with the same seed."""
-        return base_of(self.study, self.trial)
+    def base(self) -> tuple[Trial, ...]:
+        """All trials of base."""
+        return base_of(self.study)
 
     @cached_property
     def row(self) -> TableRow:
-        """The trial as a row of the table, with base's trial of the same seed as its only base."""
-        trials = (self.trial,) if self.base in (None, self.trial) else (self.base, self.trial)
-        return table(replace(self.study, trials=tuple(each for each in trials if each)))[-1]
+        """The trial as a row of the table: its differences are from the mean over all seeds of base."""
+        if self.trial.row != BASE:
+            return table(replace(self.study, trials=(*self.base, self.trial)))[-1]
+        own, whole = (table(replace(self.study, trials=of))[0] for of in ((self.trial,), self.base))
+        return replace(own, deltas={name: minus(own.scores[name], whole.scores[name]) for name in own.deltas})
 
     @property
     def name(self) -> str:
@@ -163,15 +166,19 @@ class Described:
 
     @property
     def _known_ms(self) -> int:
-        """When the first attempt at this trial or at base's began, a millisecond more for each of their scorings, and a
-        second for each time that this folder took over the runs of another.
+        """When the last of this trial and base's trials began, or a command dropped trials; a millisecond more for each
+        scoring, and a second for each time that this folder took over the runs of another.
 
         MLflow takes the newest value as the latest, so scores that replace others need a later time, on any clock.
         """
-        folders = [self.study.trial_folder(each) for each in (self.trial, self.base) if each is not None]
+        others = [each for each in self.base if each != self.trial]
+        folders = [self.study.trial_folder(each) for each in (self.trial, *others)]
+        drops = [seconds(each["ts"]) or 0.0 for each in self.study.asked if each.get("dropped")]
         first = [found[0].began for each in folders if (found := unless_damaged(each.attempts.all, []))]
         results = [each.standing()[1] for each in folders]
-        return to_ms(max(first) + self.study.moves) + sum(int(each.get("scoring", 1)) for each in results if each)
+        return to_ms(max(first + drops) + self.study.moves) + sum(
+            int(each.get("scoring", 1)) for each in results if each
+        )
 
     @property
     def _rates(self) -> dict[str, float]:
@@ -247,7 +254,7 @@ class Described:
 
     @property
     def _deltas(self) -> dict[str, float]:
-        """`delta/<metric>`: the run minus base's run with the same seed."""
+        """`delta/<metric>`: the run minus the mean over all seeds of base."""
         known = {name: value for name, value in self.row.deltas.items() if value is not None}
         return {f"{names.DELTA}{name}": round(value, self._places[name]) for name, value in known.items()}
 
@@ -290,9 +297,9 @@ def owner(path: Path) -> str:
         return ""
 
 
-def base_of(study: Study, trial: Trial) -> Trial | None:
-    """Base's trial with the same seed; None without one."""
-    return next((each for each in study.trials if (each.row, each.seed) == (BASE, trial.seed)), None)
+def base_of(study: Study) -> tuple[Trial, ...]:
+    """All trials of base."""
+    return tuple(trial for trial in study.trials if trial.row == BASE)
 
 
 def points_in(card: Card, report: JournalLine) -> dict[str, float]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import yaml
+
 from tracking.damage import unless_damaged
 from tracking.files import read_whole
 from tracking.journal import JournalLine
@@ -16,7 +18,7 @@ from tracking.statistics.rows import TableRow
 from tracking.study import Study
 from tracking.table.layout import written
 from tracking.trial import TAKEN, TrialFolder
-from tracking.uri import without_password
+from tracking.uri import shown_tree, without_password
 
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
@@ -26,8 +28,11 @@ MOST_LINES = 100  # per set
 
 def run_files(folder: TrialFolder, lives: bool) -> dict[str, bytes]:
     """The artifacts by path. What still changes while the trial runs is left out until it ends."""
-    whole = {path.name: _content(path) for path in (folder.config_path, folder.provenance_path)}
-    found = {name: _without_secrets(content) for name, content in whole.items() if content is not None}
+    config, provenance = unless_damaged(folder.config, None), _content(folder.provenance_path)
+    found = {} if provenance is None else {folder.provenance_path.name: _without_secrets(provenance)}
+    if config is not None:
+        shown = yaml.safe_dump(shown_tree(config), sort_keys=False, allow_unicode=True)
+        found[folder.config_path.name] = shown.encode()
     if lives:
         return found
     if journal := unless_damaged(folder.journal, []):

@@ -22,6 +22,7 @@ from tracking.journal import JournalLine
 from tracking.mlflow.database import HERE, known_runs, store_name
 from tracking.study import STUDY_FILE, Study, read_study
 from tracking.trial import TrialFolder
+from tracking.uri import default_uri
 
 LEDGER = "mlflow-ledger.json"
 STUDY = "study"  # the key of the study's own run
@@ -108,6 +109,7 @@ def _is_sent(value: Any) -> bool:
 
 IDENTITY, PLACE, CARRIED = "sweep.identity", "sweep.place", "sweep.carried"
 """Tags: of every run and of the study's own experiment; of the study's run; of a trial's run."""
+BESIDE = "<paths.runs>/"
 Tags = Mapping[str, str]
 
 
@@ -115,19 +117,24 @@ class OtherPlaceError(ValueError):
     """The runs are those of another folder, which has other journals or results."""
 
 
-def place_of(folder: Path) -> str:
-    """The folder, by its number on its disk, which stays when it is renamed, and by its path."""
-    return f"{folder.stat().st_ino} {socket.gethostname()}:{folder.resolve()}"
+def place_of(folder: Path, uri: str) -> str:
+    """The folder, by its number on its disk, which stays when it is renamed, and by its path.
+
+    The default store lies next to its studies and is copied with them, so there the path begins at both.
+    """
+    beside = uri == default_uri(folder.parent)
+    where = f"{BESIDE}{folder.name}" if beside else f"{socket.gethostname()}:{folder.resolve()}"
+    return f"{folder.stat().st_ino} {where}"
 
 
-def refuse_other_place(study: Study, place: str, runs: Mapping[str, Tags]) -> None:
+def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Tags]) -> None:
     """Raises OtherPlaceError if the runs, by trial key, were sent from ``place`` and this folder would change them."""
     number, _, where = place.partition(" ")
-    own_number, _, own = place_of(study.folder).partition(" ")
+    own_number, _, own = place_of(study.folder, uri).partition(" ")
     if not place or number == own_number or where == own:
         return
     others = [trial.name for trial in study.trials if not _goes_on(study.trial_folder(trial), runs.get(trial.key, {}))]
-    if others or _is_there(where, study.mark):
+    if others or _is_there(where, study):
         found = f"{', '.join(others)} differ" if others else "that folder is still there"
         names = (
             f"`allelse sync --moved sweep.name={study.name}` replaces its runs, `allelse sync --copy` makes own ones"
@@ -158,9 +165,14 @@ def _goes_on(folder: TrialFolder, tags: Tags) -> bool:
     return now == tags[CARRIED]
 
 
-def _is_there(where: str, identity: str) -> bool:
-    host, _, path = where.partition(":")
-    if host != socket.gethostname() or not (Path(path) / STUDY_FILE).is_file():
+def _is_there(where: str, study: Study) -> bool:
+    """Whether the same study lies there, too."""
+    here = f"{socket.gethostname()}:"
+    if where.startswith(BESIDE):
+        folder = study.folder.with_name(where.removeprefix(BESIDE))
+    elif where.startswith(here):
+        folder = Path(where.removeprefix(here))
+    else:
         return False
-    other = unless_damaged(lambda: read_study(Path(path)), None)
-    return other is not None and other.mark == identity
+    other = unless_damaged(lambda: read_study(folder), None) if (folder / STUDY_FILE).is_file() else None
+    return other is not None and other.mark == study.mark

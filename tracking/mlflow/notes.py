@@ -39,7 +39,8 @@ def row_words(card: Card, row: TableRow, findings: Findings) -> dict[str, str]:
 def _of_row(card: Card, row: TableRow, metric: Metric, findings: Findings) -> list[str]:
     """Score and difference; base has no difference."""
     known = columns_of(card, [row], findings)
-    score = known[metric.name].text(row)
+    lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
+    score = known[metric.name].text(row) + lost
     return [score] if row.row == findings.reference else [score, known[f"delta_{metric.name}"].text(row)]
 
 
@@ -47,7 +48,7 @@ def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> st
     """Markdown: the table in short, what its columns and marks mean, and the commands that made the study."""
     card, known = study.task, columns_of(study.task, rows, findings)
     scores = [known[f"{kind}{metric.name}"] for metric in card.tabled for kind in ("", "delta_")]
-    seeds = replace(known["seeds"], text=lambda row: f"{row.seeds} of {row.asked}")
+    seeds = replace(known["seeds"], text=_seeds)
     columns = (known["row"], known["change"], *scores, known["params"], seeds)
     lines = tuple(brief(card, columns, row) for row in rows)
     table = TextTable(study.name, columns, lines, tuple(row.group for row in rows), caption(card, rows, findings))
@@ -55,13 +56,19 @@ def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> st
     return _cut(f"{_first_line(study, rows)}\n\n{markdown(table)}\n{again}", LONGEST)
 
 
+def _seeds(row: TableRow) -> str:
+    """Such as "3 of 3, 1 diverged"."""
+    finished = f"{row.seeds + len(row.diverged)} of {row.asked}"
+    return f"{finished}, {len(row.diverged)} diverged" if row.diverged else finished
+
+
 def _scored(card: Card, row: TableRow, name: str) -> str:
-    """`PPL 6.11, +1.19 from base; published 6.11, +1.19.`"""
+    """`PPL 6.11, +1.19 from base's mean; published 6.11, +1.19.`"""
     metric = next(each for each in card.tabled if each.name == name)
     known = columns_of(card, [row])
     ours = f"{metric.label} {known[name].text(row)}"
     if row.row != BASE:
-        ours += f", {known[f'delta_{name}'].text(row)}" + (" from base" if row.deltas[name] is not None else "")
+        ours += f", {known[f'delta_{name}'].text(row)}" + (" from base's mean" if row.deltas[name] is not None else "")
     paper = known[f"paper_{name}"].text(row)
     theirs = known[f"paper_delta_{name}"].text(row) if row.row != BASE else ""
     return f"{ours}; published {', '.join(filter(None, [paper, theirs]))}." if paper else f"{ours}."
@@ -77,9 +84,10 @@ def _first_line(study: Study, rows: Sequence[TableRow]) -> str:
     base = next((row for row in rows if row.row == BASE and row.seeds), None)
     known = columns_of(study.task, rows)
     scores = ", ".join(f"{of.label} {known[of.name].text(base)}" for of in study.task.tabled if base)
-    finished, asked = sum(row.seeds for row in rows), sum(row.asked for row in rows)
-    parts = [f"{len(rows)} rows", f"{finished} of {asked} trials finished", *([f"base: {scores}"] if scores else [])]
-    return f"**{study.name}**: {'; '.join(parts)}"
+    diverged, asked = sum(len(row.diverged) for row in rows), sum(row.asked for row in rows)
+    finished = f"{sum(row.seeds for row in rows) + diverged} of {asked} trials finished"
+    parts = [f"{len(rows)} rows", finished, f"{diverged} diverged" * (diverged > 0), f"base: {scores}" * bool(scores)]
+    return f"**{study.name}**: {'; '.join(filter(None, parts))}"
 
 
 def _command(asked: dict[str, str]) -> str:

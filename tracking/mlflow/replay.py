@@ -66,7 +66,7 @@ class Replay:
 
     def __init__(self, folder: Path, store: Store, uri: str, moved: bool = False) -> None:
         self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
-        self._folder, self._store = folder, store
+        self._folder, self._store, self._uri = folder, store, uri
         self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> run id, as the store has them
         self._lost = True  # whether the runs are to be found again: after a failure, and in the last pass
@@ -120,7 +120,7 @@ class Replay:
         """
         found = self._store.runs(study.mark)
         self._place = "" if self._moved else found.get(STUDY, ("", {}))[1].get(PLACE, "")
-        refuse_other_place(study, self._place, {key: tags for key, (_, tags) in found.items()})
+        refuse_other_place(study, self._uri, self._place, {key: tags for key, (_, tags) in found.items()})
         self._runs = {key: run for key, (run, _) in found.items()}
         known = {key: self._ledger.get(key) for key in self._seen}
         self._seen = {key: self._seen[key] for key, sent in known.items() if sent and sent.run == self._runs.get(key)}
@@ -134,8 +134,7 @@ class Replay:
             return None
         running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
         self._running |= {trial.key} if running else set()
-        base = base_of(study, trial)
-        compared = settled_stamps(study.trial_folder(base)) if base is not None else ()
+        compared = [settled_stamps(study.trial_folder(each)) for each in base_of(study)]
         looks = (stamps_of(folder), compared, running, (self._folder / STUDY_FILE).stat().st_mtime_ns)
         seen = self._seen.get(trial.key, {})
         if seen.get("run") == looks:
@@ -203,7 +202,7 @@ class Replay:
         if not begun:
             return ()
         # last in the view, since it has no texts to stand side by side
-        self._place = place_of(self._folder) if changed or not self._place else self._place
+        self._place = place_of(self._folder, self._uri) if changed or not self._place else self._place
         tags = {IDENTITY: study.mark, "sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
         tags |= {PLACE: self._place}
         sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)

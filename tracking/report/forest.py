@@ -24,13 +24,14 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
-from tracking.statistics.finding import Kind
+from tracking.statistics.finding import SAYS, Kind, label
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
 from tracking.words import signed
 
 LINE, HEAD, TOP, FOOT, SECOND = 0.215, 0.26, 0.17, 0.58, 0.12
-"""Inches: a row, the title, a second scale, numbers and legend, a second line of the legend."""
+"""Inches: a row, the title, a second scale, numbers and legend, a further line of the legend."""
+COLUMNS = 2  # of the legend
 NAMES = 0.52  # of the width
 LETTERS = 27
 APART = 3  # published differences that are so many times larger or smaller have a scale of their own
@@ -41,8 +42,6 @@ COLORS: dict[Kind | None, str] = {
     "worse within": PURPLE,
     "no worse": GREEN,
 }
-LEGEND: dict[Kind, str] = {"better by": "better by ≥ δ", "better": "better", "no worse": "no worse than δ"}
-LEGEND |= {"worse within": "worse, by < δ", "worse": "worse", "undecided": "undecided"}
 FAR = 12  # times the median: a row that diverged lies at the edge, with its number
 
 
@@ -83,7 +82,9 @@ def forest(metric: Metric, differences: Sequence[Difference], reference: str) ->
         return None
     edge, paper = _edges(differences)
     head = HEAD + TOP * (paper != edge)
-    foot = FOOT + SECOND * (len({each.interval is None for each in differences}) > 1)
+    signs = len({each.kind for each in differences if each.interval}) + any(not each.interval for each in differences)
+    signs += any(each.published is not None for each in differences)
+    foot = FOOT + SECOND * ((signs - 1) // COLUMNS)
     height = head + foot + LINE * len(differences)
     with styled():
         figure, (axes,) = new_figure(height)
@@ -176,7 +177,7 @@ def _legend(figure: Any, differences: Sequence[Difference], paper: str, height: 
     hollow = {"markerfacecolor": PAPER, "linestyle": "none", "markeredgewidth": 0.9}
     kinds, bare = {each.kind for each in differences}, [each for each in differences if not each.interval]
     signs = [
-        *((LEGEND[kind], sign("o", COLORS.get(kind, MUTED))) for kind in LEGEND if kind in kinds),
+        *((label(kind), sign("o", COLORS.get(kind, MUTED))) for kind in SAYS if kind in kinds),
         *([("not tested", sign("|", MUTED, linestyle="none"))] if bare else []),
         *([(paper, sign("D", VERMILION, **hollow))] if any(e.published is not None for e in differences) else []),
     ]
@@ -186,7 +187,7 @@ def _legend(figure: Any, differences: Sequence[Difference], paper: str, height: 
         names,
         loc="lower left",
         bbox_to_anchor=(0.01, 0.04 / height),
-        ncols=2 if len(signs) > 3 else 3,
+        ncols=COLUMNS,
         borderpad=0,
         borderaxespad=0,
         columnspacing=1.2,

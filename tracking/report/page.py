@@ -19,6 +19,7 @@ from tracking.study import Study, last_active
 from tracking.table.caption import caption
 from tracking.table.html import templates
 from tracking.table.methods import methods
+from tracking.table.view import View
 
 PUBLISHED_NOTE = (
     "A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
@@ -74,7 +75,7 @@ def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts
     """
     named = entries(rows)
     figures = _draw(study.task, rows, named, findings, read_curves(study)) if drawn else Figures()
-    notes = caption(study.task, rows, findings)
+    notes = caption(study.task, rows, findings, View(intervals=True))
     told = methods(study, findings, [row.row for row in rows]) if any(row.seeds for row in rows) else ""
     return Content(study, rows, named, findings, figures, notes, told, texts)
 
@@ -127,7 +128,7 @@ def _sections(content: Content) -> list[Section]:
         Section("verdict", "Against the published results", "text.html", _verdicts(findings)),
         Section("scores", "Score against cost", "figures.html", figures.scores and scores),
         Section("curves", "Learning curves", "curves.html", figures.curves),
-        Section("costs", "Costs", "costs.html", costs(card, rows, entries)),
+        Section("costs", "Costs", "costs.html", costs(study, rows, entries)),
         *(Section(f"samples-{at}", name.capitalize(), "samples.html", of) for at, (name, of) in enumerate(found, 1)),
         Section("methods", "Methods", "text.html", methods),
         Section("provenance", "Provenance", "provenance.html", provenance(study)),
@@ -137,24 +138,26 @@ def _sections(content: Content) -> list[Section]:
 def _facts(content: Content) -> list[str]:
     """The line below the study's name."""
     study, seeds = content.study, len({trial.seed for trial in content.study.trials})
-    finished, active = sum(row.seeds for row in content.rows), last_active(study)
+    diverged, active = sum(len(row.diverged) for row in content.rows), last_active(study)
+    finished = sum(row.seeds for row in content.rows) + diverged
     return [
         f"Ablation study of {study.task.name}",
         f"{len(content.rows)} rows",
         f"{seeds} seed{'s' * (seeds > 1)}",
         f"{finished} of {len(study.trials)} trials finished",
+        *([f"{diverged} diverged"] if diverged else []),
         *([f"last active {utc(active)}"] if active else []),
     ]
 
 
 def _verdicts(findings: Findings) -> list[tuple[str, str]]:
     """Only of tested rows. The rule stands below the counts."""
-    given = [verdict for verdict in findings.verdicts.values() if findings.seeds[verdict.metric.name].tests]
+    given = [verdict for verdict in findings.verdicts.values() if findings.families[verdict.metric.name].tests]
     return [("note" if place else "lead", line) for verdict in given for place, line in enumerate(verdict.lines())]
 
 
 def _differences_note(content: Content) -> str:
-    tested = any(of.tests for of in content.findings.seeds.values())
+    tested = any(of.tests for of in content.findings.families.values())
     metrics = content.study.task.tabled
     sampled = any(content.findings.sample_test(row, metric) for row in content.rows for metric in metrics)
     notes = {

@@ -13,6 +13,7 @@ from tracking.provenance import changes
 from tracking.report.drawing import Entry
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
+from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
 from tracking.table.columns import COST_LABELS, columns_of, interval_of, published_names, score_names
 from tracking.table.layout import brief
@@ -84,6 +85,7 @@ class Cost:
 
     name: str
     rows: Sequence[TableRow]
+    results: Sequence[Mapping[str, Any]]  # of all finished trials of the rows, also of those that diverged
     write: Callable[[float | None], str]
 
     @property
@@ -93,7 +95,7 @@ class Cost:
     @property
     def sum(self) -> str:
         """Over all finished trials."""
-        values = [(getattr(row, self.name) or 0) * row.seeds for row in self.rows]
+        values = [result.get(self.name) or 0 for result in self.results]
         return "" if self.name == "params" else self.write(sum(values))
 
     def of(self, row: TableRow) -> tuple[str, str]:
@@ -102,17 +104,20 @@ class Cost:
         return self.write(value), f"{100 * value / top:.1f}%" if value and top else "0%"
 
 
-def costs(card: Card, rows: Sequence[TableRow], entries: Sequence[Entry]) -> dict[str, Any]:
+def costs(study: Study, rows: Sequence[TableRow], entries: Sequence[Entry]) -> dict[str, Any]:
     """Parameters, FLOPs and time per seed, and their sums; empty if none is known."""
+    card, shown = study.task, {row.row for row in rows}
+    seen = standings(study, [trial for trial in study.trials if trial.row in shown])
+    results = [each.result for each in seen if each.result is not None]
     writes = {"params": millions if card.millions else parameters, "flops": flops, "seconds": time}
     known = known_costs(rows)
     noted = "; ".join(f"{COST_LABELS[name]}: {card.cost_notes.get(name, 'computed')}" for name in known)
     if not known:
         return {}
     return {
-        "costs": [Cost(name, rows, writes[name]) for name in known],
+        "costs": [Cost(name, rows, results, writes[name]) for name in known],
         "rows": list(zip(rows, entries, strict=True)),
-        "seeds": sum(row.seeds for row in rows),
+        "seeds": len(results),
         "note": f"{noted}. The sum counts finished trials, without interrupted attempts.",
     }
 

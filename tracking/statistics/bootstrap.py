@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from tracking.card import Metric
+from tracking.statistics.finding import ALPHA
 from tracking.statistics.moderated_tests import holm
 from tracking.statistics.samples import (
     Evaluated,
@@ -33,14 +34,19 @@ CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB
 
 
 @dataclass(frozen=True)
-class Resampled:
-    """A difference with its 95 % interval and two-sided p-value, over this many samples."""
+class SampleTest:
+    """One trial against another. ``low`` and ``high``: the 95 % interval."""
 
     difference: float
     low: float
     high: float
-    p: float
-    samples: int
+    p: float  # two-sided
+    samples: int  # of the set
+    p_holm: float | None = None  # p adjusted over the rows with one seed; None of a pair alone
+
+    @property
+    def marked(self) -> bool:
+        return self.p_holm is not None and self.p_holm <= ALPHA
 
 
 def resampled_scores(formula: str, counts_TNC: Sequence[Floats], draws: int) -> Floats:
@@ -54,7 +60,7 @@ def resampled_scores(formula: str, counts_TNC: Sequence[Floats], draws: int) -> 
     return np.concatenate(blocks).T
 
 
-def compared(ours_D: Floats, theirs_D: Floats, difference: float, samples: int) -> Resampled | None:
+def resampled(ours_D: Floats, theirs_D: Floats, difference: float, samples: int) -> SampleTest | None:
     """The difference of two trials over the same draws, with a percentile interval.
 
     p is the share of draws whose difference, shifted to mean zero, is at least as large as the measured one: a
@@ -67,7 +73,7 @@ def compared(ours_D: Floats, theirs_D: Floats, difference: float, samples: int) 
     low, high = np.quantile(differences_D, (0.025, 0.975))
     shifted_D = np.abs(differences_D - differences_D.mean())
     larger = int(np.count_nonzero(shifted_D >= abs(difference)))
-    return Resampled(difference, float(low), float(high), (larger + 1) / (len(differences_D) + 1), samples)
+    return SampleTest(difference, float(low), float(high), (larger + 1) / (len(differences_D) + 1), samples)
 
 
 def _draws(samples: int, draws: int, at_once: int) -> Iterator[Floats]:
@@ -84,7 +90,7 @@ Read = Callable[[Evaluated], Floats]
 Counted = Mapping[Evaluated, Floats | str]
 
 
-def paired_tests(formula: str, pairs: Sequence[Pair], read: Read, noun: str, draws: int) -> list[Resampled | str]:
+def paired_tests(formula: str, pairs: Sequence[Pair], read: Read, noun: str, draws: int) -> list[SampleTest | str]:
     """The test of each pair, or why it has none. Trials with as many samples share their draws.
 
     ``read`` returns [N, C] counts, and raises UntestedError. ``noun`` is what a sample is called.
@@ -120,9 +126,9 @@ def _fault(formula: str, pair: Pair, counted: Counted, noun: str) -> str | None:
     return None
 
 
-def _tests(formula: str, pairs: Sequence[Pair], counted: Counted, draws: int) -> dict[Pair, Resampled | str]:
+def _tests(formula: str, pairs: Sequence[Pair], counted: Counted, draws: int) -> dict[Pair, SampleTest | str]:
     """Of pairs with samples in common."""
-    found: dict[Pair, Resampled | str] = {}
+    found: dict[Pair, SampleTest | str] = {}
     by_size: dict[int, list[Pair]] = {}
     for pair in pairs:
         by_size.setdefault(len(counted[pair[0]]), []).append(pair)
@@ -132,7 +138,7 @@ def _tests(formula: str, pairs: Sequence[Pair], counted: Counted, draws: int) ->
         drawn = dict(zip(trials, resampled_scores(formula, arrays, draws), strict=True))
         for ours, theirs in of_size:
             difference = ours.score - theirs.score
-            test = compared(drawn[ours], drawn[theirs], difference, size)
+            test = resampled(drawn[ours], drawn[theirs], difference, size)
             found[ours, theirs] = test or "not every draw of the set has a score"
     return found
 
@@ -143,25 +149,15 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class SentenceTest:
-    """One trial against the reference row's trial of the same seed. ``low`` and ``high``: the 95 % interval."""
+class SampleTests:
+    """All tests of one metric on one set, each against the reference row's trial of the same seed.
 
-    difference: float  # the row's score minus the reference's
-    low: float
-    high: float
-    p: float  # two-sided
-    sentences: int  # of the set
-    p_holm: float  # p adjusted over the rows with this seed
-
-
-@dataclass(frozen=True)
-class SentenceTests:
-    """All tests of one metric on one set. ``untested`` says why a trial has none, ``note`` why no trial has one."""
+    ``untested`` says why a trial has none, ``note`` why no trial has one."""
 
     metric: str
     set_name: str
     reference: str
-    tests: dict[str, dict[int, SentenceTest]] = field(default_factory=dict)  # by row, then seed
+    tests: dict[str, dict[int, SampleTest]] = field(default_factory=dict)  # by row, then seed
     untested: dict[str, dict[int, str]] = field(default_factory=dict)  # by row, then seed
     note: str = ""
     draws: int = DRAWS
@@ -172,16 +168,16 @@ class SentenceTests:
         return sorted({seed for of_row in self.tests.values() for seed in of_row})
 
 
-def sentence_tests(study: Study, metric: Metric, reference: str, set_name: str | None = None) -> SentenceTests:
+def sample_tests(study: Study, metric: Metric, reference: str, set_name: str | None = None) -> SampleTests:
     """The tests of every row but ``reference``; on the metric's own set unless another one is named."""
     of_set, noun = set_name or metric.set, study.task.sample
-    blank = SentenceTests(metric.name, of_set, reference)
+    blank = SampleTests(metric.name, of_set, reference)
     if not metric.from_counts:
         return replace(blank, note=f"{metric.label} is not tested over {noun}s: trials keep no counts of it")
     known, untested = _evaluated(study, metric, of_set)
     pairs = _pairs(study, metric, reference, known, untested)
     computed = paired_tests(metric.from_counts[0], pairs, partial(samples, metric, of_set), noun, DRAWS)
-    tests: list[tuple[Trial, Resampled]] = []
+    tests: list[tuple[Trial, SampleTest]] = []
     for (ours, _), test in zip(pairs, computed, strict=True):
         if isinstance(test, str):
             untested[ours.trial.row, ours.trial.seed] = test
@@ -220,16 +216,13 @@ def _pairs(
     return pairs
 
 
-def _adjusted(tests: Sequence[tuple[Trial, Resampled]]) -> dict[Place, SentenceTest]:
+def _adjusted(tests: Sequence[tuple[Trial, SampleTest]]) -> dict[Place, SampleTest]:
     """With Holm's p over the rows of each seed."""
-    found: dict[Place, SentenceTest] = {}
+    found: dict[Place, SampleTest] = {}
     for seed in dict.fromkeys(trial.seed for trial, _ in tests):
         of_seed = [(trial.row, test) for trial, test in tests if trial.seed == seed]
         adjusted = holm(np.array([test.p for _, test in of_seed]))
-        found |= {
-            (row, seed): SentenceTest(test.difference, test.low, test.high, test.p, test.samples, float(p))
-            for (row, test), p in zip(of_seed, adjusted, strict=True)
-        }
+        found |= {(row, seed): replace(test, p_holm=float(p)) for (row, test), p in zip(of_seed, adjusted, strict=True)}
     return found
 
 

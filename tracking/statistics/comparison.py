@@ -8,12 +8,14 @@ from typing import Any
 from tracking.card import Metric
 from tracking.code import Code, changed_files, diff, read_code
 from tracking.damage import unless_damaged
-from tracking.statistics.bootstrap import DRAWS, SentenceTest, paired_tests
-from tracking.statistics.family import Family, RowTest, family
+from tracking.statistics.bootstrap import DRAWS, SampleTest, paired_tests
+from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.samples import Evaluated, UntestedError, evaluated, samples, scores
+from tracking.statistics.seeds import standings
 from tracking.statistics.unlike_trials import THEN, aspects
 from tracking.study import Study, Trial
+from tracking.words import listed
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
 """Groups of config.yaml that say how a trial ran, not what it is."""
@@ -34,19 +36,18 @@ class Side:
     @staticmethod
     def of(label: str, study: Study, trials: Iterable[Trial]) -> "Side":
         """Only the finished ones of these trials."""
-        seen = {trial.seed: (trial, study.trial_folder(trial).standing(trial.key)[1]) for trial in trials}
-        results = {seed: result for seed, (_, result) in seen.items() if result is not None}
-        lost = tuple(seed for seed, result in results.items() if result.get("diverged") is not None)
-        kept = {seed: result for seed, result in results.items() if seed not in lost}
-        return Side(label, study, tuple(seen[seed][0] for seed in kept), kept, lost)
+        seen = standings(study, trials)
+        kept = [each for each in seen if each.counted is not None]
+        lost = tuple(each.trial.seed for each in seen if each.diverged is not None)
+        results = {each.trial.seed: each.counted for each in kept if each.counted is not None}
+        return Side(label, study, tuple(each.trial for each in kept), results, lost)
 
     @property
     def is_row(self) -> bool:
-        """Whether these are all finished trials of their row, so that the study's table speaks of them."""
+        """Whether these are all trials of their row that count, so that the study's table speaks of them."""
         row = self.trials[0].row
         others = [trial for trial in self.study.trials if trial.row == row and trial not in self.trials]
-        finished = (self.study.trial_folder(trial).finished_result(trial.key) for trial in others)
-        return all(result is None or result["seed"] in self.diverged for result in finished)
+        return all(each.counted is None for each in standings(self.study, others))
 
     def values(self, metric: Metric, set_name: str) -> dict[int, float | None]:
         """By seed, of the seeds that are evaluated on the set."""
@@ -64,8 +65,9 @@ class MetricCompared:
     seeds: tuple[int, int]
     over_seeds: RowTest | None  # None: untested, and why
     why_not_over_seeds: str
-    rows: int  # of the family of the test
-    over_samples: dict[str, SentenceTest | str]  # by "seed 1", or the reason why there is none
+    rows: int  # over which p and interval are adjusted: of the study, or the pairs that are tested together
+    of_study: bool  # whether the test is that of the study's table, with the first side as reference
+    over_samples: dict[str, SampleTest | str]  # by "seed 1", or the reason why there is none
 
     @property
     def difference(self) -> float | None:
@@ -115,17 +117,33 @@ def compared(
     metrics: Sequence[Metric],
     set_name: str | None,
     families: Mapping[str, Family] | None = None,
+    pairs: Mapping[str, int] | None = None,
 ) -> Compared:
-    """Each metric on its own set unless one is named.
+    """Each metric on its own set unless one is named. ``pairs`` are how many pairs are tested together, by metric.
 
     ``families`` are the tests by metric of the study to which both rows belong, with the first one as reference: the
     comparison then says what the study's table says. Without them the two sides are a family of their own.
     """
+    known, together = families or {}, pairs or {}
     found = [
-        _metric(first, second, metric, set_name or metric.set, (families or {}).get(metric.name)) for metric in metrics
+        _metric(first, second, metric, set_name or metric.set, known.get(metric.name), together.get(metric.name, 1))
+        for metric in metrics
     ]
     changed = configuration(first, second, set_name or metrics[0].set)
     return Compared((first, second), changed, _origin(first, second), _code(first, second), found)
+
+
+def tested_pairs(pairs: Sequence[tuple[Side, Side]], metrics: Sequence[Metric], set_name: str | None) -> dict[str, int]:
+    """By metric, of how many pairs both sides can be tested; at least 1."""
+    return {
+        metric.name: max(1, sum(_testable(pair, metric, set_name or metric.set) for pair in pairs))
+        for metric in metrics
+    }
+
+
+def _testable(pair: tuple[Side, Side], metric: Metric, set_name: str) -> bool:
+    first, second = (metric.tested_values(side.values(metric, set_name)) for side in pair)
+    return not (why_untested(first, reference=True) or why_untested(second, pair[1].diverged))
 
 
 def configuration(first: Side, second: Side, set_name: str) -> dict[str, tuple[Any, Any]]:
@@ -161,7 +179,8 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     """By the first of these metrics that has counts of its samples."""
     metric = next((metric for metric in metrics if metric.from_counts), None)
     if metric is None:
-        why = f"no {first.study.task.sample} can be named: trials keep no counts of {_listed(metrics)}"
+        labels = listed([metric.label for metric in metrics])
+        why = f"no {first.study.task.sample} can be named: trials keep no counts of {labels}"
         return Differing(None, set_name or metrics[0].set, None, [], why)
     of_set = set_name or metric.set
     pairs, _ = _pairs(first, second, metric, of_set)
@@ -181,36 +200,36 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     return Differing(metric, of_set, (ours.trial, theirs.trial), ordered[:SHOWN], note)
 
 
-def _metric(first: Side, second: Side, metric: Metric, set_name: str, known: Family | None) -> MetricCompared:
+def _metric(
+    first: Side, second: Side, metric: Metric, set_name: str, known: Family | None, pairs: int
+) -> MetricCompared:
     values = [side.values(metric, set_name) for side in (first, second)]
     found, row = known, second.trials[0].row
     if found is None:
         two = {name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)}
-        found, row = family(metric, two, FIRST, {FIRST: first.diverged, SECOND: second.diverged}), SECOND
+        found, row = (
+            family(metric, two, FIRST, {FIRST: first.diverged, SECOND: second.diverged}, families=pairs),
+            SECOND,
+        )
     test, why = (found.tests.get(row), found.untested.get(row, "not tested")) if found else (None, "not tested")
     one, other = (metric_mean(metric, list(of.values())) for of in values)
     seeds = len(values[0]), len(values[1])
     over_samples = _over_samples(first, second, metric, set_name)
-    return MetricCompared(
-        metric, set_name, (one, other), seeds, test, why, len(found.tests) if found else 0, over_samples
-    )
+    rows = len(found.tests) * pairs if found else 0
+    return MetricCompared(metric, set_name, (one, other), seeds, test, why, rows, known is not None, over_samples)
 
 
-def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SentenceTest | str]:
+def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SampleTest | str]:
     noun = first.study.task.sample
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
     pairs, reasons = _pairs(first, second, metric, set_name)
     backward = [(theirs, ours) for ours, theirs in pairs]  # second minus first
     tests = paired_tests(metric.from_counts[0], backward, partial(samples, metric, set_name), noun, DRAWS)
-    found: dict[str, SentenceTest | str] = dict(reasons)
+    found: dict[str, SampleTest | str] = dict(reasons)
     for (ours, theirs), test in zip(pairs, tests, strict=True):
         name = _pair_name(ours.trial, theirs.trial)
-        found[name] = (
-            test
-            if isinstance(test, str)
-            else SentenceTest(test.difference, test.low, test.high, test.p, test.samples, test.p)
-        )
+        found[name] = test
     return found
 
 
@@ -259,7 +278,3 @@ def _flat(tree: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]
 
 def _pair_name(ours: Trial, theirs: Trial) -> str:
     return f"seed {ours.seed}" if ours.seed == theirs.seed else f"seeds {ours.seed} and {theirs.seed}"
-
-
-def _listed(metrics: Sequence[Metric]) -> str:
-    return ", ".join(metric.label for metric in metrics)

@@ -33,18 +33,7 @@ def dunnett_p(base: Sequence[float], rows: Groups) -> dict[str, float]:
     errors = {row: math.sqrt(squares / df * (1 / len(of) + 1 / len(base))) for row, of in rows.items()}
     loadings = Counter(math.sqrt(len(of) / (len(of) + len(base))) for of in rows.values())
     found = {row: abs(float(np.mean(of) - np.mean(base))) / errors[row] for row, of in rows.items()}
-    return {row: min(1.0, max(0.0, 1.0 - _inside(t, loadings, df))) for row, t in found.items()}
-
-
-def critical_t(seeds: Sequence[int], alpha: float = 0.05) -> float:
-    """The |t| that any row exceeds with probability ``alpha`` though none differs; seeds of the reference first."""
-    base, *rows = seeds
-    loadings = Counter(math.sqrt(n / (n + base)) for n in rows)
-    low, high = 0.0, 100.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _inside(middle, loadings, sum(seeds) - len(seeds)) < 1 - alpha else (low, middle)
-    return high
+    return {row: min(1.0, max(0.0, 1.0 - inside(t, loadings, df))) for row, t in found.items()}
 
 
 def welch_p(base: Sequence[float], rows: Groups) -> dict[str, float]:
@@ -61,7 +50,7 @@ def welch_p(base: Sequence[float], rows: Groups) -> dict[str, float]:
     return dict(zip(rows, map(float, holm(known)), strict=True))
 
 
-def _inside(t: float, loadings: Mapping[float, int], df: int) -> float:
+def inside(t: float, loadings: Mapping[float, int], df: int) -> float:
     """The probability that every row's |t| is at most ``t`` though none differs.
 
     A loading is how strongly a row's t depends on the reference's mean, with the number of such rows."""

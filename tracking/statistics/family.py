@@ -69,8 +69,10 @@ def family(
     reference: str,
     diverged: Mapping[str, Collection[int]] | None = None,
     cost: Cost = Cost(),
+    families: int = 1,
 ) -> Family | None:
-    """Every row against the reference. ``values`` are logarithms if the metric is an exponential.
+    """Every row against the reference. ``values`` are logarithms if the metric is an exponential. Of several
+    ``families`` that are read together, p values and intervals are adjusted over all (Bonferroni).
 
     A row with a diverged seed leaves the family; the reference stays with its other seeds. None if the reference is no
     row.
@@ -87,7 +89,9 @@ def family(
         reasons = dict.fromkeys(groups, "no variance over seeds") | reasons
     elif len(groups) > 1:
         first = {reference: groups.pop(reference)}
-        return _Tests(metric, first | groups, cost).family({row: reasons[row] for row in values if row in reasons})
+        return _Tests(metric, first | groups, cost, families).family(
+            {row: reasons[row] for row in values if row in reasons}
+        )
     return Family(
         metric, reference, untested={row: reasons[row] for row in values if row in reasons and row != reference}
     )
@@ -108,16 +112,16 @@ def why_untested(values: Mapping[int, float | None], diverged: Collection[int] =
 class _Tests:
     """The tests of groups that can be tested, the reference first."""
 
-    def __init__(self, metric: Metric, groups: Mapping[str, list[float]], cost: Cost) -> None:
-        self.metric, self.cost = metric, cost
+    def __init__(self, metric: Metric, groups: Mapping[str, list[float]], cost: Cost, families: int) -> None:
+        self.metric, self.cost, self.families = metric, cost, families
         self.reference, *self.rows = groups
         self.sizes = {row: len(of) for row, of in groups.items()}
         base, others = groups[self.reference], {row: groups[row] for row in self.rows}
         self.means = np.array([_mean(of) for of in groups.values()])
         variances, seeds = np.array([np.var(of, ddof=1) for of in groups.values()]), np.array([*self.sizes.values()])
         self.found = differences(self.means, variances, seeds)
-        self.ends = intervals(self.found)
-        self.power = Power(moderated(variances, seeds).likely)
+        self.ends = intervals(self.found, ALPHA / families)
+        self.power = Power(moderated(variances, seeds).likely, families)
         self.classic = dunnett_p(base, others), welch_p(base, others)
 
     def family(self, reasons: dict[str, str]) -> Family:
@@ -128,27 +132,32 @@ class _Tests:
     def _row_tests(self) -> dict[str, RowTest]:
         exponential, means = self.metric.exp_of, self.means
         of_units = np.exp(means[1:]) - np.exp(means[0]) if exponential else means[1:] - means[0]
-        in_units = of_units, *(exponential_intervals(self.found, means) if exponential else self.ends)
+        in_units = of_units, *(self._exponential_ends() if exponential else self.ends)
         as_tested = self.found.difference, *self.ends
         return {
             row: self._row_test(row, place, *([float(of[place]) for of in each] for each in (in_units, as_tested)))
             for place, row in enumerate(self.rows)
         }
 
+    def _exponential_ends(self) -> tuple[Any, Any]:
+        return exponential_intervals(self.found, self.means, alpha=ALPHA / self.families)
+
     def _row_test(self, row: str, place: int, in_units: list[float], as_tested: list[float]) -> RowTest:
         difference, low, high = in_units
-        p, (dunnett, welch) = float(self.found.p_holm[place]), self.classic
+        known = self.found.p_holm[place], *(of[row] for of in self.classic)
+        p, dunnett, welch = (min(1.0, float(each) * self.families) for each in known)
         kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.cost.margin)
         decides = self._deciding(row, place, as_tested[0]) if kind == "undecided" else {}
         finding, tested = Finding(kind, self.cost.margin, **decides), (as_tested[0], as_tested[1], as_tested[2])
-        return RowTest(difference, low, high, p, dunnett[row], welch[row], finding, tested)
+        return RowTest(difference, low, high, p, dunnett, welch, finding, tested)
 
     def _deciding(self, row: str, place: int, seen: float) -> dict[str, Any]:
-        """Seeds of the row, at least one more than now, and the hours that these and those of the reference take."""
-        needed = self.power.seeds_needed(self.sizes[self.reference], self._effect(seen), place)
-        if needed is None:
+        """Seeds of the row and of the reference, and the hours that those take which are not there yet."""
+        seeds = self.power.seeds_needed([*self.sizes.values()], self._effect(seen), place)
+        if seeds is None:
             return {}
-        seeds = max(needed, self.sizes[row] + 1)
+        if seeds <= min(self.sizes[row], self.sizes[self.reference]):
+            return {"seeds": self.sizes[row], "enough": True}
         more = {name: seeds - self.sizes[name] for name in (row, self.reference) if seeds > self.sizes[name]}
         took = {name: self.cost.seconds.get(name) for name in more}
         known = [more[name] * seconds for name, seconds in took.items() if seconds is not None]

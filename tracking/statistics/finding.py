@@ -4,28 +4,33 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tracking.card import Metric
+from tracking.words import time
 
 ALPHA = 0.05
 Kind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
-MARKS: dict[Kind, str] = {
-    "better by": "⇈",
-    "better": "▲",
-    "worse": "▼",
-    "worse within": "▽",
-    "no worse": "◇",
-    "undecided": "?",
+SAYS: dict[Kind, tuple[str, str]] = {
+    "better by": ("⇈", "better{than} by at least {margin}"),
+    "better": ("▲", "better{than}"),
+    "worse": ("▼", "worse{than}"),
+    "worse within": ("▽", "worse{than}, by less than {margin}"),
+    "no worse": ("◇", "no worse than δ: worse{than} by less than {margin}, if at all"),
+    "undecided": ("?", "undecided: too few seeds to tell, which does not mean that there is no difference"),
 }
+"""The mark of each kind and its sentence, whose part before a colon is its label."""
+MARKS: dict[Kind, str] = {kind: mark for kind, (mark, _) in SAYS.items()}
 HOUR = 3600.0
 
 
 @dataclass(frozen=True)
 class Finding:
-    """``margin`` is the δ that the study states, in the metric's units. ``seeds`` and ``hours`` would decide."""
+    """``margin`` is the δ that the study states, in the metric's units. ``seeds`` and ``hours`` would decide; or
+    there are ``enough`` seeds already, and chance was against it."""
 
     kind: Kind
     margin: float | None = None
     seeds: int | None = None
     hours: float | None = None
+    enough: bool = False
 
     @property
     def mark(self) -> str:
@@ -33,30 +38,29 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """Such as "better", "no worse than 0.2" or "undecided: 9 seeds, about 3 hours would decide"."""
+        """Such as "better by at least 0.2" or "undecided: 9 seeds, about 3 h 20 min would decide"."""
+        if self.enough:
+            size = "the size seen" if self.margin is None else f"{self.margin:g}"
+            return f"undecided, although {self.seeds} seeds would mark {size} with probability 0.8"
         if self.kind == "undecided":
             return f"undecided: {self.deciding} would decide"
-        return says(self.kind, self.margin)
+        return sentence(self.kind, margin="δ" if self.margin is None else f"{self.margin:g}")
 
     @property
     def deciding(self) -> str:
-        """Such as "9 seeds, about 3 hours"."""
+        """Such as "9 seeds, about 3 h 20 min"."""
         seeds = f"{self.seeds} seeds" if self.seeds else "more than 1000 seeds"
-        return f"{seeds}, about {_hours(self.hours)}" if self.seeds and self.hours is not None else seeds
+        return f"{seeds}, about {time(HOUR * self.hours)}" if self.seeds and self.hours is not None else seeds
 
 
-def says(kind: Kind, margin: float | None) -> str:
-    """The sentence of a kind, with δ as a number where it is one."""
-    amount = "δ" if margin is None else f"{margin:g}"
-    match kind:
-        case "better by":
-            return f"better by at least {amount}"
-        case "worse within":
-            return f"worse, by less than {amount}"
-        case "no worse":
-            return f"no worse than {amount}"
-        case _:
-            return kind
+def sentence(kind: Kind, reference: str = "", margin: str = "δ") -> str:
+    """Such as "worse than base, by less than δ"."""
+    return SAYS[kind][1].format(than=f" than {reference}" if reference else "", margin=margin)
+
+
+def label(kind: Kind) -> str:
+    """Such as "no worse than δ"."""
+    return sentence(kind).partition(":")[0]
 
 
 def kind_of(metric: Metric, difference: float, low: float, high: float, marked: bool, margin: float | None) -> Kind:
@@ -68,10 +72,3 @@ def kind_of(metric: Metric, difference: float, low: float, high: float, marked: 
     if marked:
         return "worse within" if margin is not None and least > -margin else "worse"
     return "no worse" if margin is not None and least > -margin else "undecided"
-
-
-def _hours(hours: float) -> str:
-    if hours < 1:
-        minutes = max(1, round(60 * hours))
-        return f"{minutes} minute{'s' * (minutes > 1)}"
-    return f"{hours:.2g} hours" if hours < 9.95 else f"{hours:.0f} hours"

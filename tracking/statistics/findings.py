@@ -6,16 +6,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tracking.card import Card, Metric
-from tracking.statistics.best_report import BestReport, best_reports
-from tracking.statistics.finding import ALPHA
 from tracking.statistics.finding import MARKS as OF_SEEDS
 from tracking.statistics.rows import TableRow
-from tracking.statistics.seeds import later
+from tracking.statistics.seeds import BestReport, best_reports, later
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study
 
 if TYPE_CHECKING:
-    from tracking.statistics.bootstrap import SentenceTest, SentenceTests
+    from tracking.statistics.bootstrap import SampleTest, SampleTests
     from tracking.statistics.family import Family, RowTest
     from tracking.statistics.verdict import MetricVerdict
 
@@ -27,6 +25,8 @@ UNLIKE = "‡"
 """The mark of a row that differs from the others in more than its change."""
 STOPPED = "§"
 """The mark of a row with a seed whose training ended before its steps."""
+OTHER_SETTINGS, MIXED_SETTINGS = "other settings", "mixed settings"
+"""For scoring: of a row unlike the reference, and of seeds unlike each other."""
 NUMBERS = ("low", "high", "p", "p_dunnett", "p_welch")
 """Of a test, as fields for programs."""
 
@@ -36,8 +36,9 @@ class Findings:
     """Of one reference row. Metrics are by name. Empty: nothing was looked for."""
 
     reference: str = "base"
-    seeds: dict[str, "Family"] = field(default_factory=dict)
-    samples: dict[str, "SentenceTests"] = field(default_factory=dict)  # only where they were asked for
+    families: dict[str, "Family"] = field(default_factory=dict)  # over seeds
+    samples: dict[str, "SampleTests"] = field(default_factory=dict)  # only where they were asked for
+    only_seed: int | None = None  # of the reference; None if it has several
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: dict[str, BestReport] = field(default_factory=dict)  # by row, of the metric `best_of`
     best_of: Metric | None = None
@@ -45,20 +46,28 @@ class Findings:
     verdicts: dict[str, "MetricVerdict"] = field(default_factory=dict)  # only of metrics with published values
 
     def test(self, row: TableRow, metric: Metric) -> "RowTest | None":
-        found = self.seeds.get(metric.name)
+        found = self.families.get(metric.name)
         return found.tests.get(row.row) if found else None
 
-    def sample_test(self, row: TableRow, metric: Metric) -> "SentenceTest | None":
-        """The test over samples, where it is all that can be said: where the row has one seed."""
-        found, seeds = self.samples.get(metric.name), [*row.seed_values[metric.name]]
-        return found.tests.get(row.row, {}).get(seeds[0]) if found and len(seeds) == 1 else None
+    def sample_test(self, row: TableRow, metric: Metric) -> "SampleTest | None":
+        """The test over samples, where it is all that can be said, and of this very difference: where the row and the
+        reference have one seed, and the same."""
+        found = self.samples.get(metric.name)
+        if (
+            found is None
+            or self.only_seed is None
+            or row.diverged
+            or [*row.seed_values[metric.name]] != [self.only_seed]
+        ):
+            return None
+        return found.tests.get(row.row, {}).get(self.only_seed)
 
     def mark(self, row: TableRow, metric: Metric) -> str:
         """Of the finding over seeds; ``°`` over samples, where there is no test over seeds."""
         if test := self.test(row, metric):
             return test.finding.mark
         of_samples = self.sample_test(row, metric)
-        return OF_SAMPLES if of_samples and of_samples.p_holm <= ALPHA else ""
+        return OF_SAMPLES if of_samples and of_samples.marked else ""
 
     def interval(self, row: TableRow, metric: Metric) -> tuple[float, float] | None:
         """95 %: over seeds if they are tested, otherwise over the samples of the one seed."""
@@ -71,7 +80,7 @@ class Findings:
 
     def words(self, row: TableRow, metric: Metric) -> str:
         """The finding as a sentence, or "not tested: …"; empty where nothing was looked for."""
-        family = self.seeds.get(metric.name)
+        family = self.families.get(metric.name)
         if family is None:
             return ""
         if row.row == self.reference:
@@ -93,28 +102,38 @@ def find(
 ) -> Findings:
     """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too; with
     ``sentences``, the tests over samples."""
-    from tracking.statistics.family import Cost, family  # SciPy takes a third of a second, which a plan does not need
+    from tracking.statistics.family import (
+        Cost,
+        Family,
+        family,
+    )  # SciPy takes a third of a second, which a plan does not need
 
-    seeds: dict[str, Family] = {}
+    families: dict[str, Family] = {}
     seconds = {row.row: row.seconds for row in rows}
     for metric in study.task.tabled:
         comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
+        others = {row.row: OTHER_SETTINGS for row in rows if row not in comparable}
+        if others.pop(reference, None):
+            why = f"{reference}: {MIXED_SETTINGS}"
+            families[metric.name] = Family(metric, reference, untested={r.row: why for r in rows if r.row != reference})
+            continue
         values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
         diverged = {row.row: row.diverged for row in comparable}
         cost = Cost(seconds, study.margins.get(metric.name))
         if made := family(metric, values, reference, diverged, cost):
-            others = {row.row: "other settings" for row in rows if row not in comparable}
-            seeds[metric.name] = replace(made, untested=made.untested | others)
+            families[metric.name] = replace(made, untested=made.untested | others)
     best = best_reports(study, reports_of) if reports_of else {}
     samples = _over_samples(study, reference) if sentences else {}
-    return Findings(reference, seeds, samples, unlike(study), best, reports_of, later(study).text)
+    alone = [row.seed_values for row in rows if row.row == reference and row.seeds == 1]
+    only = next((seed for values in alone for of in values.values() for seed in of), None)
+    return Findings(reference, families, samples, only, unlike(study), best, reports_of, later(study).text)
 
 
-def _over_samples(study: Study, reference: str) -> dict[str, "SentenceTests"]:
-    from tracking.statistics.bootstrap import sentence_tests
+def _over_samples(study: Study, reference: str) -> dict[str, "SampleTests"]:
+    from tracking.statistics.bootstrap import sample_tests
 
     counted = [metric for metric in study.task.tabled if metric.from_counts]
-    return {metric.name: sentence_tests(study, metric, reference) for metric in counted}
+    return {metric.name: sample_tests(study, metric, reference) for metric in counted}
 
 
 def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> Findings:
@@ -124,14 +143,14 @@ def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> F
     verdicts: dict[str, MetricVerdict] = {}
     for metric in card.tabled:
         published = {row.row: row.published[metric.name] for row in rows}
-        if metric.name in findings.seeds and (given := verdict(findings.seeds[metric.name], published)):
+        if metric.name in findings.families and (given := verdict(findings.families[metric.name], published)):
             verdicts[metric.name] = given
     return replace(findings, verdicts=verdicts)
 
 
 def test_columns(card: Card, findings: Findings) -> list[str]:
     """The names of the fields that a file of columns has."""
-    tested = [metric.name for metric in card.tabled if metric.name in findings.seeds]
+    tested = [metric.name for metric in card.tabled if metric.name in findings.families]
     verdicts = [f"verdict_{name}" for name in findings.verdicts]
     return [*(f"{kind}_{name}" for name in tested for kind in (*NUMBERS, "finding")), *verdicts, "unlike"]
 
@@ -140,7 +159,7 @@ def tested_fields(card: Card, row: TableRow, findings: Findings) -> dict[str, An
     """Per metric `low_ppl`, `high_ppl`, `p_ppl`, …, `finding_ppl`; then the tests over samples, by seed."""
     flat: dict[str, Any] = {}
     for metric in card.tabled:
-        if metric.name in findings.seeds:
+        if metric.name in findings.families:
             test = findings.test(row, metric)
             flat |= {f"{kind}_{metric.name}": getattr(test, kind, None) for kind in NUMBERS}
             flat[f"finding_{metric.name}"] = findings.words(row, metric)
@@ -150,7 +169,7 @@ def tested_fields(card: Card, row: TableRow, findings: Findings) -> dict[str, An
     return flat | {"unlike": [difference.text for difference in findings.unlike.get(row.row, [])]}
 
 
-def _of_samples(row: TableRow, found: "SentenceTests") -> dict[str, Any]:
+def _of_samples(row: TableRow, found: "SampleTests") -> dict[str, Any]:
     """By seed: the numbers, or why there are none."""
     tests = {seed: asdict(test) for seed, test in found.tests.get(row.row, {}).items()}
     return {str(seed): of for seed, of in sorted({**tests, **found.untested.get(row.row, {})}.items())}

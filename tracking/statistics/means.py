@@ -97,10 +97,8 @@ class Means:
     decode: DecodeSettings
 
 
-def means_of(card: Card, results: Results) -> Means:
-    """A metric that any seed lacks has no mean."""
-    diverged = {seed: of["diverged"] for seed, of in sorted(results.items()) if of.get("diverged") is not None}
-    results = {seed: of for seed, of in results.items() if seed not in diverged}
+def means_of(card: Card, results: Results, diverged: Mapping[int, int] | None = None) -> Means:
+    """Of the results that count. A metric that any seed lacks has no mean."""
     decode = DecodeSettings.of(_settings(card, list(results.values())))
     values = {each.name: _values(each, results) for each in card.tabled}
     shared = [each for each in card.tabled if not each.decided_by(decode.mixed())]
@@ -108,7 +106,7 @@ def means_of(card: Card, results: Results) -> Means:
     costs = {name: mean([result.get(name) for result in results.values()]) for name in COSTS}
     return Means(
         seeds=len(results),
-        diverged=diverged,
+        diverged=dict(sorted((diverged or {}).items())),
         steps=mean([result["step"] for result in results.values()]),
         values=values,
         scores=empty | {each.name: metric_mean(each, list(values[each.name].values())) for each in shared},

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-ALPHA = 0.05
+from tracking.statistics.finding import ALPHA
+
 FLOOR = 1e-5  # of the median variance: a row without any spread would make all others look infinitely noisy
-LARGEST = 700.0  # beyond e^700 a float is infinite
+LARGEST_EXPONENT = 700.0  # beyond e^700 a float is infinite
 LEAST_EXCESS = 1e-8  # of the log variances: below it they vary as much as equal variances do, so all are one
 
 
@@ -168,4 +169,4 @@ def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float, round
         along, across = span * np.exp(x - top), other * np.exp(y - top)
         length = np.hypot(along, across)
         x, y = row + sign * span * along / length, reference - sign * other * across / length
-    return np.exp(np.minimum(x, LARGEST)) - np.exp(np.minimum(y, LARGEST))
+    return np.exp(np.minimum(x, LARGEST_EXPONENT)) - np.exp(np.minimum(y, LARGEST_EXPONENT))

@@ -23,28 +23,26 @@ CANDIDATES = (
 """Numbers of seeds that are told: no estimate of a variance is worth more digits."""
 DRAWS = 400
 SEED = 20_170_612
-ALL = slice(None)
 
 
 class Power:
     """Of a family whose rows have these true variances over seeds, the reference first."""
 
-    def __init__(self, variances: Sequence[float]) -> None:
-        self.variances = np.asarray(variances, float)
-        self._known: dict[tuple[int, ...], tuple[Any, Any]] = {}
+    def __init__(self, variances: Sequence[float], families: int = 1) -> None:
+        self.variances, self.families = np.asarray(variances, float), families
+        self._known: dict[tuple[tuple[int, ...], int | None], tuple[Any, Any]] = {}
 
-    def of(self, seeds: Sequence[int], differences: Any, rows: int | slice = ALL) -> Any:
+    def of(self, seeds: Sequence[int], differences: Any, row: int | None = None) -> Any:
         """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds.
 
-        Or that of the compared ``rows`` alone."""
-        error_K, reach_SK = self._reaches(tuple(seeds))
-        error, reach = error_K[rows], reach_SK[:, rows]
+        Or that of this compared row alone."""
+        error, reach = self._reaches(tuple(seeds), row)
         parts = [special.ndtr((sign * np.abs(differences) - reach) / error) for sign in (1, -1)]
         return (parts[0] + parts[1]).mean(axis=0)
 
     def detectable(self, seeds: Sequence[int]) -> Any:
         """[K]: the true difference of each row that is marked with probability 0.8."""
-        error_K, reach_SK = self._reaches(tuple(seeds))
+        error_K, reach_SK = self._reaches(tuple(seeds), None)
         low, high = 0 * error_K, reach_SK.max(axis=0) + 10 * error_K
         for _ in range(50):
             middle = (low + high) / 2
@@ -52,24 +50,31 @@ class Power:
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return high
 
-    def seeds_needed(self, base_seeds: int, difference: float, row: int = 0) -> int | None:
-        """Seeds of every row, and at least as many of the reference as now, that mark a true difference of this
-        compared row with probability 0.8. None if 1000 are too few, as for a difference of 0."""
+    def seeds_needed(self, now: Sequence[int], difference: float, row: int | None = None) -> int | None:
+        """Seeds that mark a true difference of this compared row with probability 0.8, if it and the reference have at
+        least so many, and the other rows as many as ``now``. Without a row: that of the noisiest row, if all have so
+        many, and the reference no fewer than now. None if 1000 are too few, as for a difference of 0."""
+
+        judged = int(np.argmax(self.variances[1:])) if row is None else row
 
         def is_enough(seeds: int) -> bool:
-            each = [max(seeds, base_seeds), *[seeds] * (len(self.variances) - 1)]
-            return bool(self.of(each, difference, row) >= POWER)
+            each = [max(seeds, now[0]), *(now[1:] if row is not None else [seeds] * (len(self.variances) - 1))]
+            if row is not None:
+                each[row + 1] = max(seeds, each[row + 1])
+            return bool(self.of(each, difference, judged) >= POWER)
 
         place = bisect_left(CANDIDATES, True, key=is_enough)
         return CANDIDATES[place] if place < len(CANDIDATES) else None
 
-    def _reaches(self, seeds: tuple[int, ...]) -> tuple[Any, Any]:
-        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
-        if seeds not in self._known:
+    def _reaches(self, seeds: tuple[int, ...], row: int | None) -> tuple[Any, Any]:
+        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]; without K of
+        one compared row."""
+        if (seeds, row) not in self._known:
             number = np.array(seeds, float)
             drawn = np.random.default_rng(SEED).chisquare(number - 1, (DRAWS, len(number)))
             true = self.variances / number
             seen = chance_of(self.variances * drawn / (number - 1), number)
-            reach = critical(seen.df, len(number) - 1) * seen.error
-            self._known[seeds] = np.sqrt(true[1:] + true[0]), reach
-        return self._known[seeds]
+            of = slice(None) if row is None else row
+            reach = critical(seen.df[:, of], self.families * (len(number) - 1)) * seen.error[:, of]
+            self._known[seeds, row] = np.sqrt(true[1:] + true[0])[of], reach
+        return self._known[seeds, row]

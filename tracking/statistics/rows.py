@@ -7,7 +7,8 @@ from typing import Any
 
 from tracking.card import Card
 from tracking.statistics.means import Means, decode_note, deltas_of, means_of, minus, reference_of
-from tracking.study import Study, Trial
+from tracking.statistics.seeds import Standing, standings
+from tracking.study import Study
 from tracking.trial import TrialFolder, TrialState
 from tracking.words import stopped_at
 
@@ -57,15 +58,6 @@ class TableRow:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """A snapshot of a trial: its result if it is finished, otherwise the reason why not."""
-
-    seed: int
-    result: dict[str, Any] | None
-    note: str
-
-
-@dataclass(frozen=True)
 class _Reference:
     """The row from which differences are taken. It may have no trial."""
 
@@ -78,19 +70,22 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     """Every row of the study in its order, from `study.json` and the trials' files alone.
 
     Differences are from the row called ``reference``."""
-    rows: dict[str, list[Trial]] = {}
-    for trial in study.trials:
-        rows.setdefault(trial.row, []).append(trial)
+    rows: dict[str, list[Standing]] = {}
+    for each in standings(study):
+        rows.setdefault(each.trial.row, []).append(each)
     card = study.task
-    seen = {row: [_look(study, trial) for trial in trials] for row, trials in rows.items()}
-    found = {row: _finished(looks) for row, looks in seen.items()}
-    means = {row: means_of(card, results) for row, results in found.items()}
+    means = {row: _means(card, seen) for row, seen in rows.items()}
     compared = _Reference(
         means.get(reference, means_of(card, {})),
         reference_of(means[row].decode for row in sorted(means, key=lambda row: row != reference)),
-        rows[reference][0].published if reference in rows else {},
+        rows[reference][0].trial.published if reference in rows else {},
     )
-    return [_row(study, trials, found[row], means[row], _note(seen[row]), compared) for row, trials in rows.items()]
+    return [_row(study, seen, means[row], compared) for row, seen in rows.items()]
+
+
+def _means(card: Card, seen: Sequence[Standing]) -> Means:
+    counted = {each.trial.seed: each.counted for each in seen if each.counted is not None}
+    return means_of(card, counted, {each.trial.seed: each.diverged for each in seen if each.diverged is not None})
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
@@ -98,31 +93,28 @@ def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
 
 
-def _row(
-    study: Study,
-    trials: Sequence[Trial],
-    results: dict[int, dict[str, Any]],
-    means: Means,
-    state: str,
-    compared: _Reference,
-) -> TableRow:
-    first, card = trials[0], study.task
+def _row(study: Study, seen: Sequence[Standing], means: Means, compared: _Reference) -> TableRow:
+    first, card = seen[0].trial, study.task
     paper, names = first.published, [metric.name for metric in card.tabled]
     changed = study.cells.get(first.row, {})  # a row's own change is compared with the reference
     differing = means.decode.other_than(compared.decode).items()
     other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
     unlike = [metric.name for metric in card.tabled if metric.decided_by(other)]
     deltas = deltas_of(means, compared.means) | dict.fromkeys(unlike, None)
-    stopped = {
-        seed: text for seed, of in sorted(results.items()) if seed not in means.diverged and (text := stopped_at(of))
-    }
-    notes = (state, _diverged(means), _stops(stopped), decode_note(card, means.decode.mixed(), other, compared.decode))
+    texts = {each.trial.seed: stopped_at(each.counted) for each in seen if each.counted is not None}
+    stopped = {seed: text for seed, text in sorted(texts.items()) if text}
+    notes = (
+        _note(study, seen),
+        _diverged(means),
+        _stops(stopped),
+        decode_note(card, means.decode.mixed(), other, compared.decode),
+    )
     return TableRow(
         row=first.row,
         group=first.group,
         change=first.change,
         seeds=means.seeds,
-        asked=len(trials),
+        asked=len(seen),
         steps=means.steps,
         scores=means.scores,
         params=means.params,
@@ -169,24 +161,13 @@ def _recorded_words(study: Study, row: str) -> str:
     return next((each["change"] for each in study.rows if each["row"] == row), "")
 
 
-def _look(study: Study, trial: Trial) -> _Seen:
-    """Reads the trial once, since it may finish at any moment. A result of another configuration does not count."""
-    folder = study.trial_folder(trial)
-    state, result = folder.standing(trial.key)
-    return _Seen(trial.seed, result, "" if result is not None else _why_unfinished(folder, state))
-
-
-def _finished(looks: Iterable[_Seen]) -> dict[int, dict[str, Any]]:
-    """The results by seed."""
-    return {look.seed: look.result for look in looks if look.result is not None}
-
-
-def _note(looks: Sequence[_Seen]) -> str:
-    unfinished = [look for look in looks if look.result is None]
-    if len(unfinished) == len(looks):  # the most serious first: a failure needs a person
-        return "; ".join(dict.fromkeys(sorted((look.note for look in looks), key=_gravity)))
-    rest = [f"s{look.seed} {look.note}" for look in unfinished]
-    return "; ".join([f"{len(looks) - len(rest)} of {len(looks)} seeds", *rest]) if rest else ""
+def _note(study: Study, seen: Sequence[Standing]) -> str:
+    unfinished = [each for each in seen if each.result is None]
+    notes = [_why_unfinished(study.trial_folder(each.trial), each.state) for each in unfinished]
+    if len(unfinished) == len(seen):  # the most serious first: a failure needs a person
+        return "; ".join(dict.fromkeys(sorted(notes, key=_gravity)))
+    rest = [f"s{each.trial.seed} {note}" for each, note in zip(unfinished, notes, strict=True)]
+    return "; ".join([f"{len(seen) - len(rest)} of {len(seen)} seeds", *rest]) if rest else ""
 
 
 def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:

@@ -13,17 +13,18 @@ import numpy.typing as npt
 
 from tracking.card import Card, Metric
 from tracking.damage import DamagedFileError, unless_damaged
+from tracking.statistics.moderated_tests import LARGEST_EXPONENT
+from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
 
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
 Floats = npt.NDArray[np.float64]
-LARGEST_EXPONENT = 700.0  # beyond e^700 a float is infinite
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """A finished trial on one set, as its result says."""
+    """A trial that counts on one set, as its result says."""
 
     study: Study
     trial: Trial
@@ -39,10 +40,10 @@ class UntestedError(ValueError):
 
 def evaluated(study: Study, trial: Trial, metric: Metric, set_name: str) -> Evaluated:
     """The trial's score, and what identifies its samples. Raises UntestedError."""
-    folder = study.trial_folder(trial)
-    state, result = folder.standing(trial.key)
+    folder, (standing,) = study.trial_folder(trial), standings(study, [trial])
+    result = standing.counted
     if result is None:
-        raise UntestedError(f"{trial.name} is {state}")
+        raise UntestedError(f"{trial.name} {'diverged' if standing.result else f'is {standing.state}'}")
     of_set = result["scores"].get(set_name)
     if of_set is None:
         raise UntestedError(f"{trial.name} is not evaluated on {set_name}")

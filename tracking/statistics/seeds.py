@@ -1,39 +1,79 @@
-"""The seeds of a study: the scores of its finished trials, and seeds that were added after its first results."""
+"""The seeds of a study: which results count, the best scores on the way, and seeds added after first results."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tracking.card import Metric
 from tracking.damage import unless_damaged
-from tracking.statistics.means import DecodeSettings
-from tracking.study import Study, seconds
-
-SeedValues = dict[str, dict[int, float | None]]
-Results = dict[str, dict[int, dict[str, Any]]]
-"""Row -> seed -> the result of a finished trial."""
+from tracking.journal import Journal
+from tracking.statistics.means import mean, metric_mean
+from tracking.study import Study, Trial, seconds
+from tracking.trial import TrialState
 
 
-def finished_results(study: Study) -> Results:
-    """Of every trial that is finished with the key that the study names. Damaged and diverged trials are left out."""
-    found: Results = {}
-    for trial in study.trials:
-        _, result = study.trial_folder(trial).standing(trial.key)
-        if result is not None and result.get("diverged") is None:
-            found.setdefault(trial.row, {})[trial.seed] = result
+@dataclass(frozen=True)
+class Standing:
+    """A trial, read once, since it may finish at any moment. A result of another configuration is none."""
+
+    trial: Trial
+    state: TrialState
+    result: dict[str, Any] | None  # of a finished trial
+
+    @property
+    def diverged(self) -> int | None:
+        """The step at which a finished trial diverged."""
+        return self.result.get("diverged") if self.result is not None else None
+
+    @property
+    def counted(self) -> dict[str, Any] | None:
+        """The result, if means and tests take it: that of a finished trial that did not diverge."""
+        return None if self.diverged is not None else self.result
+
+
+def standings(study: Study, trials: Iterable[Trial] | None = None) -> list[Standing]:
+    """Of all trials, or of these."""
+    chosen = study.trials if trials is None else trials
+    return [Standing(trial, *study.trial_folder(trial).standing(trial.key)) for trial in chosen]
+
+
+@dataclass(frozen=True)
+class BestReport:
+    """The best values of a row's seeds that count, each with its step. The table shows the last checkpoint's scores."""
+
+    values: dict[int, float]
+    steps: dict[int, int]
+
+    def mean(self, metric: Metric) -> float | None:
+        return metric_mean(metric, list(self.values.values()))
+
+    @property
+    def step(self) -> float | None:
+        """The mean over the seeds."""
+        return mean(list(self.steps.values()))
+
+
+def best_reports(study: Study, metric: Metric) -> dict[str, BestReport]:
+    """By row. A trial that does not count, or that reported no score while it trained, is left out."""
+    found: dict[str, BestReport] = {}
+    for trial in [each.trial for each in standings(study) if each.counted is not None]:
+        if best := unless_damaged(partial(_best_of, study.trial_folder(trial).journal_path, metric), None):
+            of_row = found.setdefault(trial.row, BestReport({}, {}))
+            of_row.values[trial.seed], of_row.steps[trial.seed] = best
     return found
 
 
-def seed_values(results: Results, metric: Metric) -> SeedValues:
-    """The metric on its own set. Rows whose seeds were scored with settings that change it differently have none."""
-    scores = {
-        row: {seed: of["scores"].get(metric.set, {}) for seed, of in each.items()} for row, each in results.items()
-    }
-    return {
-        row: {seed: of.get(metric.name) for seed, of in each.items()}
-        for row, each in scores.items()
-        if not metric.decided_by(DecodeSettings.of([of.get("decode", {}) for of in each.values() if of]).mixed())
-    }
+def _best_of(journal: Path, metric: Metric) -> tuple[float, int] | None:
+    """The best value and the first step that has it; None without a report of the metric on its set.
+
+    Only reports of it are parsed."""
+    point = f"{metric.set}/{metric.name}"
+    reports = reversed([*Journal(journal).newest_first(holding=point)])
+    seen = [(report.metrics[point], report.step) for report in reports if point in report.metrics]
+    best = metric.best(value for value, _ in seen)
+    return next(((value, step) for value, step in seen if value == best), None)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class RankAgreement:
         rho, tau = (f"{_coefficient(value)} (p {_p(p)})" for value, p in (self.spearman, self.kendall))
         return (
             f"Order of the {self.rows} tested rows against the published order: Spearman's ρ {rho}, Kendall's τ {tau}; "
-            f"p of no agreement, by {PERMUTATIONS:,} permutations."
+            f"p: share of {PERMUTATIONS:,} random orders that agree or oppose as strongly."
         )
 
 
@@ -64,6 +64,7 @@ class MetricVerdict:
     """The verdicts of one metric by row, and the agreement of our order of rows with the published one."""
 
     metric: Metric
+    reference: str
     rows: dict[str, Verdict]
     agreement: RankAgreement | None  # None with fewer than three tested rows
 
@@ -72,7 +73,11 @@ class MetricVerdict:
         counted = Counter(verdict.word for verdict in self.rows.values())
         counts = ", ".join(f"{word} {counted[word]}" for word in WORDS if counted[word])
         agreement = [self.agreement.text] if self.agreement else []
-        return [f"{self.metric.label} against the paper, rows: {counts}.", *agreement, rule(self.metric)]
+        return [
+            f"{self.metric.label} against the paper, rows: {counts}.",
+            *agreement,
+            rule(self.metric, self.reference),
+        ]
 
 
 def verdict(found: Family, published: Published) -> MetricVerdict | None:
@@ -85,12 +90,12 @@ def verdict(found: Family, published: Published) -> MetricVerdict | None:
     rows = {row: _verdict(metric, others[row] - base, found.tests.get(row), found.untested.get(row)) for row in known}
     tested = [row for row in found.tests if row in others]
     order = rank_agreement([found.tests[row].difference for row in tested], [others[row] for row in tested])
-    return MetricVerdict(metric, rows, order) if rows else None
+    return MetricVerdict(metric, found.reference, rows, order) if rows else None
 
 
-def rule(metric: Metric) -> str:
+def rule(metric: Metric, reference: str) -> str:
     """The rule behind the verdicts of a metric, as one paragraph."""
-    return " ".join(_rule(metric))
+    return " ".join(_rule(metric, reference))
 
 
 def rank_agreement(ours: Sequence[float], published: Sequence[float]) -> RankAgreement | None:
@@ -146,8 +151,8 @@ def _within(margin: float | None, test: RowTest) -> Word:
     return "not shown"
 
 
-def _rule(metric: Metric) -> Iterator[str]:
-    yield f"Rule for {metric.label}: a row agrees if it is marked as different on the published side of base."
+def _rule(metric: Metric, reference: str) -> Iterator[str]:
+    yield f"Rule for {metric.label}: a row agrees if it is marked as different on the published side of {reference}."
     yield "It disagrees if it is marked on the other side. Otherwise the difference is not shown."
     yield f"A published |Δ| of at most {metric.negligible:g} is none in the paper."
     if metric.margin is None:

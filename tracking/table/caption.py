@@ -4,25 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Card
-from tracking.statistics.finding import ALPHA, MARKS, Kind
-from tracking.statistics.findings import NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
+from tracking.statistics.finding import SAYS, sentence
+from tracking.statistics.findings import MIXED_SETTINGS, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, decode_of
 from tracking.statistics.unlike_trials import summary
-from tracking.table.columns import COST_LABELS, MIXED_SETTINGS, setting_words
+from tracking.table.columns import COST_LABELS, setting_words
 from tracking.table.view import PLAIN, View
-from tracking.words import spread
+from tracking.words import listed, spanned, spread
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family
 
-MEANING: dict[Kind, str] = {
-    "better by": "better than {} by at least δ",
-    "better": "better than {}",
-    "worse": "worse than {}",
-    "worse within": "worse than {}, by less than δ",
-    "no worse": "no worse than {} by δ or more",
-    "undecided": "undecided: too few seeds to tell, which does not mean that there is no difference",
-}
 MOST_NAMED = 4
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
@@ -34,11 +26,12 @@ def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, vie
     notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
     costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
     spread = ["±: standard deviation over seeds"] * any(value is not None for row in rows for value in row.sd.values())
+    others = " that did not diverge" * any(row.diverged for row in rows)
     about = [
         *_measured(card, rows),
         *notes,
         *costs,
-        f"Δ: difference from {findings.reference}, between means over all seeds of both",
+        f"Δ: difference from {findings.reference}, between means over all seeds of both{others}",
         *spread,
     ]
     text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
@@ -63,9 +56,8 @@ def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
     """The number of seeds behind each row, and the limits that it sets on conclusions."""
     counts = sorted({row.seeds for row in rows if row.seeds})
     if not counts:
-        return "No seed is finished."
-    spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    text = f"Seeds per row: {spread}."
+        return "All finished seeds diverged." if any(row.diverged for row in rows) else "No seed is finished."
+    text = f"Seeds per row: {spanned(counts)}."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 
@@ -73,12 +65,7 @@ def _measured(card: Card, rows: Sequence[TableRow]) -> list[str]:
     """Such as "accuracy and loss: measured on test, threshold 0.5", for each set."""
     words = setting_words(card, decode_of(rows)) or [MIXED_SETTINGS] * any(row.mixed_decode for row in rows)
     labels = {name: [metric.label for metric in card.tabled if metric.set == name] for name in card.scored_sets}
-    return [f"{_listed(of_set)}: measured on {', '.join([name, *words])}" for name, of_set in labels.items()]
-
-
-def _listed(names: Sequence[str]) -> str:
-    """A, B and C."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return [f"{listed(of_set)}: measured on {', '.join([name, *words])}" for name, of_set in labels.items()]
 
 
 def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
@@ -92,14 +79,14 @@ def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
 
 def _chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> list[str]:
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
-    seeds, samples = _of_seeds(card, rows, findings, view), _of_samples(card, rows, findings)
+    seeds, samples = _of_seeds(card, rows, findings, view), _of_samples(card, rows, findings, view)
     told = _verdicts(card, findings) if view.verdicts else ()
     chosen = [f"Only of seeds {_numbers(view.seeds)}."] if view.seeds else []
     return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings), *_stopped(rows)]
 
 
 def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> Iterator[str]:
-    tested = [found for metric in card.tabled if (found := findings.seeds.get(metric.name)) and found.tests]
+    tested = [found for metric in card.tabled if (found := findings.families.get(metric.name)) and found.tests]
     if tested:
         yield " ".join(_marks(tested, rows, findings.reference, view))
         yield from filter(None, (" ".join(_of_metric(found, rows)) for found in tested))
@@ -118,15 +105,17 @@ def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str,
     yield "t-test with moderated variances, at 5 % over all rows (Holm)."
     shown = {row.row for row in rows}
     kinds = {test.finding.kind for found in tested for row, test in found.tests.items() if row in shown}
-    yield " ".join(f"{MARKS[kind]}: {words.format(reference)}." for kind, words in MEANING.items() if kind in kinds)
+    yield " ".join(f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds)
+    if down := [found.metric.label for found in tested if found.metric.better == "down"]:
+        yield f"Marks say better or worse, not up or down: lower {listed(down)} is better."
     if margins := [f"{found.metric.label} {margin:g}" for found in tested if (margin := _margin(found)) is not None]:
         yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
     if view.intervals:
         yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over all rows (Bonferroni)."
-        odd = [row for found in tested for row, test in found.tests.items() if test.unlike_its_interval]
+        odd = [row for each in tested for row, of in each.tests.items() if row in shown and of.unlike_its_interval]
         if odd:
-            listed = ", ".join(dict.fromkeys(odd))
-            yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {listed}."
+            named = ", ".join(dict.fromkeys(odd))
+            yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {named}."
 
 
 def _margin(found: "Family") -> float | None:
@@ -147,7 +136,10 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
     if deciding:
         size = "δ" if _margin(found) is not None else "the size seen"
         named = "; ".join(f"{seeds} ({', '.join(of)})" for seeds, of in deciding.items())
-        yield f"Undecided; a difference of {size} would be marked with probability 0.8 with {named}."
+        would = (
+            f"Undecided; a difference of {size} would be marked with probability 0.8 if row and {found.reference} had"
+        )
+        yield f"{would} {named}."
 
 
 def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
@@ -163,14 +155,14 @@ def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
 
 def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
-    tested = {metric.label: of for metric in card.tabled if (of := findings.seeds.get(metric.name))}
+    tested = {metric.label: of for metric in card.tabled if (of := findings.families.get(metric.name))}
     reasons = {label: why for label, of in tested.items() if (why := of.untested.get(row.row))}
     if len(reasons) == len(tested) and len(set(reasons.values())) == 1:
         return next(iter(reasons.values()))
     return ", ".join(f"{label}: {why}" for label, why in reasons.items())
 
 
-def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
+def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> Iterator[str]:
     """Only where seeds say nothing."""
     tests = [
         test
@@ -181,9 +173,11 @@ def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Ite
     if not tests:
         return
     noun, how = card.sample, "paired bootstrap, Holm, p ≤ 0.05"
-    shown = any(test.p_holm <= ALPHA for test in tests)
+    shown = any(test.marked for test in tests)
     mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
     yield f"{mark} over the {noun}s of its one seed ({how}). This says nothing about seeds: another may differ as much."
+    if view.intervals:
+        yield f"[ ]: 95 % interval of Δ over these {noun}s, of each row alone."
 
 
 def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
@@ -211,5 +205,4 @@ def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
 
 def _sizes(counts: Sequence[int], noun: str) -> str:
     """Such as "1 row", or "3 to 9 seeds"."""
-    least, most = min(counts), max(counts)
-    return f"{least} to {most} {noun}s" if least < most else f"{most} {noun}{'s' * (most != 1)}"
+    return f"{spanned(counts)} {noun}{'s' * (max(counts) != 1)}"

@@ -7,7 +7,14 @@ from operator import attrgetter
 from typing import Any
 
 from tracking.card import Card, Metric
-from tracking.statistics.findings import NONE, Findings, test_columns, tested_fields
+from tracking.statistics.findings import (
+    MIXED_SETTINGS,
+    NONE,
+    OTHER_SETTINGS,
+    Findings,
+    test_columns,
+    tested_fields,
+)
 from tracking.statistics.rows import BASE, TableRow
 from tracking.table.text import Column, Kind, said
 from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spread, time
@@ -18,7 +25,6 @@ CHANGED = "changed "
 """Before the name of a change: such a column may have the name of a measurement, such as steps."""
 OBJECTS = ("before_scaling", "cells", "decode", "mixed_decode", "other_decode", "seed_values")
 """Fields of a row that only JSON has."""
-OTHER_SETTINGS, MIXED_SETTINGS = "other settings", "mixed settings"
 EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
 """The words that the row's note explains, for tables without room for them."""
 NOT_REPORTED = "not reported"
@@ -113,7 +119,8 @@ class _OfMetric:
             return self._missing(row)
         if self.metric.decided_by(row.other_decode):
             return OTHER_SETTINGS
-        return f"no {self.findings.reference}"
+        family, mixed = self.findings.families.get(self.metric.name), f"{self.findings.reference}: {MIXED_SETTINGS}"
+        return mixed if family and family.untested.get(row.row) == mixed else f"no {self.findings.reference}"
 
     def _deviation(self, row: TableRow) -> str:
         return number(row.sd[self.metric.name], self.metric.decimals)

@@ -1,18 +1,20 @@
 """A paragraph on methods that one can paste into a paper: model, data, seeds and tests, with the numbers of a study."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tracking.statistics.bootstrap import SentenceTests
+from tracking.statistics.bootstrap import SampleTests
 from tracking.statistics.family import Family
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.findings import Findings
 from tracking.statistics.means import DecodeSettings
-from tracking.statistics.seeds import Results, finished_results
+from tracking.statistics.seeds import Standing, standings
 from tracking.study import Study
 from tracking.table.columns import setting_words
-from tracking.words import millions, parameters
+from tracking.words import listed, millions, parameters, spanned
 
+Results = dict[str, dict[int, dict[str, Any]]]
+"""Row -> seed -> the content of result.json."""
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -20,18 +22,36 @@ def methods(study: Study, findings: Findings, rows: Collection[str] | None = Non
     """Two to four sentences of English, which tell only what was done. ``rows`` are the shown ones, None for all.
 
     Tests over samples are told where there are none over seeds."""
-    card, reference, found = study.task, findings.reference, finished_results(study)
-    shown = {row: seeds for row, seeds in found.items() if rows is None or row == reference or row in rows}
-    if not shown:
+    card, reference = study.task, findings.reference
+    of_rows = [each for each in standings(study) if rows is None or each.trial.row in (reference, *rows)]
+    trained = _results(of_rows)
+    shown = _results(each for each in of_rows if each.counted is not None)
+    if not trained:
         return f"No trial of the study {study.name} is finished."
-    seeds = {card.tested(of).name: findings.seeds[of.name] for of in card.tabled if of.name in findings.seeds}
+    seeds = {card.tested(of).name: findings.families[of.name] for of in card.tabled if of.name in findings.families}
     tested = {name: family for name, family in seeds.items() if family.tests}
     bootstrapped = [tests for tests in findings.samples.values() if tests.tests]
     if tested:
         tests = _over_seeds(study, tested, reference)
     else:
         tests = _over_sentences(study, bootstrapped, reference) if bootstrapped else "No difference was tested."
-    return f"{_trained(study, shown, reference)} {_measured(study, shown)} {tests}"
+    parts = (_trained(study, trained, reference), _diverged(of_rows), _measured(study, shown), tests)
+    return " ".join(filter(None, parts))
+
+
+def _diverged(of: Sequence[Standing]) -> str:
+    lost = [each.trial.name for each in of if each.diverged is not None]
+    finished = sum(each.result is not None for each in of)
+    return f"{len(lost)} of {finished} trainings diverged and are left out ({listed(lost)})." if lost else ""
+
+
+def _results(of: Iterable[Standing]) -> Results:
+    """Of the finished ones among these."""
+    found: Results = {}
+    for each in of:
+        if each.result is not None:
+            found.setdefault(each.trial.row, {})[each.trial.seed] = each.result
+    return found
 
 
 def _trained(study: Study, shown: Results, reference: str) -> str:
@@ -45,7 +65,7 @@ def _trained(study: Study, shown: Results, reference: str) -> str:
     data = study.settings.get("data", {}).get("name")
     on = f" on the data set {data}" if isinstance(data, str) and data else ""
     counts = sorted({len(seeds) for seeds in shown.values()})
-    seeds = _count(counts[0], "random seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} random seeds"
+    seeds = _count(counts[0], "random seed") if len(counts) == 1 else f"{spanned(counts)} random seeds"
     each = "" if len(shown) == 1 else " each"
     return f"In an ablation study of {study.task.name}{on}, we trained {trained}, with {seeds}{each}."
 
@@ -68,9 +88,9 @@ def _measured(study: Study, shown: Results) -> str:
         settings = DecodeSettings.of([scores.get("decode", {}) for scores in of_set if scores]).agreed()
         with_words = f" ({', '.join(words)})" if (words := setting_words(card, settings)) else ""
         labels = [metric.label for metric in card.tabled if metric.set == name]
-        parts.append(f"{_listed(labels)} on the {name} set{with_words}")
+        parts.append(f"{listed(labels)} on the {name} set{with_words}")
     means = ", as means over seeds" if any(len(seeds) > 1 for seeds in shown.values()) else ""
-    return f"We report {_listed(parts)}{_signatures(study, shown)}{means}."
+    return f"We report {listed(parts)}{_signatures(study, shown)}{means}."
 
 
 def _signatures(study: Study, shown: Results) -> str:
@@ -86,25 +106,32 @@ def _signatures(study: Study, shown: Results) -> str:
 def _over_seeds(study: Study, families: Mapping[str, Family], reference: str) -> str:
     labels = {metric.name: metric.label for metric in study.task.metrics}
     rows = sorted({len(family.tests) for family in families.values()})
-    of = _listed([labels.get(name, name) for name in families])
-    family = f"{_range(rows)} row{'s' * (rows != [1])}, {100 * ALPHA:g} % for the family"
+    of = listed([labels.get(name, name) for name in families])
+    family = f"{spanned(rows)} row{'s' * (rows != [1])}, {100 * ALPHA:g} % for the family"
     variances = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
     return (
         f"Differences from {reference} in {of} are tested over seeds by {variances}, with Holm's correction "
-        f"({family}); their 95 % intervals have Bonferroni's."
+        f"({family}); their 95 % intervals have Bonferroni's.{_margins(families.values(), reference)}"
     )
 
 
-def _over_sentences(study: Study, tests: Sequence[SentenceTests], reference: str) -> str:
+def _margins(families: Iterable[Family], reference: str) -> str:
+    stated = {of.metric.label: next(iter(of.tests.values())).finding.margin for of in families}
+    named = listed([f"{label} {margin:g}" for label, margin in stated.items() if margin is not None])
+    shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"
+    return f" With the stated margin δ ({named}), {shows}." if named else ""
+
+
+def _over_sentences(study: Study, tests: Sequence[SampleTests], reference: str) -> str:
     """The set, its size and the seeds of the paired bootstrap."""
     noun = study.task.sample
     labels = {metric.name: metric.label for metric in study.task.metrics}
     every = [test for one in tests for seeds in one.tests.values() for test in seeds.values()]
-    sizes, seeds = sorted({test.sentences for test in every}), sorted({seed for one in tests for seed in one.seeds})
-    sets = _listed(list(dict.fromkeys(one.set_name for one in tests)))
-    of = _listed(list(dict.fromkeys(labels[one.metric] for one in tests)))
+    sizes, seeds = sorted({test.samples for test in every}), sorted({seed for one in tests for seed in one.seeds})
+    sets = listed(list(dict.fromkeys(one.set_name for one in tests)))
+    of = listed(list(dict.fromkeys(labels[one.metric] for one in tests)))
     only = "" if len(seeds) > 1 else "; it says nothing of other seeds"
-    draws = f"{tests[0].draws} draws of the {_range(sizes)} {noun}s of {sets}, Holm's adjustment over rows"
+    draws = f"{tests[0].draws} draws of the {spanned(sizes)} {noun}s of {sets}, Holm's adjustment over rows"
     test = f"by a paired bootstrap against {reference} ({draws})"
     begin = f"With too few seeds for a test over seeds, chance over {noun}s is tested in {of}"
     return f"{begin}, trial by trial with the same seed, {test}{only}."
@@ -113,12 +140,3 @@ def _over_sentences(study: Study, tests: Sequence[SentenceTests], reference: str
 def _count(number: int, noun: str) -> str:
     word = WORDS[number] if number < len(WORDS) else str(number)
     return f"{word} {noun}{'s' * (number != 1)}"
-
-
-def _range(values: Sequence[int]) -> str:
-    return str(values[0]) if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """A, B and C."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -7,6 +7,7 @@ from typing import Any
 from tracking.card import Card, Metric
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
+from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
 from tracking.table.columns import value_of
 
@@ -52,11 +53,10 @@ def study_of_seeds(study: Study, seeds: Iterable[int]) -> Study:
 
 
 def measured_sets(study: Study) -> dict[str, list[str]]:
-    """The sets with scores in any finished trial, each with the metrics that have a value there."""
+    """The sets with scores in any trial that counts, each with the metrics that have a value there."""
     found: dict[str, list[str]] = {}
-    for trial in study.trials:
-        scores = (study.trial_folder(trial).finished_result(trial.key) or {}).get("scores", {})
-        for name, of_set in scores.items():
+    for each in standings(study):
+        for name, of_set in (each.counted or {}).get("scores", {}).items():
             metrics = [metric.name for metric in study.task.metrics if of_set.get(metric.name) is not None]
             found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
     return found

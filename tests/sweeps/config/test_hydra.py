@@ -109,8 +109,8 @@ def test_swept_rows_are_recorded_and_go_on_without_their_overrides(tmp_path: Pat
     assert [row for row, _, _ in plan(folder, f"sweep.name={study}", "--add", "model.size=2,3")][-1] == "size_3"
 
 
-def test_a_recorded_option_that_lost_its_file_is_refused_and_still_read(tmp_path: Path) -> None:
-    folder = write_task(tmp_path)
+def test_a_recorded_option_that_lost_its_file_is_refused_and_still_read(workplace: Path) -> None:
+    folder = write_task(workplace)
     own(folder, "task/small/scale/mine", f"{HEAD}scale: {{name: mine, size: 2}}\n")
     assert typed(folder, "train", "row=base", "scale=mine").exit_code == 0
     contradicted = refusal(folder, "plan", "scale=full", "sweep.name=small-mine")
@@ -164,6 +164,7 @@ def test_rows_of_another_size_are_noted(tmp_path: Path) -> None:
         ("hydra/launcher=joblib", "hydra/launcher", "cluster=NAME"),
         ("hydra.run.dir=out", "hydra.run.dir", "paths.runs"),
         ("+model.n_heads=4", "model.n_heads", "remove the +"),
+        ("++sweep.name=a", "sweep.name", "remove the +"),
         ("~train.steps", "train.steps", "set another value"),
         ("data@train=files", "data@train", "remove @train"),
         ("scale=tiny,half", "scale", "one value for all rows"),

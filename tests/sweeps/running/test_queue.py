@@ -13,11 +13,13 @@ from small_task import write_task
 from sweeps.planning.continuation import plan_sweep
 from sweeps.running.failures import Silence
 from sweeps.running.group import Said, Turn, WorkerGroup
+from sweeps.running.opening import open_study
 from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Interrupted, Stopping
+from sweeps.schema import RefusedError
 from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
@@ -149,6 +151,26 @@ def test_what_another_attempt_would_not_mend_fails(
     assert sweep.begin().trial == "square-s1"
 
 
+@pytest.mark.parametrize(
+    ("loss", "ends"),
+    [
+        (Lost("the trial's code ended its process: SystemExit: 3", ""), True),
+        (
+            Lost("worker 0 was killed (SIGKILL), perhaps because memory ran out, or exited by itself", ""),
+            False,
+        ),
+        (SHORT[0], False),
+    ],
+)
+def test_a_loss_that_each_trial_ends_with_at_its_beginning_ends_the_sweep(
+    loss: Event, ends: bool, tmp_path: Path
+) -> None:
+    sweep = Sweep(tmp_path, max_failures=0)
+    trials = [sweep.begin([Started("cpu", 1), loss]).run().trial for _ in range(3)]
+    assert len(set(trials)) == 3
+    assert ("3 trials in a row failed before their first report" in (sweep.stopping.fault or "")) is ends
+
+
 def test_a_stop_reaches_what_runs_and_nothing_else_begins(sweep: Sweep) -> None:
     running = sweep.begin(BEGUN, [], [Stopped(2)])
     running.step()
@@ -182,6 +204,18 @@ def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
     assert (first.run().group.stops, second.run().group.stops) == ([False, True, True], [False] * 3)
     assert [sweep.begin(BEGUN, DONE).run().trial, sweep.begin().trial] == ["square-s2", ""]
     assert "base-s2: it will not start" in sweep.said.getvalue()
+
+
+def test_a_result_that_goes_while_a_command_begins_is_not_trained_without_a_lock(sweep: Sweep) -> None:
+    scores = {"dev": {"score": 1.0, "decode": sweep.plan.trials[0].scoring}}
+    sweep.begin(BEGUN, [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, scores)]).run()
+
+    def meanwhile(stopping: Stopping) -> None:
+        sweep.recorders["base-s1"].folder.result_path.unlink()
+
+    refused = pytest.raises(RefusedError, match="base-s1: was finished")
+    with refused, open_study(sweep.plan.read_again(), ["allelse"], Console(file=sweep.said), meanwhile):
+        pytest.fail("the trial would be trained")
 
 
 def test_an_order_that_does_not_come_changes_nothing(sweep: Sweep) -> None:

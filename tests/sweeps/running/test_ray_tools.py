@@ -28,7 +28,7 @@ def test_a_sweep_starts_the_dashboard_tells_where_it_is_and_ends_it(tmp_path: Pa
     train_to(2, folder)
     environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
     running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1", env=environment)
-    with printed(running.process, 120) as output:
+    with printed(running.process) as output:
         found = re.fullmatch(r"Ray's dashboard: (http://127\.0\.0\.1:\d+)\n", output.readline())
     assert found
     with urlopen(found[1], timeout=60) as page:

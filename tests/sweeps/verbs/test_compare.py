@@ -79,7 +79,7 @@ def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
             test = one["over_samples"][f"seed {seed}"]
             ours, theirs = (side[seed - 1]["scores"]["dev"][name] for side in results)
             assert test["difference"] == pytest.approx(theirs - ours)
-            assert test["sentences"] == SIZE
+            assert test["samples"] == SIZE
     assert list(found["pairs"][0]["configuration"]) == ["model.n_heads", "model.d_k", "model.d_v"]
 
 

@@ -92,8 +92,10 @@ def test_lost_evaluations_are_repeated_with_the_same_scores(trained: Path, trial
     (twin / "hypotheses" / "dev.txt").unlink()
     (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert line["decoded"] is True
-    for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
+    for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl"):
         assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
+    again, before = (json.loads((folder / "result.json").read_text("utf-8")) for folder in (twin, trial))
+    assert again == {**before, "scoring": before["scoring"] + 1}
     assert evaluated(trained, "twins/base-s1", "--set", "dev")[0]["decoded"] is False
 
 

@@ -6,21 +6,26 @@ import io
 import json
 import math
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sentence_studies
-from studies_on_disk import begin, finish
+from studies_on_disk import DECODE, begin, finish
 from typed import typed
 
+from tracking import words
 from tracking.mlflow.files import study_files
 from tracking.mlflow.notes import row_words, study_note
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
 from tracking.study import Study, Trial, read_study, write_study
+from tracking.words import time
 from transformer.card import CARD
 
 Scores = Mapping[str, Sequence[float | None]]
@@ -97,7 +102,7 @@ def test_each_row_says_one_thing(made: Path, stated: Path) -> None:
     }
     with_margin = {row: line["finding_bleu"].partition(":")[0] for row, line in lines(stated).items()}
     assert with_margin == plain | {
-        **{"much_better": "better by at least 3", "like": "no worse than 3"},
+        **{"much_better": "better by at least 3", "like": "no worse than δ"},
         "slightly_worse": "worse, by less than 3",
     }
 
@@ -114,7 +119,8 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
         "⇈: better than base by at least δ.",
         "▼: worse than base.",
         "▽: worse than base, by less than δ.",
-        "◇: no worse than base by δ or more.",
+        "◇: no worse than δ: worse than base by less than δ, if at all.",
+        "Marks say better or worse, not up or down: lower PPL is better.",
         "?: undecided: too few seeds to tell, which does not mean that there is no difference.",
         "δ: BLEU 3, as the study states (sweep.margin).",
         "[ ]: 95 % interval of Δ, over seeds of row and base, adjusted over all rows (Bonferroni).",
@@ -124,16 +130,14 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
         assert told in text
 
 
-def test_undecided_names_the_seeds_and_hours_that_would_decide(made: Path, stated: Path) -> None:
+def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, stated: Path) -> None:
     """More than there are now; of δ where one is stated, and each seed took 3700 s."""
     for folder in (made, stated):
-        found = re.fullmatch(
-            r"undecided: (\d+) seeds, about ([\d.]+) (hours) would decide", lines(folder)["noisy"]["finding_bleu"]
-        )
-        assert found is not None
-        seeds = int(found[1])
+        found = lines(folder)["noisy"]["finding_bleu"]
+        seeds = int(found.split()[1])
         assert seeds > 3
-        assert float(found[2]) == pytest.approx((seeds - 3 + max(0, seeds - 9)) * 3700 / 3600, rel=0.06)
+        took = time((seeds - 3 + max(0, seeds - 9)) * 3700)
+        assert found == f"undecided: {seeds} seeds, about {took} would decide"
     assert "a difference of δ would be marked with probability 0.8" in said(stated, "table", "--format", "md")
 
 
@@ -206,11 +210,92 @@ def test_a_diverged_seed_of_base_leaves_the_others_in_the_tests(tmp_path: Path) 
     assert "compared with base of 4 seeds" in said(tmp_path, "table", "--format", "md")
 
 
+def test_diverged_trials_are_counted_where_trials_are(made: Path, stated: Path) -> None:
+    """30 trials, of which one diverged: they are finished, and cost what the others do."""
+    said(made, "report", "--no-figures")
+    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
+    number = sum(map(len, ROWS.values()))
+    assert f"{number} of {number} trials finished" in page
+    assert "1 diverged" in page
+    assert words.flops(9.52e17 * number) in page
+    methods = f"1 of {number} trainings diverged and are left out (lost_one-s2)."
+    assert methods in page
+    assert "With the stated margin δ" not in page
+    said(stated, "report", "--no-figures")
+    assert "With the stated margin δ (BLEU 3), the intervals also show" in html.unescape(
+        (stated / "runs" / "made" / "report.html").read_text("utf-8")
+    )
+    study = read_study(made.resolve() / "runs" / "made")
+    rows = table(study)
+    findings = find(study, rows, "base")
+    lost = next(row for row in rows if row.row == "lost_one")
+    assert row_words(study.task, lost, findings)["bleu"].startswith("30.0 ± 1.4 (1 of 3 diverged), ")
+    note = study_note(study, rows, findings)
+    assert f"{number} of {number} trials finished; 1 diverged" in note
+    assert "| 3 of 3, 1 diverged |" in note
+    assert "between means over all seeds of both that did not diverge" in note
+
+
+def test_a_study_with_enough_seeds_says_so(tmp_path: Path) -> None:
+    """The difference lies between 0 and a δ that five seeds would mark."""
+    five = (30.0, 30.4, 29.6, 30.2, 29.8)
+    study_of(tmp_path, {"base": five, "near": tuple(value - 0.4 for value in five)}, {"bleu": 0.75})
+    found = lines(tmp_path)["near"]["finding_bleu"]
+    assert found == "undecided, although 5 seeds would mark 0.75 with probability 0.8"
+
+
 def test_a_row_whose_seeds_all_diverged_says_so(tmp_path: Path) -> None:
     study_of(tmp_path, {"base": BASE, "gone": (None, None)})
     line = lines(tmp_path)["gone"]
     assert (line["seeds"], line["bleu"]) == (0, None)
     assert "2 of 2 diverged" in said(tmp_path, "table", "--format", "md")
+
+
+def test_settings_mixed_over_the_seeds_of_base_are_the_reason_of_every_row(tmp_path: Path) -> None:
+    study = study_of(tmp_path, {"base": BASE, "a": BASE, "b": BASE})
+    path = study.trial_folder(study.trials[0]).result_path
+    result = json.loads(path.read_text())
+    result["scores"]["dev"]["decode"] = {**DECODE, "beam": 8}
+    path.write_text(json.dumps(result))
+    found = lines(tmp_path)
+    assert {row: line["finding_bleu"] for row, line in found.items() if row != "base"} == dict.fromkeys(
+        "ab", "not tested: base: mixed settings"
+    )
+    assert found["a"]["finding_ppl"].startswith("undecided"), "the settings of beam search do not change it"
+    text = said(tmp_path, "table", "--format", "md")
+    assert "Not tested over seeds: a, b (BLEU: base: mixed settings)." in text
+    assert "no base" not in text
+
+
+def test_a_diverged_seed_is_in_no_number(tmp_path: Path) -> None:
+    """Neither in tests over sentences, alone or as the reason for them, nor in the best reports."""
+    rows = {"base": 0.6, "better": 0.95, "lost": 0.95}
+    study = sentence_studies.make(tmp_path / "runs" / "made", rows, seeds=(1, 2))
+    for trial in study.trials:
+        folder = study.trial_folder(trial)
+        assert folder.report(1, 20, {"dev/accuracy": 0.1 * trial.seed})
+        if trial.row == "lost" and trial.seed == 2:
+            result = json.loads(folder.result_path.read_text())
+            folder.result_path.write_text(json.dumps(result | {"diverged": 5}))
+    line = lines(tmp_path, "--sentences")["lost"]
+    assert line["sample_tests"]["accuracy"]["2"] == "lost-s2 diverged"
+    assert list(line["best_by_seed"]) == ["1"]
+    text = said(tmp_path, "table", "--sentences", "--format", "md")
+    assert "°" not in text
+    assert "1 of 2 diverged" in text
+
+
+def test_sentences_are_tested_only_where_the_difference_is_of_one_seed_and_the_same(tmp_path: Path) -> None:
+    """Otherwise the interval of row s1 − base s1 would stand below another difference."""
+    study = sentence_studies.make(tmp_path / "runs" / "made", {"base": 0.6, "better": 0.95}, seeds=(1, 2))
+    write_study(replace(study, trials=study.trials[:3]))
+    text = said(tmp_path, "table", "--sentences", "--intervals", "--format", "md")
+    assert "°" not in text
+    assert "[" not in text
+    write_study(replace(study, trials=(study.trials[0], study.trials[2])))
+    text = said(tmp_path, "table", "--sentences", "--intervals", "--format", "md")
+    assert "°: the row differs from base" in text
+    assert "[ ]: 95 % interval of Δ over these samples, of each row alone." in text
 
 
 def test_a_verdict_is_what_the_mark_says(tmp_path: Path) -> None:
@@ -219,7 +304,42 @@ def test_a_verdict_is_what_the_mark_says(tmp_path: Path) -> None:
     found = {row: line["verdict_bleu"] for row, line in lines(tmp_path).items()}
     assert (found["much_worse"], found["much_better"], found["noisy"]) == ("disagrees", "agrees", "not shown")
     text = said(tmp_path, "table", "--verdict", "--format", "md")
-    assert "p of no agreement, by 10,000 permutations" in text
+    assert "p: share of 10,000 random orders that agree or oppose as strongly" in text
+    assert "marked as different on the published side of base." in text
+    of_other = said(tmp_path, "table", "--verdict", "--base", "noisy", "--format", "md")
+    assert "marked as different on the published side of noisy." in of_other
+
+
+def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
+    """Each pair alone would be marked at 5 %, so that of 20 pairs one is marked by chance."""
+    scores = dict.fromkeys(("base", "a", "b", "c"), BASE) | {"few": (30.0, 30.1)}
+    study_of(tmp_path, scores)
+    other = study_of(tmp_path / "other", scores | {"a": (31.2, 31.6, 30.8)})
+    shutil.copytree(other.folder, tmp_path / "runs" / "other")
+
+    def pair_of(*words: str) -> dict[str, Any]:
+        pairs = json.loads(said(tmp_path, "compare", *words, "--json"))["pairs"]
+        of_row = next(each for each in pairs if "a-s1" in each["first"]["trials"])
+        found: dict[str, Any] = next(each for each in of_row["metrics"] if each["metric"] == "bleu")
+        return found
+
+    alone, together = pair_of("made/a", "other/a"), pair_of("made", "other")
+    assert (alone["rows"], together["rows"]) == (1, 4)
+    assert alone["over_seeds"]["p"] <= ALPHA < together["over_seeds"]["p"]
+    for kind in ("p", "p_dunnett", "p_welch"):
+        assert together["over_seeds"][kind] == pytest.approx(4 * alone["over_seeds"][kind])
+    assert together["over_seeds"]["low"] < 0 < alone["over_seeds"]["low"]
+    assert together["over_seeds"]["finding"].startswith("undecided")
+    assert "adjusted over the 4 pairs compared (Bonferroni)" in said(tmp_path, "compare", "made", "other")
+    assert "interval and p of this pair alone." in said(tmp_path, "compare", "made/a", "other/a")
+
+
+def test_a_comparison_names_the_table_that_says_the_same(made: Path) -> None:
+    assert "over the 5 rows of the study, as in the table." in said(made, "compare", "base", "like")
+    assert "as in the table with --base like." in said(made, "compare", "like", "noisy")
+    found = json.loads(said(made, "compare", "like", "noisy", "--json"))["pairs"][0]["metrics"]
+    of_bleu = next(each for each in found if each["metric"] == "bleu")["over_seeds"]
+    assert of_bleu["p"] == lines(made, "--base", "like")["noisy"]["p_bleu"]
 
 
 def test_planned_seeds_are_not_added_and_added_ones_are_told(tmp_path: Path) -> None:
@@ -250,4 +370,24 @@ def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> 
     assert line["p_bleu"] <= ALPHA
     assert line["low_bleu"] < 0 < line["high_bleu"]
     text = said(tmp_path, "table", "--intervals", "--format", "md")
-    assert "Marked although the interval holds 0, since intervals are adjusted more strictly: near." in text
+    told = "Marked although the interval holds 0, since intervals are adjusted more strictly: near."
+    assert told in text
+    assert "Marked although" not in said(tmp_path, "table", "--intervals", "--rows", "base,far", "--format", "md")
+    said(tmp_path, "report", "--no-figures")
+    page = html.unescape((tmp_path / "runs" / "made" / "report.html").read_text("utf-8"))
+    assert told in page
+    assert "[ ]: 95 % interval of Δ" in page
+
+
+@pytest.mark.latex
+def test_every_mark_is_typeset_with_booktabs_alone(stated: Path, tmp_path: Path) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    table_text = said(stated, "table", "--intervals", "--format", "tex")
+    for mark in (r"\Uparrow", r"\bigtriangledown", r"\downarrow", r"\diamond"):
+        assert mark in table_text
+    head = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    (tmp_path / "page.tex").write_text(f"{head}{table_text}\\end{{document}}", "utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -100,13 +100,13 @@ def test_differences_from_another_row(folder: Path) -> None:
     found = {line["row"]: line for line in lines(folder, "--base", "a_heads_1")}
     assert float(found["base"]["delta_bleu"]) == pytest.approx(6, abs=0.5)
     assert float(found["base"]["paper_delta_ppl"]) == -0.37
-    assert (found["a_heads_1"]["test_bleu"], found["base"]["test_bleu"]) == ("reference", "difference shown")
+    assert (found["a_heads_1"]["finding_bleu"], found["base"]["finding_bleu"]) == ("reference", "better")
     assert "Δ: difference from a_heads_1" in " ".join(text(folder, "--base", "a_heads_1").split())
 
 
 def test_chosen_seeds_are_the_only_ones_and_the_table_says_so(folder: Path) -> None:
     heads = lines(folder, "sweep.seeds=[1,2]")[1]
-    assert (heads["seeds"], heads["test_bleu"], "bleu_s3" in heads) == ("2", "not tested: 2 seeds", False)
+    assert (heads["seeds"], heads["finding_bleu"], "bleu_s3" in heads) == ("2", "not tested: 2 seeds", False)
     assert "Only of seeds 1, 2." in text(folder, "sweep.seeds=[1,2]", "--format", "md")
     assert "Only of seeds" not in text(folder, "sweep.seeds=[1,2,3]", "--format", "md")
 
@@ -126,7 +126,7 @@ def test_the_methods_are_a_paragraph_with_the_numbers_of_the_study(folder: Path)
     told = text(folder, "--methods")
     assert told.count("\n") == 1
     assert "three random seeds" in told
-    assert "Dunnett's test (3 rows, 8 degrees of freedom" in told
+    assert "Holm's correction (3 rows, 5 % for the family)" in told
     assert "base" in told
     assert "on the test set" in text(folder, "--methods", "--set", "test")
     assert "Differences from a_heads_1" in text(folder, "--methods", "--base", "a_heads_1")

@@ -1,5 +1,6 @@
 """What a task's work says, and what becomes of it: one worker in this process, by the driver that every trial has."""
 
+import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from toy_of_calls import CALLS, driver_of
 
+from sweeps.running.failures import ended_by
 from sweeps.task import StateError
 from sweeps.worker.calls import WrongCallError
 from sweeps.worker.events import About, Evaluated, Event, Finished, Noticed, Report, Resumed, Started, Stopped
@@ -83,7 +85,7 @@ def test_a_stop_and_the_attempt_that_goes_on(tmp_path: Path) -> None:
     resumed = events_of(tmp_path, LOOP, attempt=2)
     assert isinstance(resumed[0], Started)
     assert isinstance(resumed[1], Resumed)
-    assert resumed[1].step == 2
+    assert (resumed[1].step, resumed[1].of) == (2, 1)
     assert {report.step for report in resumed[1].reports} <= {1, 2}
     assert [event.step for event in resumed if isinstance(event, Report)] == [3, 4]
     assert isinstance(resumed[-1], Finished)
@@ -166,10 +168,32 @@ trial.evaluated("dev", {"score": float("inf")})
     assert math.isinf(finished.scores["dev"]["score"])
 
 
-def test_sets_with_scores_are_given_to_an_attempt_that_resumes_at_the_end(tmp_path: Path) -> None:
+def test_a_secret_of_the_worker_s_own_environment_is_told_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "of-this-node")
+    (started, told, *_) = events_of(tmp_path, 'trial.notice("of-this-node")\n' + LOOP)
+    assert told == Noticed("***")
+    try:
+        raise ValueError("of-this-node")
+    except ValueError as error:
+        ended = ended_by(error)
+    assert "of-this-node" not in f"{started}{ended.cause}{ended.details}"
+
+
+def test_scores_are_given_only_to_an_attempt_that_resumes_with_the_weights_that_they_are_of(tmp_path: Path) -> None:
     body = LOOP.replace("trial.evaluated", "if not trial.scored:\n    trial.evaluated")
-    events_of(tmp_path, body)
-    known = {"dev": {"score": 9.0, "decode": {}}}
-    finished = events_of(tmp_path, body, attempt=2, evaluated=known)[-1]
-    assert isinstance(finished, Finished)
-    assert finished.scores == known
+    events = events_of(tmp_path, body.replace("1.0})", "1.0}, samples=[{}])"))
+    (evaluated,) = [event for event in events if isinstance(event, Evaluated)]
+    head = json.loads(evaluated.artifacts["statistics/dev.jsonl"].splitlines()[0])
+    head["scores"]["score"] = 9.0
+
+    def score(attempt: int) -> float:
+        finished = events_of(tmp_path, body, attempt=attempt, evaluated={"dev": head})[-1]
+        assert isinstance(finished, Finished)
+        return float(finished.scores["dev"]["score"])
+
+    assert score(2) == 9.0
+    for manifest in tmp_path.glob("checkpoints/*/a1/step-4/manifest.json"):
+        manifest.write_text("damaged")
+    assert [score(3), score(4)] == [1.0, 1.0]  # the third trains anew, and the fourth resumes with its weights

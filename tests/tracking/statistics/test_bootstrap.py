@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sentence_studies as made
 
-from tracking.statistics.bootstrap import SentenceTests, sentence_tests
+from tracking.statistics.bootstrap import SampleTests, sample_tests
 from tracking.study import Study
 
 ROWS = {"base": 0.6, "better": 0.95, "like": 0.62}
@@ -18,8 +18,8 @@ def study(tmp_path: Path) -> Study:
     return made.make(tmp_path / "reading", ROWS)
 
 
-def against_base(study: Study) -> SentenceTests:
-    return sentence_tests(study, made.RIGHT, "base")
+def against_base(study: Study) -> SampleTests:
+    return sample_tests(study, made.RIGHT, "base")
 
 
 def test_every_row_is_tested_against_base_with_its_own_seed(study: Study) -> None:
@@ -31,7 +31,7 @@ def test_every_row_is_tested_against_base_with_its_own_seed(study: Study) -> Non
             ours, base = (made.scores(_lines(study, f"{name}-s{seed}"))["accuracy"] for name in (row, "base"))
             assert test.difference == pytest.approx(ours - base)
             assert test.low < test.difference < test.high
-            assert test.sentences == made.SAMPLES
+            assert test.samples == made.SAMPLES
     assert found.tests["better"][1].p < 0.05 < found.tests["like"][1].p
 
 
@@ -43,7 +43,7 @@ def test_holm_takes_the_rows_of_one_seed_as_a_family(study: Study) -> None:
 
 
 def test_a_metric_without_counts_has_no_tests_and_says_so(study: Study) -> None:
-    found = sentence_tests(study, made.BARE, "base")
+    found = sample_tests(study, made.BARE, "base")
     assert (found.tests, found.untested) == ({}, {})
     assert found.note == "memory is not tested over samples: trials keep no counts of it"
 
@@ -114,7 +114,7 @@ def test_other_samples_and_other_settings_are_not_compared(study: Study) -> None
     found = against_base(study)
     assert found.untested["better"] == {1: "39 samples, but base-s1 has 40"}
     assert found.untested["like"] == {1: "predict.threshold 0.9, not 0.5"}
-    by_loss = sentence_tests(study, made.LOSS, "base")
+    by_loss = sample_tests(study, made.LOSS, "base")
     assert by_loss.untested["better"][2] == "other samples than base-s2, or counted in other units"
     assert sorted(by_loss.tests["like"]) == [1, 2]  # no setting changes the loss
 

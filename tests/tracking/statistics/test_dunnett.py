@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tracking.statistics.dunnett import critical_t, dunnett_p, welch_p
+from benchmarks.statistics import critical_t
+from tracking.statistics.dunnett import dunnett_p, welch_p
 from tracking.statistics.moderated_tests import holm
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tracking.card import Metric
-from tracking.report.forest import COLORS, LEGEND
-from tracking.statistics.finding import MARKS, Finding, Kind, kind_of
+from tracking.report.forest import COLORS
+from tracking.statistics.finding import MARKS, Finding, Kind, kind_of, label
 
 UP, DOWN = Metric("bleu"), Metric("ppl", better="down")
 
@@ -32,7 +32,7 @@ def test_each_case(ends: tuple[float, float], marked: bool, margin: float | None
 
 
 def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
-    assert len(set(MARKS.values())) == len(MARKS) == len(set(LEGEND.values()))
+    assert len(set(MARKS.values())) == len(MARKS) == len({label(kind) for kind in MARKS})
     better, worse, equivalent = (
         {COLORS[kind] for kind in kinds}
         for kinds in (("better", "better by"), ("worse", "worse within"), ("no worse",))
@@ -41,7 +41,10 @@ def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
 
 
 def test_what_would_decide_is_said_in_seeds_and_time() -> None:
-    assert Finding("undecided", seeds=9, hours=3.14).text == "undecided: 9 seeds, about 3.1 hours would decide"
-    assert Finding("undecided", seeds=9, hours=0.1).text == "undecided: 9 seeds, about 6 minutes would decide"
+    assert Finding("undecided", seeds=9, hours=3.14).text == "undecided: 9 seeds, about 3 h 08 min would decide"
+    assert Finding("undecided", seeds=9, hours=0.1).text == "undecided: 9 seeds, about 6 min 00 s would decide"
     assert Finding("undecided", seeds=9).text == "undecided: 9 seeds would decide"
+    assert Finding("undecided", 0.3, seeds=9, enough=True).text == (
+        "undecided, although 9 seeds would mark 0.3 with probability 0.8"
+    )
     assert Finding("undecided").text == "undecided: more than 1000 seeds would decide"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tracking.statistics.moderated_tests import ALPHA, differences
+from tracking.statistics.finding import ALPHA
+from tracking.statistics.moderated_tests import differences
 from tracking.statistics.power import CANDIDATES, POWER, Power
 
 STUDIES = 4000
@@ -37,7 +38,7 @@ def test_power_and_the_detectable_difference(sds: list[float], seeds: list[int],
 
 @pytest.mark.parametrize(("difference", "base"), [(1.0, 3), (2.0, 3), (3.5, 9)])
 def test_the_seeds_that_are_told_are_enough_and_the_next_fewer_are_not(difference: float, base: int) -> None:
-    seeds = Power([1.0] * 20).seeds_needed(base, difference)
+    seeds = Power([1.0] * 20).seeds_needed([base], difference)
     assert seeds is not None
     assert marked([1.0] * 20, [max(base, seeds), *[seeds] * 19], difference) >= POWER - POINTS
     if seeds > CANDIDATES[0]:
@@ -45,7 +46,18 @@ def test_the_seeds_that_are_told_are_enough_and_the_next_fewer_are_not(differenc
         assert marked([1.0] * 20, [max(base, fewer), *[fewer] * 19], difference) < POWER + POINTS
 
 
+def test_only_the_row_in_question_and_base_get_the_seeds_that_are_told() -> None:
+    """Of equal rows with three seeds: the others keep theirs, and what they say of the common variance."""
+    power = Power([1.0] * 20)
+    seeds = power.seeds_needed([3] * 20, 1.5, 0)
+    assert seeds is not None
+    assert seeds > 3
+    assert marked([1.0] * 20, [seeds, seeds, *[3] * 18], 1.5) >= POWER - POINTS
+    fewer = CANDIDATES[CANDIDATES.index(seeds) - 1]
+    assert marked([1.0] * 20, [fewer, fewer, *[3] * 18], 1.5) < POWER + POINTS
+
+
 def test_no_number_of_seeds_marks_nothing() -> None:
-    assert Power([1.0, 1.0]).seeds_needed(3, 0.0) is None
-    assert Power([1.0, 1.0]).seeds_needed(3, 1e-4) is None
-    assert Power([1.0, 1.0]).seeds_needed(3, 1e9) == CANDIDATES[0]
+    assert Power([1.0, 1.0]).seeds_needed([3], 0.0) is None
+    assert Power([1.0, 1.0]).seeds_needed([3], 1e-4) is None
+    assert Power([1.0, 1.0]).seeds_needed([3], 1e9) == CANDIDATES[0]

@@ -8,7 +8,7 @@ import pytest
 import sacrebleu
 
 from tracking.statistics import samples as counts
-from tracking.statistics.bootstrap import compared, resampled_scores
+from tracking.statistics.bootstrap import resampled, resampled_scores
 
 WORDS = ["the", "dog", "sees", "a", "small", "cat", "and", "it", "runs", "over", "there"]
 KINDS = {
@@ -91,13 +91,13 @@ def test_simple_formulas_by_hand() -> None:
 def test_a_difference_with_its_interval_and_p_by_hand() -> None:
     """Differences 1 … 9, mean 5: shifted by it, |-4| and |4| reach 4; with one added to both counts, p is 3 / 10."""
     differences = np.arange(1.0, 10.0)
-    found = compared(differences + 20, np.full(9, 20.0), 4.0, 7)
+    found = resampled(differences + 20, np.full(9, 20.0), 4.0, 7)
     assert found is not None
     assert (found.difference, found.low, found.high, found.p, found.samples) == (4.0, 1.2, 8.8, 0.3, 7)
-    same = compared(differences, differences, 0.0, 7)
+    same = resampled(differences, differences, 0.0, 7)
     assert same is not None
     assert (same.low, same.high, same.p) == (0.0, 0.0, 1.0)
-    assert compared(np.array([1.0, np.nan]), np.zeros(2), 1.0, 7) is None
+    assert resampled(np.array([1.0, np.nan]), np.zeros(2), 1.0, 7) is None
 
 
 def test_without_a_difference_p_is_below_a_twentieth_in_about_a_twentieth_of_all_sets() -> None:
@@ -108,7 +108,7 @@ def test_without_a_difference_p_is_below_a_twentieth_in_about_a_twentieth_of_all
     below = 0
     for first, second in zip(range(0, 2 * sets, 2), range(1, 2 * sets, 2), strict=True):
         difference = float(tables[first].mean() - tables[second].mean())
-        test = compared(drawn[first], drawn[second], difference, size)
+        test = resampled(drawn[first], drawn[second], difference, size)
         assert test is not None
         below += test.p < 0.05
     assert 0.04 < below / sets < 0.08

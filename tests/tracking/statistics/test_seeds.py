@@ -1,5 +1,6 @@
 """The spread over seeds seen so far, the seeds that a difference would need, and seeds added after first results."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -7,12 +8,10 @@ from pathlib import Path
 import pytest
 from studies_on_disk import begin, finish, make_study
 
-from tracking.statistics.needed_seeds import pooled, round_differences, seeds_needed_lines
-from tracking.statistics.seeds import Later, finished_results, later, seed_values
+from tracking.statistics.needed_seeds import round_differences, seeds_needed_lines
+from tracking.statistics.seeds import Later, later, standings
 from tracking.study import Study
-from transformer.card import CARD
 
-NLL, PPL, BLEU = (next(each for each in CARD.metrics if each.name == name) for name in ("nll", "ppl", "bleu"))
 SCORES = {"base": {1: 29.0, 2: 31.0, 3: 33.0}, "a_heads_1": {1: 27.0, 2: 28.0}, "c_layers_2": {1: 20.0}}
 
 
@@ -22,33 +21,17 @@ def scored(folder: Path, scores: dict[str, dict[int, float | None]]) -> Study:
     for trial in study.trials:
         bleu = scores[trial.row][trial.seed]
         nll = None if bleu is None else bleu / 100
-        finish(study, trial, begin(study.trial_folder(trial)), 30, bleu=bleu, nll=nll)
+        ppl = None if nll is None else math.exp(nll)
+        finish(study, trial, begin(study.trial_folder(trial)), 30, bleu=bleu, nll=nll, ppl=ppl)
     return study
 
 
-def test_pooled_by_hand() -> None:
-    """Squares 4 + 0 + 4 of base and 0.25 + 0.25 of the other row, over 3 degrees of freedom: √(8.5 / 3)."""
-    spread = pooled(SCORES)
-    assert spread is not None
-    assert (round(spread[0], 4), spread[1]) == (1.6833, 3)
-    assert pooled({**SCORES, "lost": {1: 1.0, 2: None, 3: 5.0}}) == spread
-    assert pooled({"base": {1: 1.0}, "none": {}}) is None
-
-
-def test_scores_of_finished_trials(tmp_path: Path) -> None:
-    study = scored(tmp_path / "study", {"base": {1: 30.0, 2: 31.0}, "a_heads_1": {1: 28.0}})
+def test_results_that_count(tmp_path: Path) -> None:
+    study = scored(tmp_path / "study", {"base": {1: 30.0, 2: 31.0, 3: 32.0}, "a_heads_1": {1: 28.0}})
     study.trial_folder(study.trials[1]).result_path.write_text("{", encoding="utf-8")
-    results = finished_results(study)
-    assert seed_values(results, BLEU) == {"base": {1: 30.0}, "a_heads_1": {1: 28.0}}
-    assert seed_values(results, NLL) == {"base": {1: 0.3}, "a_heads_1": {1: 0.28}}
-
-
-def test_seeds_scored_with_other_settings_do_not_mix(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", {"base": [1, 2]})
-    for trial, beam in zip(study.trials, (4, 8), strict=True):
-        finish(study, trial, begin(study.trial_folder(trial)), 30, decode={"beam": beam})
-    results = finished_results(study)
-    assert (seed_values(results, BLEU), seed_values(results, NLL)) == ({}, {"base": {1: 1.5, 2: 1.5}})
+    diverged = study.trial_folder(study.trials[2]).result_path
+    diverged.write_text(diverged.read_text().replace("{", '{"diverged": 7, ', 1))
+    assert [each.trial.name for each in standings(study) if each.counted] == ["base-s1", "a_heads_1-s1"]
 
 
 @pytest.mark.parametrize(
@@ -60,13 +43,16 @@ def test_round_differences(sd: float, steps: list[float]) -> None:
 
 
 def test_lines_of_a_study(tmp_path: Path) -> None:
-    """sd 1.6833 BLEU and 0.016833 of NLL, which is 1.7 % of PPL; two rows are tested against base."""
+    """√(8.5 / 3) BLEU is that of all seeds, and 2 that of base, which has more. Of NLL, and so of PPL, a hundredth."""
     study = scored(tmp_path / "study", {row: dict(of) for row, of in SCORES.items()})
     heading, ppl, bleu = seeds_needed_lines(study)
     assert heading.endswith("if 2 rows are compared with base:")
-    assert re.fullmatch(r"BLEU: 2 with 1\d, 5 with [45], 10 with 3 \(sd over seeds 1.7, 3 degrees of freedom\).", bleu)
+    assert "with at least 3 of base" in heading
+    assert re.fullmatch(
+        r"BLEU: 2 with 1\d, 5 with [45], 10 with 3 \(sd over seeds 1.7 to 2, 3 degrees of freedom\).", bleu
+    )
     assert ppl.startswith("PPL: 2 % with ")
-    assert ppl.endswith("(sd over seeds 1.7 %, 3 degrees of freedom).")
+    assert ppl.endswith("(sd over seeds 1.7 % to 2 %, 3 degrees of freedom).")
 
 
 def test_one_seed_says_nothing(tmp_path: Path) -> None:

@@ -87,12 +87,12 @@ def test_rows_without_a_test_or_a_published_value() -> None:
 
 
 def test_the_rule_names_its_numbers() -> None:
-    assert "at most 0.1 is none in the paper" in rule(BLEU)
-    assert "within ± 0.5 BLEU" in rule(BLEU)
-    assert "at most 0.02" in rule(PPL)
-    assert "within ± 0.02 in ln PPL" in rule(PPL)
-    assert rule(PPL).endswith("For that, PPL is compared as ln PPL.")
-    assert "No margin is stated" in rule(Metric("accuracy"))
+    assert "at most 0.1 is none in the paper" in rule(BLEU, "base")
+    assert "within ± 0.5 BLEU" in rule(BLEU, "base")
+    assert "at most 0.02" in rule(PPL, "base")
+    assert "within ± 0.02 in ln PPL" in rule(PPL, "base")
+    assert rule(PPL, "base").endswith("For that, PPL is compared as ln PPL.")
+    assert "No margin is stated" in rule(Metric("accuracy"), "base")
 
 
 def test_the_margin_of_perplexity_is_two_percent() -> None:

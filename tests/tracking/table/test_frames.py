@@ -10,8 +10,8 @@ from studies_on_disk import begin, finish, make_study, report
 
 import allelse
 from tracking.damage import DamagedFileError
-from tracking.frames import StudyFrames
 from tracking.study import Study, StudyMissing
+from tracking.table.frames import StudyFrames
 
 TEXT, WHOLE, NUMBER = "string", "Int64", "float64"
 NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
