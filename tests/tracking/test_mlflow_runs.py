@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import mlflow
@@ -10,7 +11,7 @@ from other_tasks import digits
 from studies_on_disk import Store, begin, make_study, report, runs_of
 
 from tracking.mlflow.replay import Replay
-from tracking.study import Study
+from tracking.study import Study, write_study
 
 RATES = {"peak": 4e6, "sustained": 3e6}
 
@@ -50,6 +51,28 @@ def test_a_difference_is_from_the_mean_over_all_seeds_of_base(synced: tuple[Stud
     """Of every run, whatever its seed; base is 0.9 and 0.92."""
     found = [run.data.metrics["delta/accuracy"] for run in synced[1]]
     assert found == pytest.approx([-0.01, 0.01, 0.04, 0.04])
+
+
+def test_a_difference_follows_every_seed_of_base(synced: tuple[Study, list[Any]], store: Store) -> None:
+    """Base's second seed is scored again, then dropped."""
+    study, _ = synced
+    folder = study.trial_folder(study.trials[1])
+    result = folder.result()
+    assert result is not None
+    again = result["scores"] | {"test": result["scores"]["test"] | {"accuracy": 0.94}}
+    folder.write_result({**result, "scores": again, "scoring": 2})
+    assert Replay(study.folder, *store).once().problems == ()
+
+    def of_wide() -> list[float]:
+        runs = [run for run in runs_of(study, store) if run.data.tags["row"] == "wide"]
+        return [run.data.metrics["delta/accuracy"] for run in runs]
+
+    assert of_wide() == pytest.approx([0.03, 0.03])
+    dropped = {"ts": "2999-01-01T00:00:00Z", "command": "allelse drop", "dropped": ["base-s2"]}
+    kept = tuple(trial for trial in study.trials if trial != study.trials[1])
+    write_study(replace(study, trials=kept, asked=(*study.asked, dropped)))
+    assert Replay(study.folder, *store).once().problems == ()
+    assert of_wide() == pytest.approx([0.05, 0.05])
 
 
 def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: tuple[Study, list[Any]]) -> None:

@@ -56,7 +56,7 @@ def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
     """The number of seeds behind each row, and the limits that it sets on conclusions."""
     counts = sorted({row.seeds for row in rows if row.seeds})
     if not counts:
-        return "No seed is finished."
+        return "All finished seeds diverged." if any(row.diverged for row in rows) else "No seed is finished."
     text = f"Seeds per row: {spanned(counts)}."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 

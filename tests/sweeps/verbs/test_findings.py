@@ -7,6 +7,7 @@ import json
 import math
 import re
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -305,6 +306,8 @@ def test_a_verdict_is_what_the_mark_says(tmp_path: Path) -> None:
     text = said(tmp_path, "table", "--verdict", "--format", "md")
     assert "p: share of 10,000 random orders that agree or oppose as strongly" in text
     assert "marked as different on the published side of base." in text
+    of_other = said(tmp_path, "table", "--verdict", "--base", "noisy", "--format", "md")
+    assert "marked as different on the published side of noisy." in of_other
 
 
 def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
@@ -367,4 +370,24 @@ def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> 
     assert line["p_bleu"] <= ALPHA
     assert line["low_bleu"] < 0 < line["high_bleu"]
     text = said(tmp_path, "table", "--intervals", "--format", "md")
-    assert "Marked although the interval holds 0, since intervals are adjusted more strictly: near." in text
+    told = "Marked although the interval holds 0, since intervals are adjusted more strictly: near."
+    assert told in text
+    assert "Marked although" not in said(tmp_path, "table", "--intervals", "--rows", "base,far", "--format", "md")
+    said(tmp_path, "report", "--no-figures")
+    page = html.unescape((tmp_path / "runs" / "made" / "report.html").read_text("utf-8"))
+    assert told in page
+    assert "[ ]: 95 % interval of Δ" in page
+
+
+@pytest.mark.latex
+def test_every_mark_is_typeset_with_booktabs_alone(stated: Path, tmp_path: Path) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    table_text = said(stated, "table", "--intervals", "--format", "tex")
+    for mark in (r"\Uparrow", r"\bigtriangledown", r"\downarrow", r"\diamond"):
+        assert mark in table_text
+    head = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    (tmp_path / "page.tex").write_text(f"{head}{table_text}\\end{{document}}", "utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,5 +1,6 @@
 """What a task's work says, and what becomes of it: one worker in this process, by the driver that every trial has."""
 
+import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -180,13 +181,19 @@ def test_a_secret_of_the_worker_s_own_environment_is_told_to_nobody(
     assert "of-this-node" not in f"{started}{ended.cause}{ended.details}"
 
 
-@pytest.mark.parametrize(("of", "score"), [(1, 9.0), (2, 1.0)])
-def test_scores_of_the_same_weights_are_given_to_an_attempt_that_resumes_at_the_end(
-    tmp_path: Path, of: int, score: float
-) -> None:
+def test_scores_are_given_only_to_an_attempt_that_resumes_with_the_weights_that_they_are_of(tmp_path: Path) -> None:
     body = LOOP.replace("trial.evaluated", "if not trial.scored:\n    trial.evaluated")
-    events_of(tmp_path, body)
-    known = {"dev": {"attempt": of, "scores": {"score": 9.0, "decode": {}}}}
-    finished = events_of(tmp_path, body, attempt=3, evaluated=known)[-1]
-    assert isinstance(finished, Finished)
-    assert finished.scores["dev"]["score"] == score
+    events = events_of(tmp_path, body.replace("1.0})", "1.0}, samples=[{}])"))
+    (evaluated,) = [event for event in events if isinstance(event, Evaluated)]
+    head = json.loads(evaluated.artifacts["statistics/dev.jsonl"].splitlines()[0])
+    head["scores"]["score"] = 9.0
+
+    def score(attempt: int) -> float:
+        finished = events_of(tmp_path, body, attempt=attempt, evaluated={"dev": head})[-1]
+        assert isinstance(finished, Finished)
+        return float(finished.scores["dev"]["score"])
+
+    assert score(2) == 9.0
+    for manifest in tmp_path.glob("checkpoints/*/a1/step-4/manifest.json"):
+        manifest.write_text("damaged")
+    assert [score(3), score(4)] == [1.0, 1.0]  # the third trains anew, and the fourth resumes with its weights
