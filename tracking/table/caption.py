@@ -81,7 +81,7 @@ def _chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
     seeds, samples = _of_seeds(card, rows, findings, view), _of_samples(card, rows, findings, view)
     told = _verdicts(card, findings) if view.verdicts else ()
-    chosen = [f"Only of seeds {_numbers(view.seeds)}."] if view.seeds else []
+    chosen = [f"Only of seeds {_numbers(view.seeds)}; p values do not account for that choice."] if view.seeds else []
     return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings), *_stopped(rows)]
 
 
