@@ -234,6 +234,7 @@ def _without(study: Study, dropped: Sequence[Trial], command: Sequence[str]) -> 
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": words.shell_line(shown_words(command)),
         "dropped": [trial.name for trial in dropped],
+        "saw_results": any(study.trial_folder(trial).finished_result(trial.key) for trial in study.trials),
     }
     return replace(
         study,
