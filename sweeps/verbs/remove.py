@@ -190,11 +190,12 @@ def _drop(study: Path, names: Sequence[str], command: Sequence[str]) -> Path:
     with FileLock(study / ".locks" / "study"):
         now = read_study(study)  # another process may have added trials
         trials, place = _named(now, names), _free_place(study)
+        left = _without(now, trials, command)  # while all results are still there
         write_atomic(place / STUDY_FILE, (study / STUDY_FILE).read_text("utf-8"))
         for trial in trials:
             if (path := now.trial_folder(trial).path).exists():
                 path.rename(place / path.name)
-        write_study(_without(now, trials, command))
+        write_study(left)
     return place
 
 
