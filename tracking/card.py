@@ -37,9 +37,13 @@ and makes the score of the sums. So a score of any other choice of samples needs
 COSTS = ("params", "flops", "seconds")
 TAKEN = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
-    *("cells", "decode", "mixed_decode", "other_decode", "note"),
+    *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "sample_tests", "best_step", "best_by_seed"),
 )
 """Fields of the table that are no metrics."""
+TESTED = ("low", "high", "p", "p_dunnett", "p_welch")
+"""The numbers of a test; `low_<metric>` and so on are fields of the table."""
+BEFORE = ("", *(f"{kind}_" for kind in ("delta", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)))
+"""What stands before a metric's name in fields of the table."""
 TEXTS = ("published_note", "tags", "sample")
 LISTS = ("groups", "artifacts")
 TABLES = ("scoring", "symbols", "change_phrases", "setting_phrases", "cost_notes")
@@ -64,7 +68,7 @@ class Metric:
     from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
     exp_of: str | None = None  # the metric whose exponential it is: tests and means are made on that one
     negligible: float = 0.0  # a published difference up to this counts as none
-    margin: float | None = None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
+    agrees_within: float | None = None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -111,7 +115,9 @@ class Metric:
             found.append(f"{called} must be better up or down, but is better {self.better}")
         if not all(type(places) is int and places >= 0 for places in (self.decimals, self.places)):
             found.append(f"{called} must have a whole number of decimals")
-        bounds = {"negligible": self.negligible} | ({} if self.margin is None else {"margin": self.margin})
+        bounds = {"negligible": self.negligible} | (
+            {} if self.agrees_within is None else {"agrees_within": self.agrees_within}
+        )
         found += [f"{called} must have a number from 0 as its {name}" for name, of in bounds.items() if not _bound(of)]
         if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
             found.append(f"{called} must have a list of settings as changed_by")
@@ -235,9 +241,10 @@ class Card:
 
     def _doubled(self) -> list[str]:
         """Two metrics, or a metric and a field, with one name in files and tables."""
-        kinds = ("", "delta_", "paper_", "paper_delta_")
-        names = Counter([*TAKEN, *(f"{kind}{metric.name}" for kind in kinds for metric in self.metrics)])
+        names = Counter([*TAKEN, *(f"{before}{metric.name}" for before in BEFORE for metric in self.metrics)])
+        of_seeds = re.compile(f"({'|'.join(re.escape(metric.name) for metric in self.metrics)})_s\\d+")
         doubled = [name for name, count in names.items() if count > 1]
+        doubled += [metric.name for metric in self.metrics if of_seeds.fullmatch(metric.name)]
         signatures = [str(metric.signature) for metric in self.metrics if metric.signature in names]
         return [f"{name} stands for two things in tables and files" for name in (*doubled, *signatures)]
 

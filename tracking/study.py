@@ -218,7 +218,8 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
 
 def _command(fields: dict[str, Any]) -> dict[str, Any]:
     trials = {name: list(map(str, fields[name])) for name in ("added", "dropped") if fields.get(name)}
-    return {name: str(fields[name]) for name in ("ts", "command")} | trials
+    saw = {"saw_results": True} if fields.get("saw_results") else {}
+    return {name: str(fields[name]) for name in ("ts", "command")} | trials | saw
 
 
 def _row(fields: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ CARD = Card(
             changed_by=OF_WEIGHTS,
             exp_of="nll",
             negligible=0.02,
-            margin=0.02,
+            agrees_within=0.02,
             from_counts=("exp_ratio", "nats", "pieces"),
         ),
         Metric(
@@ -36,7 +36,7 @@ CARD = Card(
             signature="signature",
             note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
             negligible=0.1,
-            margin=0.5,
+            agrees_within=0.5,
             from_counts=("ngram_precision", "bleu"),
         ),
         Metric(

@@ -190,11 +190,12 @@ def _drop(study: Path, names: Sequence[str], command: Sequence[str]) -> Path:
     with FileLock(study / ".locks" / "study"):
         now = read_study(study)  # another process may have added trials
         trials, place = _named(now, names), _free_place(study)
+        left = _without(now, trials, command)  # while all results are still there
         write_atomic(place / STUDY_FILE, (study / STUDY_FILE).read_text("utf-8"))
         for trial in trials:
             if (path := now.trial_folder(trial).path).exists():
                 path.rename(place / path.name)
-        write_study(_without(now, trials, command))
+        write_study(left)
     return place
 
 
@@ -234,6 +235,7 @@ def _without(study: Study, dropped: Sequence[Trial], command: Sequence[str]) -> 
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": words.shell_line(shown_words(command)),
         "dropped": [trial.name for trial in dropped],
+        "saw_results": any(study.trial_folder(trial).finished_result(trial.key) for trial in study.trials),
     }
     return replace(
         study,

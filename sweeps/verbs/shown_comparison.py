@@ -11,11 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tracking.card import Metric
+from tracking.card import TESTED, Metric
 from tracking.statistics.bootstrap import DRAWS, SampleTest
 from tracking.statistics.comparison import Compared, Differing, MetricCompared, SampleCompared, Side
 from tracking.statistics.family import RowTest
-from tracking.statistics.findings import NUMBERS
 from tracking.statistics.rows import BASE
 from tracking.words import signed
 
@@ -235,7 +234,7 @@ def _metric_json(found: MetricCompared) -> dict[str, Any]:
 
 def _test_json(test: RowTest) -> dict[str, Any]:
     """With the names that CSV and JSON of the table have, and the finding in words."""
-    numbers = {name: getattr(test, name) for name in NUMBERS}
+    numbers = {name: getattr(test, name) for name in TESTED}
     return {"difference": test.difference, **numbers, "finding": test.finding.text}
 
 

@@ -51,6 +51,7 @@ class Family:
     reference: str
     tests: dict[str, RowTest] = field(default_factory=dict)  # by row, without the reference
     untested: dict[str, str] = field(default_factory=dict)  # the other rows, each with its reason
+    margin: float | None = None  # δ, in the metric's units
     seeds: dict[str, int] = field(default_factory=dict)  # of the reference and of the tested rows
     detectable: tuple[float, float] | None = None  # true differences marked with probability 0.8: least, largest row
 
@@ -127,7 +128,9 @@ class _Tests:
     def family(self, reasons: dict[str, str]) -> Family:
         each = self._row_tests()
         least = [self._in_units(float(end)) for end in self.power.detectable([*self.sizes.values()])]
-        return Family(self.metric, self.reference, each, reasons, self.sizes, (min(least), max(least)))
+        return Family(
+            self.metric, self.reference, each, reasons, self.cost.margin, self.sizes, (min(least), max(least))
+        )
 
     def _row_tests(self) -> dict[str, RowTest]:
         exponential, means = self.metric.exp_of, self.means

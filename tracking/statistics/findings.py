@@ -27,8 +27,6 @@ STOPPED = "§"
 """The mark of a row with a seed whose training ended before its steps."""
 OTHER_SETTINGS, MIXED_SETTINGS = "other settings", "mixed settings"
 """For scoring: of a row unlike the reference, and of seeds unlike each other."""
-NUMBERS = ("low", "high", "p", "p_dunnett", "p_welch")
-"""Of a test, as fields for programs."""
 
 
 @dataclass(frozen=True)
@@ -148,25 +146,9 @@ def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> F
     return replace(findings, verdicts=verdicts)
 
 
-def test_columns(card: Card, findings: Findings) -> list[str]:
-    """The names of the fields that a file of columns has."""
-    tested = [metric.name for metric in card.tabled if metric.name in findings.families]
-    verdicts = [f"verdict_{name}" for name in findings.verdicts]
-    return [*(f"{kind}_{name}" for name in tested for kind in (*NUMBERS, "finding")), *verdicts, "unlike"]
-
-
-def tested_fields(card: Card, row: TableRow, findings: Findings) -> dict[str, Any]:
-    """Per metric `low_ppl`, `high_ppl`, `p_ppl`, …, `finding_ppl`; then the tests over samples, by seed."""
-    flat: dict[str, Any] = {}
-    for metric in card.tabled:
-        if metric.name in findings.families:
-            test = findings.test(row, metric)
-            flat |= {f"{kind}_{metric.name}": getattr(test, kind, None) for kind in NUMBERS}
-            flat[f"finding_{metric.name}"] = findings.words(row, metric)
-    flat |= {f"verdict_{name}": findings.verdict(row, name) for name in findings.verdicts}
-    samples = {name: _of_samples(row, found) for name, found in findings.samples.items()}
-    flat |= {"sample_tests": samples} if samples else {}
-    return flat | {"unlike": [difference.text for difference in findings.unlike.get(row.row, [])]}
+def sample_fields(findings: Findings, row: TableRow) -> dict[str, Any]:
+    """The tests over samples, by metric and seed, as JSON has them."""
+    return {name: _of_samples(row, found) for name, found in findings.samples.items()}
 
 
 def _of_samples(row: TableRow, found: "SampleTests") -> dict[str, Any]:

@@ -96,14 +96,16 @@ class Later:
 
 def later(study: Study) -> Later:
     """By what each command of `study.json` added and dropped, and by when the first trial finished. Seeds of a row that
-    is new itself are no added ones, and neither are planned seeds that finish later."""
+    is new itself are no added ones, and neither are planned seeds that finish later. A command that drops trials tells
+    whether it saw results, which may be gone with them."""
     first = min(_ends(study), default=None)
-    added, drops, known = list[list[int]](), 0, set[str]()
+    added, drops, known, saw = list[list[int]](), 0, set[str](), False
     for asked in study.asked:
         new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
         seeds = sorted({seed for row, seed in new if row in known})
         known |= {row for row, _ in new}
-        if first is not None and (seconds(asked["ts"]) or 0.0) > first:
+        saw |= asked.get("saw_results", False) or (first is not None and (seconds(asked["ts"]) or 0.0) > first)
+        if saw:
             added += [seeds] * bool(seeds)
             drops += bool(asked.get("dropped"))
     return Later(len(added), tuple(dict.fromkeys(seed for seeds in added for seed in seeds)), drops)

@@ -1,7 +1,7 @@
 """Our differences against the published ones: a verdict per row by a stated rule, and the agreement of the order.
 
-The rule's numbers belong to the metric: `negligible` and `margin` (tracking/card.py). Whether we show a difference
-is what the table's mark says.
+The rule's numbers belong to the metric: `negligible` and `agrees_within` (tracking/card.py). Whether we show a
+difference is what the table's mark says.
 """
 
 from collections import Counter
@@ -133,7 +133,7 @@ def _verdict(metric: Metric, published: float, test: RowTest | None, untested: s
     none = abs(published) <= metric.negligible
     if test is None:
         return Verdict(published, none, "not tested", untested or "")
-    return Verdict(published, none, _within(metric.margin, test) if none else _same_sign(published, test))
+    return Verdict(published, none, _within(metric.agrees_within, test) if none else _same_sign(published, test))
 
 
 def _same_sign(published: float, test: RowTest) -> Word:
@@ -155,7 +155,7 @@ def _rule(metric: Metric, reference: str) -> Iterator[str]:
     yield f"Rule for {metric.label}: a row agrees if it is marked as different on the published side of {reference}."
     yield "It disagrees if it is marked on the other side. Otherwise the difference is not shown."
     yield f"A published |Δ| of at most {metric.negligible:g} is none in the paper."
-    if metric.margin is None:
+    if metric.agrees_within is None:
         yield "No margin is stated for it, so it is not shown."
         return
     yield f"It agrees if our whole interval lies within ± {_margin(metric)}, and disagrees if all of it lies outside."
@@ -164,8 +164,12 @@ def _rule(metric: Metric, reference: str) -> Iterator[str]:
 
 
 def _margin(metric: Metric) -> str:
-    assert metric.margin is not None
-    return f"{metric.margin:g} in ln {metric.label}" if metric.exp_of else f"{metric.margin:g} {metric.label}"
+    assert metric.agrees_within is not None
+    return (
+        f"{metric.agrees_within:g} in ln {metric.label}"
+        if metric.exp_of
+        else f"{metric.agrees_within:g} {metric.label}"
+    )
 
 
 def _coefficient(value: float) -> str:

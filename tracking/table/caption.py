@@ -81,7 +81,7 @@ def _chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
     seeds, samples = _of_seeds(card, rows, findings, view), _of_samples(card, rows, findings, view)
     told = _verdicts(card, findings) if view.verdicts else ()
-    chosen = [f"Only of seeds {_numbers(view.seeds)}."] if view.seeds else []
+    chosen = [f"Only of seeds {_numbers(view.seeds)}; p values do not account for that choice."] if view.seeds else []
     return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings), *_stopped(rows)]
 
 
@@ -108,7 +108,7 @@ def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str,
     yield " ".join(f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds)
     if down := [found.metric.label for found in tested if found.metric.better == "down"]:
         yield f"Marks say better or worse, not up or down: lower {listed(down)} is better."
-    if margins := [f"{found.metric.label} {margin:g}" for found in tested if (margin := _margin(found)) is not None]:
+    if margins := [f"{found.metric.label} {margin:g}" for found in tested if (margin := found.margin) is not None]:
         yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
     if view.intervals:
         yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over all rows (Bonferroni)."
@@ -116,10 +116,6 @@ def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str,
         if odd:
             named = ", ".join(dict.fromkeys(odd))
             yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {named}."
-
-
-def _margin(found: "Family") -> float | None:
-    return next((test.finding.margin for test in found.tests.values()), None)
 
 
 def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
@@ -134,7 +130,7 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
         if test and test.finding.kind == "undecided":
             deciding.setdefault(test.finding.deciding, []).append(row.row)
     if deciding:
-        size = "δ" if _margin(found) is not None else "the size seen"
+        size = "δ" if found.margin is not None else "the size seen"
         named = "; ".join(f"{seeds} ({', '.join(of)})" for seeds, of in deciding.items())
         would = (
             f"Undecided; a difference of {size} would be marked with probability 0.8 if row and {found.reference} had"

@@ -6,14 +6,13 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from tracking.card import Card, Metric
+from tracking.card import TESTED, Card, Metric
 from tracking.statistics.findings import (
     MIXED_SETTINGS,
     NONE,
     OTHER_SETTINGS,
     Findings,
-    test_columns,
-    tested_fields,
+    sample_fields,
 )
 from tracking.statistics.rows import BASE, TableRow
 from tracking.table.text import Column, Kind, said
@@ -44,7 +43,7 @@ def columns_of(
     card: Card, rows: Sequence[TableRow], findings: Findings = NONE, style: Style | None = None
 ) -> dict[str, StudyColumn]:
     """Every column by name. ``rows`` are those shown: the best value is the best of them."""
-    found = [*_about(card, findings), *_costs(card), *_published(card), *_tests(card, findings), *_best(findings)]
+    found = [*_about(card, findings), *_costs(card), *_published(card), *_tests(findings), *_best(findings)]
     for metric in card.tabled:
         found += _OfMetric(card, metric, findings, style or Style()).columns(rows)
     known = {column.name: column for column in found}
@@ -93,6 +92,8 @@ class _OfMetric:
         yield said(f"verdict_{name}", partial(self.findings.verdict, metric=name), head=f"{label}: verdict")
         yield said(f"finding_{name}", partial(self.findings.words, metric=self.metric), head=f"{label}: finding")
         yield Column(f"sd_{name}", f"sd {label}", self._deviation, _got("sd", name))
+        for kind in TESTED:
+            yield _plain(f"{kind}_{name}", partial(self._tested, kind))
         for seed in seeds_of(rows):
             yield _plain(f"{name}_s{seed}", partial(self._of_seed, seed), partial(self._missing_seed, seed))
 
@@ -124,6 +125,9 @@ class _OfMetric:
 
     def _deviation(self, row: TableRow) -> str:
         return number(row.sd[self.metric.name], self.metric.decimals)
+
+    def _tested(self, kind: str, row: TableRow) -> float | None:
+        return getattr(self.findings.test(row, self.metric), kind, None)
 
     def _of_seed(self, seed: int, row: TableRow) -> float | None:
         return row.seed_values[self.metric.name].get(seed)
@@ -207,15 +211,10 @@ def _paper_delta(metric: Metric, row: TableRow) -> str:
     return signed(row.published_deltas[metric.name], metric.places)
 
 
-def _tests(card: Card, findings: Findings) -> Iterator[StudyColumn]:
-    """What was tested, for programs; ``sample_tests`` only where there are any."""
-    for name in (*test_columns(card, findings), "sample_tests"):
-        if not name.startswith(("verdict_", "finding_")):
-            yield _plain(name, partial(_test, card, findings, name))
-
-
-def _test(card: Card, findings: Findings, name: str, row: TableRow) -> Any:
-    return tested_fields(card, row, findings).get(name)
+def _tests(findings: Findings) -> Iterator[StudyColumn]:
+    """What was found beyond metrics, for programs."""
+    yield _plain("unlike", lambda row: [difference.text for difference in findings.unlike.get(row.row, [])])
+    yield _plain("sample_tests", partial(sample_fields, findings))
 
 
 def _best(findings: Findings) -> Iterator[StudyColumn]:
@@ -274,12 +273,14 @@ def csv_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[
     """Further columns are added at the end, so that those of earlier versions keep their places."""
     names, published = [metric.name for metric in card.tabled], published_names(card, rows)
     best = [f"best_{findings.best_of.name}", "best_step"] if findings.best_of else []
+    tests = [f"{kind}_{name}" for name in names if name in findings.families for kind in (*TESTED, "finding")]
+    verdicts = [f"verdict_{name}" for name in findings.verdicts]
     return [
         *("row", "group", "change", "seeds", "steps", *names, "params", "flops"),
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
         *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
-        *(*test_columns(card, findings), *best, *(f"{name}_s{seed}" for name in names for seed in seeds_of(rows))),
+        *(*tests, *verdicts, "unlike", *best, *(f"{name}_s{seed}" for name in names for seed in seeds_of(rows))),
     ]
 
 

@@ -116,8 +116,7 @@ def _over_seeds(study: Study, families: Mapping[str, Family], reference: str) ->
 
 
 def _margins(families: Iterable[Family], reference: str) -> str:
-    stated = {of.metric.label: next(iter(of.tests.values())).finding.margin for of in families}
-    named = listed([f"{label} {margin:g}" for label, margin in stated.items() if margin is not None])
+    named = listed([f"{of.metric.label} {of.margin:g}" for of in families if of.margin is not None])
     shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"
     return f" With the stated margin δ ({named}), {shows}." if named else ""
 

@@ -61,6 +61,8 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({'(Metric("score"),)': "()"}, "small.py", ["must have a metric for the table"]),
     ({'(Metric("score"),)': '[Metric("score")]'}, "small.py", ["must be a tuple of Metric"]),
     ({'Metric("score")': 'Metric("params")'}, "small.py", ["params stands for two things"]),
+    ({'(Metric("score"),)': '(Metric("score"), Metric("p_score"))'}, "small.py", ["p_score stands for two things"]),
+    ({'(Metric("score"),)': '(Metric("score"), Metric("score_s1"))'}, "small.py", ["score_s1 stands for two things"]),
     ({'Metric("score")': 'Metric("score", better="higher")'}, "small.py", ["better up or down"]),
     ({'Task("small"': 'Task("translation"'}, "small.py", ["its name translation is taken"]),
     ({'Task("small"': 'Task("../small"'}, "small.py", ["must have a plain name"]),

@@ -90,5 +90,7 @@ def test_what_was_added_or_dropped_after_first_results(
     """Also where the planned seeds of a row finish late: only what a command added counts."""
     study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}})
     assert later(with_commands(study, *asked)) == found
+    gone = replace(study, asked=({"ts": EARLY, "command": "allelse drop", "dropped": ["a-s1"], "saw_results": True},))
+    assert later(gone) == Later(0, (), 1), "though the result that was seen is dropped with its trial"
     assert Later(1, (2, 3)).text.startswith("Seeds were added once after first results (2, 3)")
     assert Later(0, ()).text == ""

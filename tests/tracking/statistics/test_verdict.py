@@ -73,7 +73,7 @@ def test_the_bound_itself_is_none_in_the_paper() -> None:
 
 
 def test_without_a_margin_nothing_confirms_none() -> None:
-    assert words(a_family(replace(BLEU, margin=None), same=(-0.1, 0.1)), {**PUBLISHED}) == {
+    assert words(a_family(replace(BLEU, agrees_within=None), same=(-0.1, 0.1)), {**PUBLISHED}) == {
         "same": "not shown (none in the paper)"
     }
 
@@ -96,7 +96,7 @@ def test_the_rule_names_its_numbers() -> None:
 
 
 def test_the_margin_of_perplexity_is_two_percent() -> None:
-    assert math.expm1(PPL.margin or 0) == pytest.approx(0.02, abs=3e-4)
+    assert math.expm1(PPL.agrees_within or 0) == pytest.approx(0.02, abs=3e-4)
 
 
 def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
