@@ -194,10 +194,10 @@ def _refusal(study: Study, before: Code, now: Code, names: list[str]) -> Problem
     lines = list(diff(before, now, names))
     more = [f"… {len(lines) - LINES} lines more"] * (len(lines) > LINES)
     shown = "\n".join(["", *lines[:LINES], *more])
-    found = f"is not that with which {study.name} began: {', '.join(names)}{shown}"
+    found = f"has changed since {study.name} began: {', '.join(names)}{shown}"
     allowed = (
         "restore it, or choose another sweep.name to train everything with it; "
-        "`--changed-code` trains only what is left with it, and the table marks those rows"
+        "`--changed-code` trains the remaining trials with the new code, and the table marks them"
     )
     return Problem("the task's code", found, allowed, None, now.roots[""])
 
