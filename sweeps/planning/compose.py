@@ -110,7 +110,9 @@ class _Composer:
         if key is None or key not in (*self.typed.values, *self.typed.sweeps):
             return
         if "sweep.seeds" in self.typed.values:
-            self.found.refuse(key, "is given beside sweep.seeds", "give the seeds once, with sweep.seeds=[1,2,3]")
+            self.found.refuse(
+                key, "and sweep.seeds are both given", "give the seeds once, with sweep.seeds=[1,2,3]"
+            )
         self.values["sweep.seeds"] = self.typed.sweeps.get(key) or [self.values.pop(key)]
 
     def refuse_several(self) -> None:
@@ -242,7 +244,7 @@ class _Composer:
         one = self.typed.choices.get("row")
         rows = self.typed.sweeps.get("row") or ([one] if one else None)
         if rows and "sweep.rows" in self.typed.values:
-            self.found.refuse("row", "is given beside sweep.rows", "name all rows in one of them")
+            self.found.refuse("row", "and sweep.rows are both given", "name all rows in one of them")
         return rows
 
     def _selected(self, asked: Any) -> list[str]:
