@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from small_task import write_task
-from typed import refusal, typed
+from studies import allelse
+from typed import refusal
 
 import allelse as facade
 from sweeps import task
@@ -38,8 +39,8 @@ def test_a_file_that_hides_a_package_of_ours_is_refused_by_name(name: str, tmp_p
 def test_a_transformer_py_of_the_user_serves_his_task(tmp_path: Path) -> None:
     head = "\n\n@dataclass(frozen=True)\nclass Model"
     folder = write_task(tmp_path, {head: f"\nimport transformer\n{head}"}, {"transformer.py": "WIDTH = 3\n"})
-    done = typed(folder, "train", "task=small")
-    assert done.exit_code == 0, done.output
+    done = allelse("train", "task=small", cwd=folder)
+    assert done.returncode == 0, done.stderr
     (code,) = (folder / "runs/small-full/code").glob("*.zip")
     with zipfile.ZipFile(code) as recorded:
         assert {"small.py", "transformer.py"} <= set(recorded.namelist())
