@@ -105,13 +105,6 @@ def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves
     assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
 
 
-def test_a_table_never_mixes_decode_settings(study: Study) -> None:
-    rows = json.loads(typed(study.cwd, "table", "--format", "json").stdout)
-    assert [row["row"] for row in rows] == ["base", "d_dropout_0", "e_learned_positions"]
-    planned = json.loads(typed(study.cwd, "plan", "decode.beam=3", "sweep.rows=[base]", "--json").stdout)
-    assert len([line for line in planned if not line["finished"]]) == 3, "one row brings all others"
-
-
 def test_the_ui_prints_its_address_answers_there_alone_and_ends_quietly(study: Study, tmp_path: Path) -> None:
     with (tmp_path / "ui.log").open("w") as log:
         server = subprocess.Popen(
