@@ -1,6 +1,7 @@
 """Output that all verbs share: two consoles, refusals and the next command."""
 
 import errno
+import json
 import os
 import shutil
 import sys
@@ -95,6 +96,11 @@ OUT = SteadyConsole(highlight=False)
 if not OUT.is_terminal:
     OUT.width = 120  # a file or a pipe has no width
 ERR = SteadyConsole(stderr=True, highlight=False)
+
+
+def print_json(content: Any) -> None:
+    """For scripts."""
+    print(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def next_verb(verb: str, overrides: list[str] | None) -> None:
