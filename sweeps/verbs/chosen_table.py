@@ -9,8 +9,8 @@ from sweeps.schema import Problem, RefusedError, nearest
 from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study
-from tracking.table.columns import column_names
-from tracking.table.view import View, measured_sets, study_of_metrics, study_of_seeds, viewed
+from tracking.table.layout import column_names, viewed
+from tracking.table.view import View, measured_sets, study_of_metrics, study_of_seeds
 
 NO_SELECTION = ("sweep.vary", "sweep.grid", "row=")
 """Overrides that choose rows of a sweep, but none of a recorded study."""
