@@ -19,8 +19,8 @@ from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study
-from tracking.table.columns import column_names
-from tracking.table.view import View, measured_sets, study_of_metrics, study_of_seeds, viewed
+from tracking.table.layout import column_names, viewed
+from tracking.table.view import View, measured_sets, study_of_metrics, study_of_seeds
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
