@@ -147,6 +147,7 @@ def removing(tmp_path: Path) -> Path:
 
 @pytest.mark.ray
 @pytest.mark.slow
+@pytest.mark.faults
 def test_a_removed_folder_ends_its_trial_alone(removing: Path) -> None:
     done = allelse("sweep", *WORDS, "sweep.rows=[base,square]", cwd=removing)
     assert done.returncode == 1, done.stdout + done.stderr
