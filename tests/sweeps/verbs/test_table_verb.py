@@ -151,8 +151,7 @@ WRONG = [
     (["--sort", "belu"], "did you mean bleu?"),
     (["sweep.rows=[base,big]"], 'sweep.rows names "big", which is not a row of the study'),
     (["sweep.seeds=[4]"], 'sweep.seeds names "4", which is not a seed of the study must be one of 1, 2, 3'),
-    (["row=a_heads_1"], "row does not select rows of a table choose rows of the table with --rows NAME,NAME"),
-    (["sweep.vary={model.n_heads:[2,4]}"], "sweep.vary does not select rows of a table"),
+    (["row=a_heads_1"], "row (command line) is not used by a verb that only reads"),
     (["--set", "test", "--verdict"], "--verdict needs published values of base and of another row"),
     (["--bse", "base"], "is not an option of `allelse table`"),
 ]

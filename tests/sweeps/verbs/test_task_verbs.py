@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,9 @@ BASE = ["task=small", "sweep.name=s"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two finished trials: their states are 1 and 2 with seed 1, 2 and 4 with seed 2, after steps 2 and 4."""
-    folder = write_task(tmp_path_factory.mktemp("verbs").resolve(), SOURCE)
+    folder = write_task(furnish(tmp_path_factory.mktemp("verbs").resolve()), SOURCE)
     with (folder / "small.py").open("a") as file:
         file.write(VERBS)
     for seed in (1, 2):
