@@ -12,7 +12,7 @@ import pytest
 from machine import Ended, Inside, Machine
 from machines import NOTICED_SOON, Machines, needs_namespaces
 from small_text import TEXT, write_text
-from studies import SMALL, last, lines, newest_checkpoint, printed, wait_until
+from studies import SMALL, last, newest_checkpoint, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
@@ -64,18 +64,7 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     log = followed.end()
     assert (log.code, log.output.startswith("--- attempt 1, ")) == (0, True), log.output
     running = started(two, settings, long, folder)
-    check_loss_is_noticed(two, folder)
     assert stopped_by(stop, two, running, folder).code == 130
-
-
-def check_loss_is_noticed(two: Machines, folder: Path) -> None:
-    """The trial has no room then, and waits."""
-    trial = folder / "runs" / "long" / "base-s1"
-    two.lose(two.all[1])
-    newest = lines(trial / "attempts.jsonl")[-1]["attempt"]
-    ends = {"attempt": newest, "end": True}.items()
-    wait_until(lambda: any(ends <= line.items() for line in lines(trial / "attempts.jsonl")), "the end", 120)
-    two.boot(two.all[1])  # without Ray
 
 
 def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(two: Machines, tmp_path: Path) -> None:

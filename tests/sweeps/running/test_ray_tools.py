@@ -38,6 +38,7 @@ def test_a_sweep_starts_the_dashboard_tells_where_it_is_and_ends_it(tmp_path: Pa
     wait_for_end(folder)
 
 
+@pytest.mark.faults
 @needs_namespaces
 def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_cluster_clean(tmp_path: Path) -> None:
     """The task's files are sent with each job. While it trains, Ray lists the trial by its name."""

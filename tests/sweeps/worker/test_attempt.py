@@ -99,9 +99,9 @@ def test_a_stop_that_comes_after_all_is_scored_stops_nothing(tmp_path: Path) -> 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_checkpoint_holds_the_reports_that_the_journal_may_lack(tmp_path: Path, recorded: bool) -> None:
     body = """\
-for step in range(1, 80_001):
+for step in range(1, 8_001):
     trial.report(step, {"train/loss": 1.0 / step, "train/rate": 0.1})
-    if step % 20_000 == 0:
+    if step % 2_000 == 0:
         trial.checkpoint(step, {"step": step})
 trial.evaluated("dev", {"score": 1.0})
 """
@@ -112,10 +112,10 @@ trial.evaluated("dev", {"score": 1.0})
         if recorded and isinstance(event, Report):
             driver.recorded(event.step)
 
-    driver = driver_of(tmp_path, body, tell, steps=80_000)
+    driver = driver_of(tmp_path, body, tell, steps=8_000)
     driver.newest()
     driver.work(0, 1, "", lambda: False)
-    (manifest,) = tmp_path.glob("checkpoints/*/a1/step-80000/manifest.json")
+    (manifest,) = tmp_path.glob("checkpoints/*/a1/step-8000/manifest.json")
     assert (manifest.stat().st_size < 100_000) is recorded
     synced = [event.step for event in events if isinstance(event, Report) and event.synced]
     assert max(later - earlier for earlier, later in pairwise(synced)) <= 100
@@ -132,6 +132,7 @@ WRONG = [
     ("trial.checkpoint(2, object())", StateError, "give the task `save` and `load`"),
     ('trial.evaluated("a\\nb", {})', WrongCallError, "which must be printable text"),
     ('trial.evaluated("dev", {"score": 1}, {"result.json": "x"})', WrongCallError, "must lie in a folder of its own"),
+    ('trial.evaluated("dev", {"score": 1}, {"a/" + 300 * "x": ""})', WrongCallError, "has a name that is too long"),
     ('trial.evaluated("dev", {"score": 1}, {"a/b": b"x"})', WrongCallError, "must be text, not bytes"),
     ('trial.evaluated("dev", {"score": 1}, {"a/b": "\\ud800"})', WrongCallError, "a lone surrogate"),
     ('trial.evaluated("dev", {"score": 1}, {}, [3])', WrongCallError, "must map names to numbers"),
