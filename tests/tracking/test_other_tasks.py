@@ -37,7 +37,7 @@ def tagged(tmp_path: Path) -> Study:
 
 def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None:
     rows = table(finished)
-    assert (rows[0].scores, rows[1].deltas) == ({"accuracy": pytest.approx(0.91)}, {"accuracy": pytest.approx(0.04)})
+    assert (rows[0].scores["accuracy"], rows[1].deltas["accuracy"]) == pytest.approx((0.91, 0.04))
     head, *lines = csv.reader(io.StringIO(written("csv", finished, rows)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),

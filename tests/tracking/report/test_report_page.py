@@ -137,9 +137,9 @@ def opened(page: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         shown = browser.new_page(viewport={"width": 1400, "height": 900})
         shown.heard = heard = list[str]()
-        for kind in ("console", "pageerror", "request"):
+        for kind in ("console", "dialog", "pageerror", "request"):
             shown.on(kind, lambda _, kind=kind: heard.append(kind))
-        shown.on("dialog", lambda dialog: (heard.append(dialog.message), dialog.dismiss()))
+        shown.on("dialog", lambda dialog: dialog.dismiss())
         shown.goto(file.as_uri())
         yield shown
         browser.close()
