@@ -44,6 +44,8 @@ def _health_checks(delay_ms: int, period_ms: int, timeout_ms: int, failures: int
 NOTICED_SOON = _health_checks(1000, 1000, 1000, 3)
 NOTICED_WHEN_BUSY = _health_checks(2000, 2000, 2000, 5)
 """A node that this machine leaves without a CPU for some seconds is not lost."""
+NOTICED_BY_DEFAULT = _health_checks(5000, 3000, 10000, 5)
+"""Ray's own limits."""
 
 
 def _lacking() -> str:
