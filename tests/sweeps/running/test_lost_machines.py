@@ -12,8 +12,7 @@ import psutil
 import pytest
 from faulty_task import reasons
 from leftovers import check_no_locks, check_nothing_left, only_line
-from machine import Ended, Inside, Machine
-from machines import NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
+from machines import NOTICED_WHEN_BUSY, Ended, Inside, Machine, Machines, machines, needs_namespaces
 from same_bits import differing, state_after
 from same_results import check_same_results
 from small_text import TEXT, write_text
