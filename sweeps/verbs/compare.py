@@ -20,8 +20,7 @@ from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.statistics.family import Family
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
-from tracking.study import Study, Trial
-from tracking.table.view import study_of_metrics
+from tracking.study import Study, Trial, study_of_metrics
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings

@@ -18,9 +18,10 @@ from sweeps.verbs.names import Checked, given, listed, rows_of
 from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
-from tracking.study import Study
+from tracking.statistics.seeds import measured_sets
+from tracking.study import Study, study_of_metrics, study_of_seeds
+from tracking.table.columns import View
 from tracking.table.layout import column_names, viewed
-from tracking.table.view import View, measured_sets, study_of_metrics, study_of_seeds
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
