@@ -3,15 +3,9 @@
 import io
 import json
 import multiprocessing
-import os
-import random
 import shutil
-import signal
 import socket
 import stat
-import string
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,14 +185,6 @@ def test_damaged_data_is_refused_with_the_name_of_its_file(here: Path, name: str
     assert len(calls(here)) == 1
 
 
-def test_a_folder_with_the_name_of_other_data_is_refused(here: Path) -> None:
-    first, other = (trial.prepared_folder for trial in planned(here, "base", "other").trials[::2])
-    prepare_all(planned(here, "base"))
-    shutil.copytree(first, other)
-    (problem,) = problems(lambda: prepare_all(planned(here, "other")))
-    assert problem.found == "prepared data is damaged: its fingerprint is abc"
-
-
 def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
     prepare_all(planned(here, "base"))
     trial = planned(here, "base").trials[0]
@@ -258,37 +244,12 @@ def test_preparing_and_checking_give_signs_of_life(here: Path) -> None:
     assert signs() - before >= 4, "each line, and each file when it is written and when it is read"
 
 
-CTRL_C = """
-import sys
-from pathlib import Path
-from sweeps.worker.prepared import prepare_once
-from sweeps.task import Task
-from transformer.config import DataConfig
-from transformer.data.preparation import prepare
-from transformer.task import fingerprint
+def test_ctrl_c_ends_a_preparation_and_leaves_nothing(here: Path) -> None:
+    trial = planned(here, "base").trials[0]
 
-def fill(configs, folder, told):
-    prepare(configs[0], folder, told)
+    def interrupted(step: str, done: float | None) -> None:
+        raise KeyboardInterrupt
 
-text, place = sys.argv[1:]
-data = DataConfig("files", "a", "b", 8000, None, [text] * 2, [text] * 2, [text] * 2)
-task = Task("text", 1, DataConfig, (), steps=len, work=print, fingerprint=fingerprint, prepare=fill)
-prepare_once(task, [data], Path(place), fingerprint(data), lambda step, done: print(step, flush=True))
-"""
-
-
-def test_ctrl_c_ends_a_preparation_and_leaves_nothing(tmp_path: Path) -> None:
-    """As a terminal sends it: to the process and to what it started."""
-    text = tmp_path / "text"
-    drawn = random.Random(1)
-    lines = (drawn.choices(string.ascii_lowercase, k=drawn.randint(1, 12)) for _ in range(40_000))
-    text.write_text("".join(f"{' '.join(line)} {''.join(line)}\n" for line in lines))
-    command = [sys.executable, "-c", CTRL_C, str(text), str(tmp_path / "new" / "data" / "made")]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as preparing:
-        assert preparing.stdout
-        assert next(line for line in preparing.stdout if line.strip() == "learning the vocabulary")
-        os.killpg(preparing.pid, signal.SIGINT)
-        _, said = preparing.communicate(timeout=60)
-    assert preparing.returncode == -signal.SIGINT, said
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["text"]
+    with pytest.raises(KeyboardInterrupt):
+        prepare_once(trial.task, [trial.config], trial.prepared_folder, trial.fingerprint, interrupted)
+    assert not (here / "data").exists()
