@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from sweeps.config.files import BASE
-from sweeps.config.library import Library
+from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.settings import MAKERS
 from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of, nearest

@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.hydra import Override, listed, parsed
-from sweeps.config.library import FIXED, Library
+from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
 from sweeps.config.settings import MAKERS
 from sweeps.schema import COMMAND_LINE, Problem, kind_of, nearest
 from tracking.words import for_shell

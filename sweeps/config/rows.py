@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.files import BASE, examined, keys_set
-from sweeps.config.hydra import option, resolved
-from sweeps.config.library import Library, place_of, place_of_missing
+from sweeps.config.hydra import Library, option, resolved
 from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.scale import Kept, Layered, apply_scale, before_scaling, keep_differences
@@ -82,7 +81,7 @@ class FoundProblems:
 
     def place_of_maker(self, key: str) -> str | None:
         """Where a key that makes rows was written."""
-        return self.source(".".join(key.split(".")[:2])) or place_of(key, self.library.hydra, *self.options(BASE))
+        return self.source(".".join(key.split(".")[:2])) or self.library.hydra.place_of(key, *self.options(BASE))
 
     def is_only_recorded(self, row: str) -> bool:
         """Whether the row has no file and is not made: the study alone has it."""
@@ -101,12 +100,13 @@ class FoundProblems:
             return made.place
         if self.is_only_recorded(row):
             return self.record
-        find, file = place_of_missing if missing else place_of, self.library.folders.find(f"row/{row}")
+        hydra, file = self.library.hydra, self.library.folders.find(f"row/{row}")
+        find = hydra.place_of_missing if missing else hydra.place_of
         if row != BASE and file:  # its value was meant, though the scale's stands above it
-            own = find(key, self.library.hydra, *self.options(row), "~scale")
+            own = find(key, *self.options(row), "~scale")
             if own and own.startswith(f"{self.library.folders.show(file)}:"):
                 return own
-        return find(key, self.library.hydra, *self.options(made.of, made.options), *self.scale_option)
+        return find(key, *self.options(made.of, made.options), *self.scale_option)
 
     @property
     def record(self) -> str | None:

@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import resolved
-from sweeps.config.library import Library
+from sweeps.config.hydra import Library, resolved
 from sweeps.config.made_rows import RowMaker
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
@@ -110,9 +109,7 @@ class _Composer:
         if key is None or key not in (*self.typed.values, *self.typed.sweeps):
             return
         if "sweep.seeds" in self.typed.values:
-            self.found.refuse(
-                key, "and sweep.seeds are both given", "give the seeds once, with sweep.seeds=[1,2,3]"
-            )
+            self.found.refuse(key, "and sweep.seeds are both given", "give the seeds once, with sweep.seeds=[1,2,3]")
         self.values["sweep.seeds"] = self.typed.sweeps.get(key) or [self.values.pop(key)]
 
     def refuse_several(self) -> None:

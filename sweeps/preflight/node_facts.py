@@ -1,13 +1,19 @@
-"""What a node has. Ray sends the content of this module there, so it needs nothing but Python itself."""
+"""What a node has, and whether it is what this machine has: other files of ours, or another torch, give other results.
+
+Ray sends ``facts`` to the nodes as it is, so that and what it calls need nothing but Python itself.
+"""
 
 import errno
 import fcntl
 import hashlib
 import importlib
 import importlib.util
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
+
+from sweeps.schema import Problem
 
 OUR_PACKAGES = ("sweeps", "tracking", "transformer", "allelse")
 Packages = dict[str, str | None]
@@ -73,3 +79,21 @@ def _version(name: str) -> str | None:
         return distribution(name).version
     except PackageNotFoundError:
         return None
+
+
+def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
+    key, version, torch = "cluster.address", ours["allelse"] or "this version", ours["torch"]
+    if theirs["digest"] is None:
+        fix = f"install allelse {version} for the Python that starts Ray there"
+        yield Problem(key, "allelse is not installed", fix)
+    elif theirs["digest"] != ours["digest"]:
+        found = f"allelse {theirs['allelse']} in {theirs['place']} differs from {version} in {ours['place']} here"
+        yield Problem(key, found, "must be the same version or commit on every node, and unchanged while a sweep runs")
+    if _public(theirs["torch"]) != _public(torch):
+        found = f"torch is {theirs['torch']}" if theirs["torch"] else "torch is not installed"
+        yield Problem(key, found, f"must be {torch}, as here")
+
+
+def _public(version: str | None) -> str | None:
+    """Without the build, such as cpu or cu128: nodes may have different hardware."""
+    return version and version.partition("+")[0]

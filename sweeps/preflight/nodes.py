@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.settings import Cluster, Settings, address_problems
-from sweeps.preflight.node_facts import Packages, packages
-from sweeps.preflight.other_packages import other_packages
+from sweeps.preflight.node_facts import Packages, other_packages, packages
 from sweeps.preflight.question import Question, checkpoint_place, locking_folders
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
