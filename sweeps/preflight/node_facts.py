@@ -3,8 +3,6 @@
 Ray sends ``facts`` to the nodes as it is, so that and what it calls need nothing but Python itself.
 """
 
-import errno
-import fcntl
 import hashlib
 import importlib
 import importlib.util
@@ -20,12 +18,10 @@ Packages = dict[str, str | None]
 
 
 def facts(question: dict[str, Any]) -> dict[str, Any]:
-    """Versions, which of the question's files this node sees, of which it gets the lock that the asking process holds,
-    and what keeps it from running the study's trials."""
+    """Versions, which of the question's files this node sees, and what keeps it from running the study's trials."""
     found: dict[str, Any] = packages()
     seen = {key: _sees(file) for key, file in question["files"].items()}
-    unlocked = [key for key, file in question["files"].items() if _gets_lock(file)]
-    found |= {"seen": seen, "unlocked": unlocked, "problems": []}
+    found |= {"seen": seen, "problems": []}
     if found["digest"] == question["digest"]:  # else ours cannot be asked here
         asked = importlib.import_module("sweeps.preflight.question")
         found["problems"] = asked.problems(question["trials"], seen)
@@ -38,16 +34,6 @@ def _sees(file: str) -> bool:
         return Path(file).exists()
     except OSError:
         return False
-
-
-def _gets_lock(file: str) -> bool:
-    """Storage that has no locks gives them to everybody."""
-    try:
-        with Path(file).open("rb") as opened:
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-    return True
 
 
 def packages() -> Packages:
