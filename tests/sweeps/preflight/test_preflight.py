@@ -101,10 +101,11 @@ def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(here: Path, o
     assert contents(here) == before
 
 
-@pytest.mark.parametrize("place", ["folder", "new/deeper/still", "nowhere", ".", "ein Ordner", "日本"])
-def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(here: Path, place: str) -> None:
-    before = contents(here)
-    done = typed(here, "plan", "--check", BASE, *(f"paths.{key}='{place}'" for key in ("runs", "data", "checkpoints")))
+@pytest.mark.parametrize("places", [("folder", "new/deeper/still", "nowhere"), (".", "ein Ordner", "日本")])
+def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(here: Path, places: tuple[str, str, str]) -> None:
+    before, keys = contents(here), ("runs", "data", "checkpoints")
+    words = [f"paths.{key}='{place}'" for key, place in zip(keys, places, strict=True)]
+    done = typed(here, "plan", "--check", BASE, *words)
     assert done.exit_code == 0, done.output
     assert contents(here) == before
 
