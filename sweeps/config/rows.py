@@ -41,7 +41,7 @@ class FoundProblems:
         self.library, self.typed, self.overrides, self.study, self.recorded = library, typed, overrides, study, rows
         self.chosen = dict(overrides.choices)
         self.every: list[Problem] = []
-        self.made = MadeRows()
+        self.made = MadeRows(library, self.place_of_maker)
         self.way_out = ""  # what to type about a value that the study has recorded
         self._wrong_in_base: set[str] = set()
 
