@@ -4,27 +4,18 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from allelse_in_folder import ALLELSE, allelse, contents, plan, refused
 from finished_trials import finish
-from translation_key import trial_key
 
-from sweeps.planning.compose import compose_row
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import Plan, PlannedTrial, recorded
 from sweeps.schema import RefusedError
 from tracking.study import read_study, write_study
-from transformer.config import TrialConfig
 
 BASE = "sweep.rows=[base]"
-OBSERVING = {
-    *("log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints", "score_every"),
-    "tokens_per_micro_batch",
-}
 
 
 def only(folder: Path, *overrides: str) -> PlannedTrial:
@@ -38,23 +29,6 @@ def key(folder: Path, *overrides: str) -> str:
 
 def refused_plan(folder: Path, *overrides: str) -> list[str]:
     return [problem.found for problem in refused(folder, *overrides, by=lambda overrides, here: plan(here, *overrides))]
-
-
-def other(config: Any, name: str) -> Any:
-    """Another allowed value of the field."""
-    value = getattr(config, name)
-    literals = {"positions": "learned", "precision": "bf16", "tokens_per_micro_batch": 700}
-    if name in literals:
-        return literals[name]
-    if isinstance(value, bool):
-        return not value
-    return value + 2 if isinstance(value, int) else value + 0.25
-
-
-@pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialConfig:
-    config: TrialConfig = compose_row([], tmp_path_factory.mktemp("empty")).rows[0].settings.trial
-    return config
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +61,6 @@ def test_a_plan_needs_no_text(tmp_path: Path) -> None:
         assert {"row", "seed", "key", "params", "flops", "finished"} <= set(trial)
         assert (trial["finished"], trial["params"] > 0, trial["flops"] > 0) == (False, True, True)
     assert contents(tmp_path) == []
-
-
-@pytest.mark.parametrize("group", ["model", "train"])
-def test_the_key_depends_on_every_field_but_on_how_training_is_watched(trial: TrialConfig, group: str) -> None:
-    values = getattr(trial, group)
-    for name in (field.name for field in fields(values)):
-        changed = replace(trial, **{group: replace(values, **{name: other(values, name)})})
-        assert (trial_key(changed, "text") == trial_key(trial, "text")) == (name in OBSERVING), name
 
 
 @pytest.mark.parametrize(
