@@ -24,10 +24,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.config.files import BASE, CONFIG, Folders, examined, line_of, root_of
 from sweeps.config.schema import Schema
-from sweeps.config.settings import known_keys, tree_type
+from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
-from sweeps.schema import Problem, Tree
-from sweeps.task import RefusedError, Task
+from sweeps.schema import Problem, Tree, keys
+from sweeps.task import RefusedError
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
 PLAIN_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -43,12 +43,36 @@ class Composed:
     choices: dict[str, str]
 
 
-class Hydra:
-    """Composes the configuration of one task; each combination of options once."""
+FIXED = ("scale", "cluster", "tracking", "sweep")
+"""Groups whose option is the same for all rows."""
 
-    def __init__(self, folders: Folders) -> None:
-        self.folders = folders
+
+class Library:
+    """The configuration of a task for a command in the folder ``here``: its keys, their types, and what Hydra composes.
+
+    ``row_keys`` may be changed by a row, and follow the order of the schema. Each combination of options is composed once.
+    """
+
+    def __init__(self, source: TaskSource, here: Path) -> None:
+        self.source, self.task, self.folders = source, source.task, Folders(here, source)
+        self.schema, self.tree = Schema.of(source.task), tree_type(source.task)
+        self.keys = keys(self.tree)
+        self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
+        self.base_problems: list[Problem] = []
         self._composed: dict[tuple[str, ...], Composed] = {}
+
+    @cached_property
+    def defaults(self) -> dict[str, str]:
+        """The default option of each group. Raises RefusedError if the task has no base."""
+        if self.folders.find(BASE) is None and self.folders.place != Path():
+            raise RefusedError([self._no_base()])
+        if (base := self.folders.find(BASE)) is not None:
+            self.base_problems = examined(base, self.folders.show(base), "", self.schema)
+        return self.compose().choices
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(self.defaults)
 
     def compose(self, *options: str) -> Composed:
         """As ``hydra.compose("config", options)``. Raises RefusedError."""
@@ -101,54 +125,6 @@ class Hydra:
     def _typed(self, options: tuple[str, ...]) -> list[str]:
         searched = ", ".join(quoted(folder.as_uri()) for folder in self.folders.searched[1:])
         return [f"hydra.searchpath=[{searched}]", *map(_in_ascii, options)]
-
-
-FIXED = ("scale", "cluster", "tracking", "sweep")
-"""Groups whose option is the same for all rows."""
-
-
-class Library:
-    """The configuration of a task for a command in the folder ``here``."""
-
-    def __init__(self, source: TaskSource, here: Path) -> None:
-        self.source, self.folders = source, Folders(here, source)
-        self.hydra = Hydra(self.folders)
-        self.base_problems: list[Problem] = []
-
-    @property
-    def task(self) -> Task[object]:
-        return self.source.task
-
-    @property
-    def schema(self) -> Schema:
-        return Schema.of(self.task)
-
-    @property
-    def tree(self) -> type:
-        """The form of all settings, for their keys and types."""
-        return tree_type(self.task)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        return known_keys(self.tree)
-
-    @property
-    def row_keys(self) -> list[str]:
-        """The keys that a row may change, in the order of the schema."""
-        return [key for key in self.keys if key.split(".")[0] in self.schema.groups]
-
-    @cached_property
-    def defaults(self) -> dict[str, str]:
-        """The default option of each group. Raises RefusedError if the task has no base."""
-        if self.folders.find(BASE) is None and self.folders.place != Path():
-            raise RefusedError([self._no_base()])
-        if (base := self.folders.find(BASE)) is not None:
-            self.base_problems = examined(base, self.folders.show(base), "", self.schema)
-        return self.hydra.compose().choices
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        return tuple(self.defaults)
 
     def _no_base(self) -> Problem:
         """The refusal of a task without base values."""

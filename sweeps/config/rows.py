@@ -81,7 +81,7 @@ class FoundProblems:
 
     def place_of_maker(self, key: str) -> str | None:
         """Where a key that makes rows was written."""
-        return self.source(".".join(key.split(".")[:2])) or self.library.hydra.place_of(key, *self.options(BASE))
+        return self.source(".".join(key.split(".")[:2])) or self.library.place_of(key, *self.options(BASE))
 
     def is_only_recorded(self, row: str) -> bool:
         """Whether the row has no file and is not made: the study alone has it."""
@@ -100,8 +100,8 @@ class FoundProblems:
             return made.place
         if self.is_only_recorded(row):
             return self.record
-        hydra, file = self.library.hydra, self.library.folders.find(f"row/{row}")
-        find = hydra.place_of_missing if missing else hydra.place_of
+        file = self.library.folders.find(f"row/{row}")
+        find = self.library.place_of_missing if missing else self.library.place_of
         if row != BASE and file:  # its value was meant, though the scale's stands above it
             own = find(key, *self.options(row), "~scale")
             if own and own.startswith(f"{self.library.folders.show(file)}:"):
@@ -160,7 +160,7 @@ class RowTrees:
     @cached_property
     def lists(self) -> Tree:
         """The lists of values in the sweep's file, of which rows are made, by dotted key."""
-        sweep = self.library.hydra.compose(*self.found.options(BASE), *self.found.scale_option).tree["sweep"]
+        sweep = self.library.compose(*self.found.options(BASE), *self.found.scale_option).tree["sweep"]
         return {key: sweep[key.removeprefix("sweep.")] for key in MAKERS if sweep.get(key.removeprefix("sweep."))}
 
     @cached_property
@@ -234,7 +234,7 @@ class RowTrees:
     def _composed(self, *options: str) -> Tree | None:
         """As Hydra composes it, without the lists of which rows are made; a problem is kept."""
         try:
-            tree = deepcopy(self.library.hydra.compose(*options).tree)
+            tree = deepcopy(self.library.compose(*options).tree)
         except RefusedError as error:
             self.found.every += error.problems
             return None

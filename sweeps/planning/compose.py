@@ -273,7 +273,7 @@ class _Composer:
 def job_of(overrides: list[str]) -> dict[str, Any]:
     """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
     library, typed = _checked(overrides)
-    tree, problems = resolved(library.hydra.compose(*typed).tree)
+    tree, problems = resolved(library.compose(*typed).tree)
     if tree is None:
         raise RefusedError(problems)
     return tree
@@ -283,7 +283,7 @@ def defaults_of(overrides: list[str]) -> Table:
     """The composed files with their packages; a value of a later one counts. Raises RefusedError."""
     library, typed = _checked(overrides)
     table = Table("file", "package", box=box.SIMPLE_HEAD)
-    for file, package in library.hydra.files(*typed):
+    for file, package in library.files(*typed):
         table.add_row(escape(library.folders.show(file)), escape(package or "_global_"))
     return table
 

@@ -209,7 +209,7 @@ class _Continued:
     def _place(self, key: str, composition: Composition, row: str) -> str | None:
         """The line that sets the value; of a row, the line or the file of the row, or what made it."""
         options = [option(group, name) for group, name in composition.overrides.choices.items() if group != "row"]
-        line = self.library.hydra.place_of(key, *options, *([option("row", row)] if row != BASE else []))
+        line = self.library.place_of(key, *options, *([option("row", row)] if row != BASE else []))
         file = self.library.folders.find(f"row/{row}")
         if row == BASE:
             return line

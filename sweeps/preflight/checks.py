@@ -88,7 +88,7 @@ def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
     options = [option(group, name) for group, name in typed.choices.items() if group != "row"]
 
     def place(key: str) -> str | None:
-        return COMMAND_LINE if key in typed.values else library.hydra.place_of(key, *options)
+        return COMMAND_LINE if key in typed.values else library.place_of(key, *options)
 
     return [replace(problem, place=problem.place or place(problem.key)) for problem in problems]
 
