@@ -50,7 +50,7 @@ FIXED = ("scale", "cluster", "tracking", "sweep")
 class Library:
     """The configuration of a task for a command in the folder ``here``: its keys, their types, and what Hydra composes.
 
-    ``row_keys`` may be changed by a row, and follow the order of the schema. Each combination of options is composed once.
+    A row may change ``row_keys``, which have the order of the schema. Each combination of options is composed once.
     """
 
     def __init__(self, source: TaskSource, here: Path) -> None:
