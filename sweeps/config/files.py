@@ -228,10 +228,14 @@ def _misread(node: yaml.Node, key: str, shown: str) -> Iterator[Problem]:
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _misread(item, key, shown)
-    elif node.tag in NUMBERS and node.style is None and MISREAD.match(node.value):
+    elif isinstance(node, yaml.ScalarNode) and _is_misread(node):
         read, place = yaml.safe_load(node.value), f"{shown}:{node.start_mark.line + 1}"
         fix = f"write {read}, or put quotes around a text"
         yield Problem(key, f"is {node.value}, which YAML reads as {read}", fix, None, place)
+
+
+def _is_misread(node: yaml.ScalarNode) -> bool:
+    return node.tag in NUMBERS and node.style is None and MISREAD.match(node.value) is not None
 
 
 def _misread_keys(mapping: yaml.MappingNode, key: str, shown: str) -> Iterator[Problem]:
