@@ -105,5 +105,4 @@ def _score(trial: Trial[TrialConfig], state: TrainState, prepared: Prepared, wor
         except StopRequested:
             return
         if found is not None:
-            texts = {f"hypotheses/{name}.txt": "".join(f"{line}\n" for line in found.hypotheses)}
-            trial.evaluated(name, found.scores, texts, found.samples)
+            trial.evaluated(name, found.scores, {f"hypotheses/{name}.txt": found.text}, found.samples)

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sweeps.task import Problem
 from transformer.config import DataConfig, ModelConfig
 from transformer.data import vocabulary
-from transformer.data.text_file import ONE_SENTENCE
-from transformer.faults import Fault, FaultyError
 
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
@@ -41,6 +40,11 @@ class Sentences:
     def __getitem__(self, index: int) -> npt.NDArray[np.int32]:
         return self.pieces[self.offsets[index] : self.offsets[index + 1]]
 
+    def first(self, size: int) -> "Sentences":
+        """The first ``size`` sentences, or all of them if there are fewer."""
+        offsets = self.offsets[: size + 1]
+        return Sentences(self.pieces[: offsets[-1]], offsets)
+
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Pieces of each sentence, end-of-sentence included."""
@@ -56,6 +60,10 @@ class ParallelSet:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def first(self, size: int) -> "ParallelSet":
+        """The first ``size`` pairs, or all of them if there are fewer."""
+        return ParallelSet(self.source.first(size), self.target.first(size))
 
     @cached_property
     def longest_sides(self) -> npt.NDArray[np.int64]:
@@ -117,12 +125,6 @@ class Prepared:
         return Sentences(np.load(pieces, mmap_mode="r"), np.load(offsets))
 
 
-LEAST_SHARE = 0.1
-"""The share of training pairs that must remain; with fewer, the settings do not fit the text."""
-ADVISED = 2048
-"""The most positions that are ever advised; a longer line is hardly one sentence."""
-
-
 @dataclass(frozen=True)
 class PairCounts:
     """Training pairs: used, and left out because a side is blank or longer than ``model.max_positions``."""
@@ -131,74 +133,35 @@ class PairCounts:
     blank: int
     too_long: int
 
-    @property
-    def given(self) -> int:
-        return self.train + self.left_out
-
-    @property
-    def left_out(self) -> int:
-        return self.blank + self.too_long
-
     def notices(self, max_positions: int) -> Iterator[str]:
         """The notice for the user, if any pairs are left out."""
-        if self.left_out:
+        if left_out := self.blank + self.too_long:
             reasons = [f"{self.blank} blank"] * bool(self.blank)
             reasons += [f"{self.too_long} longer than model.max_positions ({max_positions})"] * bool(self.too_long)
-            yield f"{self.left_out} of {self.given} training pairs are left out: {', '.join(reasons)}"
+            yield f"{left_out} of {self.train + left_out} training pairs are left out: {', '.join(reasons)}"
 
 
-def refuse_incomplete(name: str, complete: int, given: int) -> None:
-    """Raises FaultyError if too few pairs of a set have text on both sides: of train a tenth, of others one."""
-    least, words = (_least(given), "at least a tenth of the pairs") if name == "train" else (1, "some pair")
-    if complete < least:
-        found = f"has text on both sides in only {complete} of {given} pairs"
-        raise FaultyError(Fault(f"data.{name}", found, f"{words} must have text on both sides"))
+LEAST_SHARE = 0.1
+"""The share of training pairs that must fit; with fewer, the settings do not fit the text."""
 
 
-def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int, max_positions: int, longest: str) -> Iterator[Fault]:
-    """A fault if ``max_positions`` leaves too few training pairs; ``longest`` describes the longest of them."""
-    fit = int((longest_sides <= max_positions).sum())
-    counts = PairCounts(fit, blank, len(longest_sides) - fit)
-    least = _least(counts.given)
+def length_problems(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Problem]:
+    """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped."""
+    most, train = model.max_positions, np.sort(prepared.pairs("train").longest_sides)
+    fit, least = int((train <= most).sum()), ceil(len(train) * LEAST_SHARE)
     if fit < least:
-        needed = int(np.sort(longest_sides)[least - 1])
-        found = f"is {max_positions}; {'; '.join(counts.notices(max_positions))}"
-        allowed = f"must be at least {needed}, which keeps a tenth of them"
-        if needed > ADVISED:
-            allowed = f"{ONE_SENTENCE} {longest}; a tenth of the pairs has at most {needed}"
-        yield Fault("model.max_positions", found, allowed)
-
-
-def _least(given: int) -> int:
-    """The number of pairs that must remain."""
-    return max(1, ceil(given * LEAST_SHARE))
-
-
-def check_lengths(prepared: Prepared, model: ModelConfig, data: DataConfig | None = None) -> list[Fault]:
-    """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped.
-
-    Lines are named by the files of ``data``.
-    """
-    train, most = prepared.pairs("train"), model.max_positions
-    numbered = data if prepared.blank == 0 else None  # without blank pairs, the others have other numbers
-    faults = list(too_few_fit(train.longest_sides, prepared.blank, most, _longest(train, "train", numbered)))
+        (left_out,) = PairCounts(fit, prepared.blank, len(train) - fit).notices(most)
+        allowed = f"must be at least {train[least - 1]}, which keeps a tenth of them"
+        yield Problem("model.max_positions", f"is {most}; {left_out}", allowed)
     for name in prepared.evaluation_sets:
         pairs = prepared.pairs(name)
-        faults += _too_long(int(pairs.longest_sides.max()), _longest(pairs, name, data), name, most)
-    return faults
+        if (longest := int(pairs.longest_sides.max())) > most:
+            found = f"is {most}; {_longest(pairs, getattr(data, name, None), name)} has {longest} pieces"
+            yield Problem("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
 
 
-def _too_long(longest: int, found: str, name: str, most: int) -> Iterator[Fault]:
-    if longest > max(most, ADVISED):
-        yield Fault(f"data.{name}", found, f"{ONE_SENTENCE} model.max_positions is {most}")
-    elif longest > most:
-        allowed = f"must be at least {longest}, the longest sentence of {name}"
-        yield Fault("model.max_positions", f"is {most}; {found}", allowed)
-
-
-def _longest(pairs: ParallelSet, name: str, data: DataConfig | None) -> str:
-    """Where the longest sentence of a set is, and its length."""
-    line, longest = int(pairs.longest_sides.argmax()), int(pairs.longest_sides.max())
-    files = getattr(data, name, None) if data else None
-    place = f"{files[int(pairs.target.lengths[line] == longest)]}:{line + 1}" if files else f"a sentence of {name}"
-    return f"{place} has {longest} pieces"
+def _longest(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
+    """Where the longest sentence of a set is."""
+    line = int(pairs.longest_sides.argmax())
+    in_target = pairs.target.lengths[line] > pairs.source.lengths[line]
+    return f"{files[in_target]}:{line + 1}" if files else f"a sentence of {name}"

@@ -6,6 +6,7 @@ import select
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -16,8 +17,8 @@ from rich.status import Status
 
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
-from transformer.data.text_file import BYTE_ORDER_MARK, text_chunks
-from transformer.faults import FaultyError, NotFiniteError
+from transformer.data.text_file import BYTE_ORDER_MARK, byte_lines
+from transformer.faults import NotFiniteError
 from transformer.verbs.models import Average, averaging, translator_in, translator_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def translate(
         translator = translator_in(model, average, typed) if isinstance(model, Path) else translator_of(model)
     _check_nbest(nbest, translator.decode.beam)
     try:
-        return translate_lines(translator, source, target, nbest, err)
+        return _translate_lines(translator, source, target, nbest, err)
     except NotFiniteError as error:
         err.print(f"[bold red]Failed[/]: {escape(str(error))}", soft_wrap=True)
         return 1
@@ -91,7 +92,7 @@ def _is_input(target: Path, source: Path | None) -> bool:
         return False
 
 
-def translate_lines(
+def _translate_lines(
     translator: "Translator", source: Path | None, target: Path | None, nbest: int | None, err: Console
 ) -> int:
     """Translate ``source`` or standard input to ``target`` or standard output; the exit code. Raises NotFiniteError."""
@@ -100,25 +101,24 @@ def translate_lines(
         descriptor = given.fileno() if given else sys.stdin.fileno()
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(translator.efficient())
-        if source and given and source.is_file():
-            chunks = text_chunks(given, source, "--input")
-        else:
-            chunks = arriving(descriptor)
+        chunks = byte_lines(source, "--input") if source and source.is_file() else arriving(descriptor)
         seen = out.isatty() or os.isatty(descriptor)  # a person sees the translations, or types the lines
         shown = None if seen else stack.enter_context(err.status(""))
         name = str(source or "standard input")
         return Translating(translator, out, nbest, err, shown, name).run(windows(chunks, LINES_TOGETHER))
 
 
+@dataclass
 class Translating:
     """Translates one stream of lines."""
 
-    def __init__(
-        self, translator: "Translator", out: BinaryIO, nbest: int | None, err: Console, shown: Status | None, name: str
-    ) -> None:
-        self.translator, self.out, self.nbest = translator, out, nbest
-        self.err, self.shown, self.name = err, shown, name
-        self.done = 0  # lines
+    translator: "Translator"
+    out: BinaryIO
+    nbest: int | None
+    err: Console
+    shown: Status | None
+    name: str
+    done: int = 0  # lines
 
     def run(self, given: Iterator[list[bytes]]) -> int:
         """Translate until the input ends or no process reads the output; returns the exit code."""
@@ -130,8 +130,8 @@ class Translating:
                 self._translate(lines)
                 if len(lines) < len(window):
                     return self._refuse(f"{self.name}:{self.done + 1} is not UTF-8 text")
-        except FaultyError as error:
-            return self._refuse(error.faults[0].found)
+        except RefusedError as error:
+            return self._refuse(error.problems[0].found)
         except BrokenPipeError:
             _forget(self.out)
         except KeyboardInterrupt:

@@ -52,15 +52,6 @@ def test_every_batch_has_a_bucket_and_few_cells_are_added(pairs: ParallelSet, bu
     assert 0 <= added <= bound
 
 
-def test_the_shapes_of_the_batches_are_the_same_in_every_epoch() -> None:
-    batches = TrainingBatches(random_pairs(300), 100, 20, seed=1)
-    epochs = [
-        [share(batches, 1 + step + number * len(batches)).shape for step in range(len(batches))] for number in (0, 3)
-    ]
-    assert epochs[0] != epochs[1]
-    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(batches.shapes())
-
-
 @pytest.mark.parametrize("most", [1, 2, 3, 4])
 def test_no_other_buckets_of_neighbors_have_fewer_cells(most: int) -> None:
     shapes = TrainingBatches(random_pairs(60), 90, 20, seed=1).shapes()
