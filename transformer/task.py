@@ -89,7 +89,7 @@ def fingerprint(data: DataConfig) -> str:
 
 
 def _prepare(configs: Sequence[TrialConfig], folder: Path, told: Told) -> None:
-    from transformer.data.preparation import prepare
+    from transformer.data.prepared import prepare
 
     prepare(configs[0].data, folder, told)
 

@@ -13,9 +13,8 @@ from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
 
 from sweeps.task import RefusedError
 from transformer.config import DataConfig
-from transformer.data import preparation
-from transformer.data.preparation import copy_text, lines_to_learn, prepare
-from transformer.data.prepared import Sentences, length_problems
+from transformer.data import prepared as module
+from transformer.data.prepared import Sentences, copy_text, length_problems, lines_to_learn, prepare
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import EOS, OPTIONS
 from transformer.task import fingerprint
@@ -160,5 +159,5 @@ def test_a_vocabulary_is_learned_from_evenly_spaced_pairs_of_a_larger_text(
 ) -> None:
     copy_text({"train": numbered(1000)}, tmp_path)
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
-    monkeypatch.setattr(preparation, "SAMPLED_ABOVE", int(size / parts))
+    monkeypatch.setattr(module, "SAMPLED_ABOVE", int(size / parts))
     assert list(lines_to_learn(tmp_path)) == [line for pair in list(numbered(1000))[::every] for line in pair]
