@@ -13,7 +13,7 @@ test: install
 
 # The tests to run while working, in under two minutes: planning, model, text, the study on disk.
 # The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
-LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_prepared transformer/test_work \
+LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_preparation transformer/test_work \
 	tracking/test_sync_process tracking/test_store_faults tracking/test_mlflow_in_browser \
 	tracking/report/test_report_in_browser tracking/report/test_report_page)
 FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/%.py,planning/test_plan planning/test_refusals config/test_rows config/test_scaling) \

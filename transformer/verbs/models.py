@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeps.task import Problem, RefusedError, Trained, Typed, parse
+from sweeps.task import Problem, RefusedError, StateError, Trained, Typed, parse
 from transformer.config import DecodeConfig, TrialConfig
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def translator_of(trained: Trained[TrialConfig]) -> "Translator":
     from transformer.data.prepared import Prepared
     from transformer.decoding.translator import Translator
     from transformer.model.encoder_decoder import Transformer
-    from transformer.training.state import MisfitError, mean_weights
+    from transformer.training.state import mean_weights
     from transformer.training.worker_group import pick_device
 
     config, vocabulary = trained.config, Prepared(trained.data).vocabulary
@@ -39,7 +39,7 @@ def translator_of(trained: Trained[TrialConfig]) -> "Translator":
     model = Transformer(config.model, len(vocabulary))
     try:
         model.load_state_dict(mean_weights(trained.states(steps), model))
-    except MisfitError as error:
+    except StateError as error:
         raise RefusedError([Problem(trained.name, "cannot be loaded", str(error))]) from error
     return Translator(model.to(pick_device()).eval(), vocabulary, config.decode, config.train.precision)
 

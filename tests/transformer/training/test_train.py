@@ -12,15 +12,14 @@ from small_trials import DECODE, SMALL, random_pairs, share, small_trial
 from torch import Tensor
 from toy_trial import ToyTrial
 
-from sweeps.task import Saved
+from sweeps.task import DivergedError, Saved, StateError
 from sweeps.worker.plain_state import Parts
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.model.encoder_decoder import EncoderLayer
 from transformer.training.loss import summed_loss
-from transformer.training.meter import NotFiniteLossError
 from transformer.training.optimizer import learning_rate
-from transformer.training.state import MisfitError, TrainState, start
+from transformer.training.state import TrainState, start
 from transformer.training.train import fit, make_forward_backward, train_step
 from transformer.training.worker_group import Worker
 
@@ -157,7 +156,7 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
     wider = start(small_trial(model=replace(SMALL, d_ff=32)), 30, CPU)
     others = [replace(saved, state={**saved.state, "optimizer": {"state": {}}}), Saved(10, {}), Saved(10, None)]
     for state, other in [(wider, saved), *((fresh(config), other) for other in others)]:
-        with pytest.raises(MisfitError, match=r"^the checkpoint of step 10 does not fit .*$"):
+        with pytest.raises(StateError, match=r"^the checkpoint of step 10 does not fit .*$"):
             state.load(other)
     fresh(config).load(saved)
 
@@ -223,7 +222,7 @@ def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
 def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept() -> None:
     config = small_trial(log_every=3, evaluate_every=4, checkpoint_every=2)
     trial = ToyTrial(config)
-    with pytest.raises(NotFiniteLossError) as raised:
+    with pytest.raises(DivergedError) as raised:
         fit(poisoned(config, 5), trial, batches(config), DEV, Worker())
     assert list(trial.reports) == [2, 3, 4]
     assert list(trial.checkpoints) == [2, 4]
