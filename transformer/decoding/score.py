@@ -94,9 +94,8 @@ def _fetch(dataset: Dataset, pair: str, source: Path, references: list[Path]) ->
         if not any(file.is_file() for file in references):
             raise FileNotFoundError(f"the download contains no {names}")
     except (Exception, SystemExit) as error:  # sacreBLEU exits on a wrong checksum
-        allowed = (
-            f"must be reachable, or be in {source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
-        )
+        place = f"{source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
+        allowed = f"must be reachable, or be in {place}"
         found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
         raise RefusedError([Problem("data.set", found, allowed)]) from error
 

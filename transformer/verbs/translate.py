@@ -97,12 +97,11 @@ def _translate_lines(
 ) -> int:
     """Translate ``source`` or standard input to ``target`` or standard output; the exit code. Raises NotFiniteError."""
     with ExitStack() as stack:
-        given = stack.enter_context(source.open("rb")) if source else None
-        descriptor = given.fileno() if given else sys.stdin.fileno()
+        given = stack.enter_context(source.open("rb")) if source else sys.stdin.buffer
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(translator.efficient())
-        chunks = byte_lines(source, "--input") if source and source.is_file() else arriving(descriptor)
-        seen = out.isatty() or os.isatty(descriptor)  # a person sees the translations, or types the lines
+        chunks = byte_lines(source, "--input") if source and source.is_file() else arriving(given.fileno())
+        seen = out.isatty() or given.isatty()  # a person sees the translations, or types the lines
         shown = None if seen else stack.enter_context(err.status(""))
         name = str(source or "standard input")
         return Translating(translator, out, nbest, err, shown, name).run(windows(chunks, LINES_TOGETHER))
@@ -185,9 +184,9 @@ def _forget(out: BinaryIO) -> None:
 def arriving(descriptor: int) -> Iterator[bytes]:
     """What can be read from a file descriptor; an empty chunk where nothing more arrives for a moment."""
     while True:
-        if not _readable(descriptor, PAUSE_S):
+        if not select.select([descriptor], [], [], PAUSE_S)[0]:
             yield b""
-        while not _readable(descriptor, LOOK_UP_S):
+        while not select.select([descriptor], [], [], LOOK_UP_S)[0]:
             pass
         chunk = os.read(descriptor, 1 << 16)
         if not chunk:
@@ -223,8 +222,3 @@ def decode(lines: list[bytes]) -> list[str]:
         except UnicodeDecodeError:
             break
     return decoded
-
-
-def _readable(descriptor: int, seconds: float) -> bool:
-    """Whether a read would return within this time, as it also does at the end of a file."""
-    return bool(select.select([descriptor], [], [], seconds)[0])
