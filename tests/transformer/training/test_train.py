@@ -1,6 +1,5 @@
 """One step against Adam by hand, and ``fit``: its reports, and a resume without a trace."""
 
-import json
 import math
 from dataclasses import replace
 from typing import Any, cast
@@ -13,7 +12,6 @@ from torch import Tensor
 from toy_trial import ToyTrial
 
 from sweeps.task import DivergedError, Saved, StateError
-from sweeps.worker.plain_state import Parts
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.model.encoder_decoder import EncoderLayer
@@ -126,26 +124,6 @@ def test_a_stopped_run_goes_on_to_bitwise_the_same_state_as_an_uninterrupted_one
     for name in ("train/loss", "dev/nll"):
         assert second.reports[10][name] == whole.reports[10][name]
     assert not torch.equal(uninterrupted.model.embedding, fresh(config).model.embedding)
-
-
-def test_a_run_that_died_between_checkpoints_repeats_the_steps_since() -> None:
-    config = small_trial(model=DROPPED_OUT, checkpoint_every=4, evaluate_every=50, log_every=1)
-    first = ToyTrial(config)
-    uninterrupted = trained(first)
-    second = first.again(died_after=7)
-    assert_bitwise_equal(trained(second), uninterrupted)
-    assert list(second.reports) == [5, 6, 7, 8, 9, 10]
-    for step, metrics in second.reports.items():
-        assert metrics["train/loss"] == first.reports[step]["train/loss"]
-
-
-def test_the_platform_s_store_gives_a_state_back_to_the_bit() -> None:
-    state, loaded = trained(ToyTrial(small_trial(steps=3, evaluate_every=2))), fresh(small_trial())
-    parts = Parts.of(state.to_dict())
-    outline = json.loads(json.dumps(parts.outline))
-    loaded.load(Saved(3, Parts.read(outline, parts.files()).state()))
-    assert_bitwise_equal(loaded, state)
-    assert loaded.best_nll < math.inf == fresh(small_trial()).best_nll
 
 
 def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
