@@ -53,11 +53,6 @@ def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budg
         assert len(batch.source) * max(batch.source.shape[1], batch.target.shape[1]) <= budget
 
 
-@pytest.mark.parametrize("number", [0, 1, 5])
-def test_every_sentence_is_in_an_epoch_exactly_once(number: int) -> None:
-    assert sorted(chain(*epoch(training(), number))) == list(range(300))
-
-
 def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None:
     longest = np.maximum(PAIRS.source.lengths, PAIRS.target.lengths)
     kept = np.flatnonzero(longest <= 12).tolist()
@@ -88,38 +83,15 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
     assert max(sizes) == blocks
     assert min(sizes) >= blocks - 1
     assert len(batches) == math.ceil(sum(sizes) / blocks)
-    assert sorted(i for step in range(1, len(batches) + 1) for i in batches.indices(step).tolist()) == list(range(3000))
+    for number in (0, 2):
+        assert sorted(chain(*epoch(batches, number))) == list(range(3000))
+        pieces = [MIXED.target.lengths[indices].sum() for indices in epoch(batches, number)]
+        assert min(pieces) > (0.35 if blocks == 2 else 0.5) * np.mean(pieces)  # no batch is a remainder
     for step in range(1, len(batches) + 1):
         micro_batches = batches.micro_batches(step, 0, 1, tokens_per_micro_batch=25_000)
         assert sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in micro_batches) <= budget
     lengths = [MIXED.longest_sides[block].max() for block in batches.blocks(1)]
     assert len(set(lengths)) > blocks // 2
-
-
-def lognormal_pairs(size: int) -> ParallelSet:
-    """Lengths like those of captions: most are short, some are long, and both sides differ."""
-    drawn = np.random.default_rng(7)
-    source = np.clip(drawn.lognormal(2.6, 0.35, size), 3, 60).astype(int)
-    target = np.clip(source * drawn.lognormal(0, 0.2, size), 3, 60).astype(int)
-    return ParallelSet(random_pieces(source.tolist()), random_pieces(target.tolist(), seed=2))
-
-
-def targets(batches: TrainingBatches, number: int) -> list[int]:
-    """Target pieces of each batch of an epoch."""
-    return [int(batches.pairs.target.lengths[indices].sum()) for indices in epoch(batches, number)]
-
-
-@pytest.mark.parametrize(("size", "budget"), [(1200, 600), (6000, 2000), (9000, 4000), (12_000, 25_000)])
-def test_no_batch_of_an_epoch_is_a_remainder(size: int, budget: int) -> None:
-    batches = TrainingBatches(lognormal_pairs(size), budget, 512, seed=1)
-    sizes = [len(batches.blocks(step)) for step in range(1, len(batches) + 1)]
-    assert max(sizes) - min(sizes) <= 1
-    assert len(batches) == math.ceil(len(batches.shapes()) / batches.blocks_per_batch)
-    least = 0.35 if batches.blocks_per_batch == 2 else 0.5  # with an odd number of blocks, one is alone
-    for number in range(3):
-        found = targets(batches, number)
-        assert max(found) < 1.5 * np.mean(found)
-        assert min(found) > least * np.mean(found)
 
 
 @pytest.mark.parametrize("world", [1, 3, 4])
