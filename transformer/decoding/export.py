@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from transformer.config import TrialConfig
 from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from transformer.decoding.translator import Translator
 from transformer.model.attention import CrossAttention, Projection, SelfAttention
-from transformer.model.encoder_decoder import FeedForward, Residual, Transformer
+from transformer.model.encoder_decoder import Residual, Transformer
 
 WEIGHTS_FILE, CONFIG_FILE, VOCABULARY_FILE = "model.safetensors", "config.json", "vocabulary.model"
 FORMAT = 1
@@ -110,6 +110,7 @@ def _load_pyfunc(path: str) -> Served:
     return Served(open_exported(path))
 
 
+Attention = SelfAttention | CrossAttention
 NEVER = -10_000.0
 """A logit that means probability zero, in float16 too: padding and beginning-of-sentence are never generated."""
 
@@ -169,56 +170,42 @@ def _set_input(embeddings: Any, positions: Any, embedding: Tensor, table: Tensor
 
 
 def _set_layer(made: Any, layer: Any) -> None:
-    _set_self_attention(made.self_attention, layer.attention)
-    _set_norm(made.self_attention, layer.attention_residual)
+    query, *key_value = layer.attention.projections()
+    _set_attention(made.self_attention, layer.attention, [[query, *key_value]], layer.attention_residual)
     if hasattr(layer, "cross"):
-        _set_cross_attention(made.attention, layer.cross)
-        _set_norm(made.attention, layer.cross_residual)
-    _set_feed_forward(made.ffn, layer.feed_forward)
+        query, *key_value = layer.cross.projections()
+        _set_attention(made.attention, layer.cross, [[query], key_value], layer.cross_residual)
+    _set_linear(made.ffn.linear_0, layer.feed_forward.inner.weight, layer.feed_forward.inner.bias)
+    _set_linear(made.ffn.linear_1, layer.feed_forward.outer.weight, layer.feed_forward.outer.bias)
     _set_norm(made.ffn, layer.feed_forward_residual)
 
 
-def _set_self_attention(made: Any, attention: SelfAttention) -> None:
-    _set_heads(made.linear[0], attention.projections(), attention)
-    _set_output(made, attention)
-
-
-def _set_cross_attention(made: Any, attention: CrossAttention) -> None:
-    query, *key_value = attention.projections()
-    _set_heads(made.linear[0], [query], attention)
-    _set_heads(made.linear[1], key_value, attention)
-    _set_output(made, attention)
-
-
-def _set_heads(made: Any, projections: list[Projection], attention: SelfAttention | CrossAttention) -> None:
-    """Projections to heads fused into one, each head padded. If some have a bias, the others get a zero bias."""
-
-    def filled(parts: Iterable[Tensor]) -> Tensor:
-        return torch.cat([_fill_heads(part, attention) for part in parts])
-
-    bias = None
-    if any(each.bias is not None for each in projections):
-        bias = filled(weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in projections)
-    _set_linear(made, filled(weight for weight, _ in projections), bias)
-
-
-def _set_output(made: Any, attention: SelfAttention | CrossAttention) -> None:
+def _set_attention(made: Any, attention: Attention, fused: list[list[Projection]], residual: Residual) -> None:
+    """``fused``: the projections to heads that CTranslate2 multiplies as one matrix each."""
     made.queries_scale = np.float32(attention.d_k**-0.5)  # of the width before padding
-    _set_linear(made.linear[-1], _fill_heads(attention.output.weight.T, attention).T, attention.output.bias)
+    for linear, projections in zip(made.linear, fused, strict=False):
+        _set_linear(linear, *_filled(projections, attention))
+    weight_DR = _fill_heads(attention.output.weight.T, attention).T
+    _set_linear(made.linear[-1], weight_DR, attention.output.bias)
+    _set_norm(made, residual)
 
 
-def _fill_heads(x: Tensor, attention: SelfAttention | CrossAttention) -> Tensor:
+def _filled(projections: list[Projection], attention: Attention) -> tuple[Tensor, Tensor | None]:
+    """Their weights and biases, each head padded. If some have a bias, the others get a zero bias."""
+    weight = torch.cat([_fill_heads(each.weight, attention) for each in projections])
+    if all(each.bias is None for each in projections):
+        return weight, None
+    biases = [weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in projections]
+    return weight, torch.cat([_fill_heads(bias, attention) for bias in biases])
+
+
+def _fill_heads(x: Tensor, attention: Attention) -> Tensor:
     """[H·C, …] to [H·max(d_k, d_v), …]: zeros after the C rows of each head."""
     x_HC = x.unflatten(0, (attention.n_heads, -1))
     filled = x_HC.new_zeros(attention.n_heads, max(attention.d_k, attention.d_v), *x_HC.shape[2:])
     filled[:, : x_HC.shape[1]] = x_HC
     filled_RD: Tensor = filled.flatten(0, 1)
     return filled_RD
-
-
-def _set_feed_forward(made: Any, feed_forward: FeedForward) -> None:
-    _set_linear(made.linear_0, feed_forward.inner.weight, feed_forward.inner.bias)
-    _set_linear(made.linear_1, feed_forward.outer.weight, feed_forward.outer.bias)
 
 
 def _set_linear(made: Any, weight: Tensor, bias: Tensor | None) -> None:
