@@ -5,9 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.arithmetic import Arithmetic
-from benchmarks.contest import OURS
-from benchmarks.goals import ratios
 from benchmarks.peers import TorchTransformer, trained_parameters
 from benchmarks.timing import Rounds
 from benchmarks.workloads import Size, Workload, drawn_pairs, workload
@@ -44,14 +41,6 @@ def test_the_peer_with_our_weights_has_our_logits(work: Workload) -> None:
         logits = ours.logits(ours(batch.source, batch.shifted))
         real = batch.target != PAD
         torch.testing.assert_close(theirs(batch.source, batch.shifted)[real], logits[real], atol=1e-3, rtol=1e-3)
-
-
-def test_a_ratio_is_taken_round_by_round() -> None:
-    ours = {"size": "base", "program": OURS, "arithmetic": Arithmetic.BF16, "tuned": False}
-    peer = {**ours, "program": "HF Marian"}
-    (line,) = ratios([{**ours, "tokens_per_s": [100, 300, 80]}, {**peer, "tokens_per_s": [50, 100, 80]}])
-    assert line["ratios"] == [2, 3, 1]
-    assert (line["median"], line["goal"]) == (2, 1.45)
 
 
 @torch.no_grad()

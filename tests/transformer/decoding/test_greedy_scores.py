@@ -1,12 +1,11 @@
 """BLEU and chrF while training: the right numbers at the right steps, and no trace in the weights."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from small_trials import DECODE, SMALL, copy_data, free_address, prepared_text, small_trial
+from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
 from torch import Tensor
 from toy_trial import ToyTrial
 
@@ -98,21 +97,3 @@ def test_a_stop_request_of_one_worker_waits_for_the_scores(scored: ToyTrial) -> 
     told = worked(ToyTrial(scored.config, scored.data, stops_alone=True))
     assert greedy(told) == greedy(scored)
     assert told.said("evaluated") == []
-
-
-def be_one_of_two(rank: int, folder: Path, data: Path, config: TrialConfig, addresses: list[str]) -> None:
-    """Trains without scores, then with them, as worker ``rank``."""
-    for every, address in zip((0, 2), addresses, strict=True):
-        trial = worked(ToyTrial(scoring(config, every), data, rank, 2, address))
-        torch.save(trial, folder / f"trial-{every}-{rank}.pt")
-
-
-def test_two_workers_score_together_and_change_no_weight(
-    config: TrialConfig, prepared: Prepared, tmp_path: Path, as_two_workers: Callable[..., None]
-) -> None:
-    even = replace(config, train=replace(config.train, steps=4, checkpoint_every=4))
-    as_two_workers(be_one_of_two, tmp_path, prepared.folder, even, [free_address(), free_address()])
-    plain, scored, other = (torch.load(tmp_path / f"trial-{of}.pt", weights_only=False) for of in ("0-0", "2-0", "2-1"))
-    assert_same_bits(scored, plain)
-    assert greedy(other) == {}
-    assert set(greedy(scored)) == {2, 4}

@@ -1,8 +1,6 @@
 """The learning rate by hand; Adam takes the steps of torch's own, and resumes from a state of either device."""
 
 import copy
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -65,25 +63,6 @@ def test_the_steps_are_those_of_torch_s_own_to_the_bit() -> None:
         strict=True,
     ):
         assert torch.equal(first, second)
-
-
-WHOLE_LIFE = """
-import sys, torch
-from transformer.training.optimizer import adam, load_adam
-model = torch.nn.Linear(5, 3)
-optimizer = adam(model, capturable=False)
-model(torch.ones(2, 5)).sum().backward()
-optimizer.step()
-optimizer.zero_grad()
-load_adam(optimizer, optimizer.state_dict())
-print("torch._dynamo" in sys.modules)
-"""
-
-
-def test_torch_compile_is_not_imported() -> None:
-    """Each worker would import it for two seconds, and nothing is compiled."""
-    done = subprocess.run([sys.executable, "-c", WHOLE_LIFE], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("capturable", [False, True])
