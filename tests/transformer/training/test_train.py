@@ -24,7 +24,7 @@ from transformer.training.worker_group import Worker
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
 CPU = torch.device("cpu")
-GOLDEN_LOSSES, GOLDEN_NLL = [1.0, 1.0, 1.0, 1.0], 1.0
+GOLDEN_LOSSES, GOLDEN_NLL = [3.884123, 3.574511, 3.449555, 3.699124], 3.374437
 
 
 def batches(trial: TrialConfig) -> TrainingBatches:
