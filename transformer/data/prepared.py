@@ -170,7 +170,7 @@ def length_problems(prepared: Prepared, model: ModelConfig, data: DataConfig) ->
 def _longest(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
     """Where the longest sentence of a set is."""
     line = int(pairs.longest_sides.argmax())
-    in_target = pairs.target.lengths[line] > pairs.source.lengths[line]
+    in_target = int(pairs.target.lengths[line] > pairs.source.lengths[line])
     return f"{files[in_target]}:{line + 1}" if files else f"a sentence of {name}"
 
 
@@ -191,9 +191,9 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
     if problems := list(text.problems(data)):
         raise RefusedError(problems)
     planned = text.declared(data)
-    told("reading the text", None)
+    told("opening the text", None)
     sets = text.load(data, folder.parent / "downloads" / data.name)
-    blank = copy_text(sets, folder)
+    blank = copy_text(sets, folder, told)
     if text.declared(data) != planned:
         found = f"the text of data={data.name} changed while it was prepared"
         raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
@@ -207,7 +207,7 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
     (folder / SETS).write_text(json.dumps({"sets": list(sets), "blank": blank}), "utf-8")
 
 
-def copy_text(sets: Sets, folder: Path) -> int:
+def copy_text(sets: Sets, folder: Path, told: Told = untold) -> int:
     """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out, since a side of them is blank.
 
     Raises RefusedError with the problems of all sets.
@@ -215,7 +215,7 @@ def copy_text(sets: Sets, folder: Path) -> int:
     problems, blank = list[Problem](), 0
     for name, pairs in sets.items():
         try:
-            left_out = _copy_set(name, pairs, folder)
+            left_out = _copy_set(name, pairs, folder, told)
             blank += left_out if name == "train" else 0
         except RefusedError as error:
             problems += error.problems
@@ -224,7 +224,7 @@ def copy_text(sets: Sets, folder: Path) -> int:
     return blank
 
 
-def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path) -> int:
+def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, told: Told) -> int:
     """The number of pairs with a blank side: only train leaves them out."""
     given = blank = 0
     paths = (_text(folder, name, side) for side in BOTH_SIDES)
@@ -233,6 +233,8 @@ def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path) -> int:
         for pair in pairs:
             whole = bool(pair[0].strip() and pair[1].strip())
             given, blank = given + 1, blank + (not whole)
+            if given % LINES_AT_ONCE == 0:
+                told(f"reading {name}", None)
             if whole or name != "train":
                 source.write(f"{pair[0]}\n")
                 target.write(f"{pair[1]}\n")

@@ -142,7 +142,7 @@ def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> No
     made.mkdir()
 
     def change(step: str, done: float | None) -> None:
-        if step == "reading the text":
+        if step == "opening the text":
             texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:3], "anders"]))
 
     with pytest.raises(RefusedError, match=r"text of data=files changed while it was prepared"):
