@@ -98,7 +98,7 @@ def test_embeddings_are_multiplied_by_the_root_of_the_width_before_positions_are
 
 
 N, H, F = SMALL.n_layers, SMALL.n_heads, SMALL.d_ff
-PLACES: list[tuple[dict[str, Any], list[tuple[int, ...]]]] = [
+PLACES: list[tuple[dict[str, Any], list[Any]]] = [
     ({"p_drop": 0.5}, [(3, 5, 16)] * (1 + 2 * N) + [(3, 7, 16)] * (1 + 3 * N)),
     ({"attention_dropout": 0.5}, [(3, H, 5, 5)] * N + [(3, H, 7, 7), (3, H, 7, 5)] * N),
     ({"relu_dropout": 0.5}, [(3, 5, F)] * N + [(3, 7, F)] * N),
