@@ -9,8 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from faulty_task import newest_state, reasons, train_to, undisturbed, write_paced_task
-from leftovers import check_no_locks, wait_for_end
-from one_line import only_line
+from leftovers import check_no_locks, only_line, wait_for_end
 from studies import Running, allelse, lines, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -18,7 +17,7 @@ STEPS = 60
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base]"]
 
 
-@pytest.mark.parametrize("name", ["gcs_server", pytest.param("raylet", marks=pytest.mark.everyday)])
+@pytest.mark.parametrize("name", ["gcs_server", "raylet"])
 def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
