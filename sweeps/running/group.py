@@ -47,7 +47,6 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
         self._process: Any = ray.get_runtime_context().current_actor  # told once, to be asked later how it died
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take the next trial."""
         self._turn = Turn(self._group, partial(order_of, self.trial_id))
         self._process = ray.get_runtime_context().current_actor
         return True
@@ -62,7 +61,6 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
         return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
 
     def cleanup(self) -> None:
-        """End the workers with this process."""
         self._group.close()
 
 
@@ -141,12 +139,10 @@ class WorkerGroup:
 
     @property
     def begun(self) -> bool:
-        """Whether all of them work."""
         return self._beginning is None
 
     @property
     def over(self) -> bool:
-        """Whether all of them have ended the attempt."""
         return self.begun and not self._unfinished
 
     def begin(self, assignment: Assignment) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from allelse_in_folder import contents
-from machine import Ended, Inside, Machine
-from machines import NOTICED_BY_DEFAULT, Machines, machines, needs_namespaces
+from machines import NOTICED_BY_DEFAULT, Ended, Inside, Machine, Machines, machines, needs_namespaces
 from other_packages import python_without_ours, with_others, without_ours
 from small_task import write_task
 from small_text import TEXT, write_text
