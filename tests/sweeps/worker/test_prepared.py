@@ -11,6 +11,7 @@ import socket
 import stat
 import string
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
