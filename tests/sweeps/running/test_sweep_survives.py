@@ -103,18 +103,18 @@ class Life:
     """What was seen of one trial from outside."""
 
     trial: Path
-    stopped: tuple[int, str]  # exit code and output of the first sweep, which SIGTERM ended
-    ahead: int  # the newest checkpoint on disk when the second sweep was killed, which took no reports for a while
-    refused: str  # what another process was told during the third sweep
-    left: tuple[int, str]  # exit code and output of the third sweep, which two signals ended
+    stopped: tuple[int, str]  # exit code and output of the first command, which SIGTERM ended
+    ahead: int  # the newest checkpoint on disk when the first sweep was killed, which took no reports for a while
+    refused: str  # what another process was told during the second sweep
+    left: tuple[int, str]  # exit code and output of the second sweep, which two signals ended
     stuck: psutil.Process  # its worker, which could not stop
 
 
 @pytest.fixture(scope="module")
 def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Life:
-    """One trial in three sweeps and a last `allelse train`."""
+    """One trial in `allelse train`, two sweeps and a last `allelse train`."""
     folder = write_paced_task(furnish(tmp_path_factory.mktemp("life")))
-    stopped = terminate(start_to(10, folder))
+    stopped = terminate(start_to(10, folder, verb="train"))
     running = start_to(20, folder)
     running.suspend()
     train_to(30, folder)
@@ -162,12 +162,12 @@ def test_the_trial_finished_and_nothing_is_missing_or_there_twice(life: Life) ->
     assert (result["step"], result["attempt"]) == (STEPS, 4)
 
 
-def test_a_stopped_sweep_prints_the_step_that_it_resumes_from_and_does(life: Life) -> None:
+def test_a_stopped_command_prints_the_step_that_it_resumes_from_and_does(life: Life) -> None:
     code, output = life.stopped
     assert code == 143, output
     assert "Traceback" not in output
     assert resumes_from(output) == [11]
-    assert "sweep" in output.rsplit("run again: ", 1)[1]
+    assert "allelse train" in output.rsplit("run again: ", 1)[1]
     assert first_step(life.trial, 2) == 12
 
 
