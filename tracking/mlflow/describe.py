@@ -18,8 +18,7 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
-from tracking.statistics.means import minus
-from tracking.statistics.rows import BASE, TableRow, table
+from tracking.statistics.rows import BASE, TableRow, minus, table
 from tracking.study import Study, Trial, seconds
 from tracking.trial import TrialFolder
 from tracking.uri import MARK, is_secret, without_password

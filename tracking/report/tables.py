@@ -13,7 +13,6 @@ from tracking.provenance import changes
 from tracking.report.drawing import Entry
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
-from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
 from tracking.table.columns import COST_LABELS, StudyColumn, columns_of, cost_words, interval_of
 from tracking.table.layout import brief, published_names, score_names
@@ -105,7 +104,7 @@ class Cost:
 def costs(study: Study, rows: Sequence[TableRow], entries: Sequence[Entry]) -> dict[str, Any]:
     """Parameters, FLOPs and time per seed, and their sums; empty if none is known."""
     card, shown = study.task, {row.row for row in rows}
-    seen = standings(study, [trial for trial in study.trials if trial.row in shown])
+    seen = study.standings([trial for trial in study.trials if trial.row in shown])
     results = [each.result for each in seen if each.result is not None]
     writes, known = cost_words(card), known_costs(rows)
     noted = "; ".join(f"{COST_LABELS[name]}: {card.cost_notes.get(name, 'computed')}" for name in known)

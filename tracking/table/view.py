@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
 
 
@@ -57,7 +56,7 @@ def study_of_seeds(study: Study, seeds: Iterable[int]) -> Study:
 def measured_sets(study: Study) -> dict[str, list[str]]:
     """The sets with scores in any trial that counts, each with the metrics that have a value there."""
     found: dict[str, list[str]] = {}
-    for each in standings(study):
+    for each in study.standings():
         for name, of_set in (each.counted or {}).get("scores", {}).items():
             metrics = [metric.name for metric in study.task.metrics if of_set.get(metric.name) is not None]
             found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
