@@ -15,7 +15,6 @@ from benchmarks.statistics import (
     WITHIN,
     cases,
     check_against_table,
-    needed,
     shares,
     sizes,
 )
@@ -43,10 +42,6 @@ def test_a_row_that_differs_is_found() -> None:
     assert found[0] >= 65 - CHANCE
     assert found[1] >= 85 - CHANCE
     assert found == sorted(found)
-
-
-def test_the_seeds_that_are_told_decide() -> None:
-    assert needed(2.0, 3, STUDIES).marked >= 80 - CHANCE
 
 
 def test_real_results_stand_in_for_normal_values(tmp_path: Path) -> None:

@@ -20,14 +20,8 @@ BASE = "base"
 WORD = re.compile(r"[^\s,;:=()]+")
 
 
-class _Absent:
-    """The value of an omitted setting. Only `transformer` defines the neutral value itself."""
-
-    def __str__(self) -> str:
-        return "default"
-
-
-ABSENT = _Absent()
+ABSENT = "default"
+"""The value of an omitted setting. Only `transformer` defines the neutral value itself."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +171,7 @@ def _measured(study: Study, seen: Sequence[Standing], decode: DecodeSettings) ->
         seed_values=values,
         diverged=tuple(sorted(diverged)),
         sd=empty | {name: deviation(of) for name, of in shared.items()},
-        own_change=_own_change(card, first.change, _recorded_words(study, first.row), changed),
+        own_change=_own_change(study, first.row, first.change, changed),
         stopped=tuple(texts),
         size=study.sizes.get(first.row, ""),
         note=_joined(_note(study, seen), _diverged(diverged, len(counted)), _stops(texts)),
@@ -238,11 +232,6 @@ def _stops(stopped: Mapping[int, str]) -> str:
     return "; ".join(f"{text} ({', '.join(of)})" for text, of in seeds.items())
 
 
-def _recorded_words(study: Study, row: str) -> str:
-    """What the row's file calls its change."""
-    return next((each["change"] for each in study.rows if each["row"] == row), "")
-
-
 def _note(study: Study, seen: Sequence[Standing]) -> str:
     unfinished = [each for each in seen if each.result is None]
     notes = [_why_unfinished(study.trial_folder(each.trial), each.state) for each in unfinished]
@@ -266,8 +255,9 @@ def _gravity(note: str) -> int:
     return order.index(note.partition(":")[0])
 
 
-def _own_change(card: Card, shown: str, recorded: str, cells: Mapping[str, object]) -> str:
-    """``shown`` if it is the row's recorded words and says more than its changed cells do; otherwise ""."""
+def _own_change(study: Study, row: str, shown: str, cells: Mapping[str, object]) -> str:
+    """``shown`` if it is what the row's file calls its change, and says more than its changed cells do; or ""."""
+    card, recorded = study.task, next((each["change"] for each in study.rows if each["row"] == row), "")
     phrases = [
         card.change_phrases[name].replace("{value}", str(of))
         for name, of in cells.items()

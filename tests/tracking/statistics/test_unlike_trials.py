@@ -1,7 +1,6 @@
 """Where rows of a study are not alike beyond what they change."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,26 +92,6 @@ def test_every_attempt_counts_whose_steps_are_in_the_weights_and_no_other(study:
     assert texts(study) == {}
     came_from(study, "deep-s1", attempts=[attempt(1, 0, **torch), attempt(2, step - 1)])
     assert texts(study) == {"deep": ["torch 2.12.0, then 2.13.0, not 2.13.0 (seed 1)"]}
-
-
-V1, V2 = "d" * 64, "c" * 64
-MARK = "code of scoring cccccccccccc, not dddddddddddd (seed 1)"
-
-
-@pytest.mark.parametrize(
-    ("scored_with", "marked"),
-    [
-        ({"base": V1, "deep": V2, "wide": V2}, {"deep", "wide"}),  # most rows are scored with other code
-        ({"base": V2, "deep": V2, "wide": V2}, {"base", "deep", "wide"}),
-        ({"base": V1, "deep": V1, "wide": V1}, set[str]()),
-    ],
-)
-def test_scoring_is_compared_with_the_code_of_the_beginning(
-    study: Study, scored_with: dict[str, str], marked: set[str]
-) -> None:
-    for row, code in scored_with.items():
-        came_from(study, f"{row}-s1", scorings=[{"scoring": 1, "sets": ["dev"], "code": code}])
-    assert texts(replace(study, code=(V1, V2))) == {row: [MARK] for row in marked}
 
 
 @pytest.mark.parametrize(
