@@ -76,8 +76,8 @@ def look(folder: TrialFolder, key: str) -> Look:
     attempts = tuple(read(folder.attempts.all) or ())
     reports = read(partial(_newest, folder, 1 if state == "finished" else PACED)) or []
     headline = folder.card.headline
-    scored = result and result["scores"].get(headline.set, {}).get(headline.name)
-    score = scored if result else read(partial(_reported_score, headline, folder))
+    reported = partial(_reported_score, headline, folder)
+    score = result["scores"].get(headline.set, {}).get(headline.name) if result else read(reported)
     for check in (folder.key, folder.provenance, folder.error):
         read(check)
     faults = folder.damage() if state == "damaged" else read.faults.values()
