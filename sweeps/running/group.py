@@ -17,8 +17,7 @@ from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.node_facts import Packages
-from sweeps.preflight.other_packages import other_packages
+from sweeps.preflight.node_facts import Packages, other_packages
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.failures import Silence, died, silent
 from sweeps.running.orders import Order, order_of

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.library import Library
+from sweeps.config.hydra import Library
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
