@@ -59,6 +59,8 @@ class Power:
         """Seeds that mark a true difference of this compared row with probability 0.8, if it and the reference have at
         least so many, and the other rows as many as ``now``. Without a row: that of the noisiest row, if all have so
         many, and the reference no fewer than now. None if 1000 are too few, as for a difference of 0."""
+        if difference == 0:
+            return None
         judged = int(np.argmax(self.variances[1:])) if row is None else row
 
         def is_enough(seeds: int) -> bool:
@@ -109,7 +111,8 @@ def _line(metric: Metric, rows: Sequence[TableRow], base: int) -> str:
         return ""
     likely = _likely(variances, seeds)
     known = dict(zip(values, likely, strict=False))
-    power = Power([float(known.get(row.row, likely[-1])) for row in rows])
+    each = [float(known.get(row.row, likely[-1])) for row in rows]
+    power = Power(each if len(each) > 1 else each * 2)  # base alone: a row that varies like it
     sds = [math.sqrt(variance) for variance in power.variances]
     in_units = [math.expm1(sd) if metric.exp_of else sd for sd in (min(sds), median(sds), max(sds))]
     told: list[str] = []

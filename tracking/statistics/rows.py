@@ -129,10 +129,8 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
         rows.setdefault(each.trial.row, []).append(each)
     decodes = {row: DecodeSettings.of(_settings(study.task, _counted(seen))) for row, seen in rows.items()}
     measured = {row: _measured(study, seen, decodes[row]) for row, seen in rows.items()}
-    base, usual = (
-        measured.get(reference),
-        reference_of(decodes[row] for row in sorted(rows, key=lambda r: r != reference)),
-    )
+    base = measured.get(reference)
+    usual = reference_of(decodes[row] for row in sorted(rows, key=lambda row: row != reference))
     return [_compared(study, row, base, decodes[name], usual) for name, row in measured.items()]
 
 
@@ -182,8 +180,7 @@ def _compared(
     study: Study, row: TableRow, base: TableRow | None, decode: DecodeSettings, usual: Mapping[str, Any]
 ) -> TableRow:
     """With its differences from the reference row, if there is one: means over all seeds, less those of the other."""
-    # a row's own change is what it is compared for
-    differing = decode.other_than(usual).items()
+    differing = decode.other_than(usual).items()  # its own change among them is what it is compared for
     other = {name: value for name, value in differing if name.rpartition(".")[2] not in row.cells}
     unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
     empty: dict[str, float | None] = dict.fromkeys(row.scores)

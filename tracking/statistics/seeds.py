@@ -1,4 +1,4 @@
-"""The seeds of a study beyond their last scores: the best ones on the way, and seeds added after first results."""
+"""The seeds of a study: sets with scores, the best scores on the way, and seeds added after first results."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +10,16 @@ from tracking.damage import unless_damaged
 from tracking.journal import Journal
 from tracking.statistics.rows import mean, metric_mean
 from tracking.study import Study, seconds
+
+
+def measured_sets(study: Study) -> dict[str, list[str]]:
+    """The sets with scores in any trial that counts, each with the metrics that have a value there."""
+    found: dict[str, list[str]] = {}
+    for each in study.standings():
+        for name, of_set in (each.counted or {}).get("scores", {}).items():
+            metrics = [metric.name for metric in study.task.metrics if of_set.get(metric.name) is not None]
+            found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
+    return found
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from urllib.request import urlopen
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
 from leftovers import check_nothing_left, wait_for_end
-from machine import Inside, Machine
-from machines import NOTICED_WHEN_BUSY, Machines, needs_namespaces
+from machines import NOTICED_WHEN_BUSY, Inside, Machine, Machines, needs_namespaces
 from studies import Running, lines, printed, wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 STEPS = 40
 WORDS = ("task=small", "sweep.name=s", "sweep.rows=[base]", f"train.steps={STEPS}", "cluster.dashboard=true")
@@ -38,7 +37,6 @@ def test_a_sweep_starts_the_dashboard_tells_where_it_is_and_ends_it(tmp_path: Pa
     wait_for_end(folder)
 
 
-@pytest.mark.faults
 @needs_namespaces
 def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_cluster_clean(tmp_path: Path) -> None:
     """The task's files are sent with each job. While it trains, Ray lists the trial by its name."""

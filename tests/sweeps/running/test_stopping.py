@@ -23,6 +23,7 @@ EVALUATES_UNTIL_TOLD = """    import pathlib, time
     here = pathlib.Path(__file__)
     here.with_name("evaluates").touch()
     while not here.with_name("go-on").exists():
+        trial.stopping(alone=True)
         time.sleep(0.1)
 """
 ONE_ROW = [*SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
@@ -146,6 +147,7 @@ def removing(tmp_path: Path) -> Path:
 
 @pytest.mark.ray
 @pytest.mark.slow
+@pytest.mark.faults
 def test_a_removed_folder_ends_its_trial_alone(removing: Path) -> None:
     done = allelse("sweep", *WORDS, "sweep.rows=[base,square]", cwd=removing)
     assert done.returncode == 1, done.stdout + done.stderr

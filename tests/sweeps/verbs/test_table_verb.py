@@ -84,7 +84,6 @@ def test_the_best_report_of_training_stands_beside_the_last_checkpoint(folder: P
     [
         ("bleu", "c_layers_2", "a_heads_1"),
         ("ppl", "c_layers_2", "a_heads_1"),
-        ("delta_bleu", "c_layers_2", "a_heads_1"),
         ("params", "c_layers_2", "e_learned_positions"),
         ("row", "a_heads_1", "e_learned_positions"),
         ("paper_delta_ppl", "base", "c_layers_2"),
@@ -126,8 +125,6 @@ def test_the_methods_are_a_paragraph_with_the_numbers_of_the_study(folder: Path)
     told = text(folder, "--methods")
     assert told.count("\n") == 1
     assert "three random seeds" in told
-    assert "Holm's correction (3 rows, 5 % for the family)" in told
-    assert "base" in told
     assert "on the test set" in text(folder, "--methods", "--set", "test")
     assert "Differences from a_heads_1" in text(folder, "--methods", "--base", "a_heads_1")
 

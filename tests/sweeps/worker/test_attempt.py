@@ -25,13 +25,12 @@ def events_of(folder: Path, body: str, stop_at: int = 10**9, **given: Any) -> li
     return events
 
 
-def kinds(events: list[Event]) -> list[str]:
-    return [type(event).__name__ for event in events]
-
-
 def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
     events = events_of(tmp_path, CALLS)
-    assert kinds(events) == [
+    reports = [event for event in events if isinstance(event, Report)]
+    assert [(report.step, report.checkpoint) for report in reports][-1] == (4, 4)
+    assert reports[-1].synced
+    assert [type(event).__name__ for event in events] == [
         *("Started", "Report", "Report", "About", "Noticed", "Report"),
         *("Evaluating", "Imported", "Evaluated", "Imported", "Finished"),
     ]
@@ -45,12 +44,6 @@ def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
     assert finished.scores["dev"]["score"] == 2.0
 
 
-def test_the_last_report_tells_of_the_last_checkpoint(tmp_path: Path) -> None:
-    reports = [event for event in events_of(tmp_path, CALLS) if isinstance(event, Report)]
-    assert [(report.step, report.checkpoint) for report in reports][-1] == (4, 4)
-    assert reports[-1].synced
-
-
 @pytest.mark.parametrize(("steps", "early", "planned"), [(2, False, 4), (2, True, None), (4, False, None)])
 def test_an_end_before_the_last_step_is_told_unless_the_task_stops_early(
     tmp_path: Path, steps: int, early: bool, planned: int | None
@@ -59,12 +52,6 @@ def test_an_end_before_the_last_step_is_told_unless_the_task_stops_early(
     finished = events_of(tmp_path, body, early_stop=early)[-1]
     assert isinstance(finished, Finished)
     assert (finished.step, finished.steps) == (steps, planned)
-
-
-def test_who_reports_no_step_has_none_missing(tmp_path: Path) -> None:
-    finished = events_of(tmp_path, 'trial.evaluated("dev", {"score": 1.0})')[-1]
-    assert isinstance(finished, Finished)
-    assert finished.steps is None
 
 
 LOOP = """\

@@ -44,6 +44,12 @@ def test_one_seed_says_nothing(tmp_path: Path) -> None:
     assert seeds_needed_lines(make_study(tmp_path / "empty", {"base": [1, 2, 3]})) == []
 
 
+def test_base_alone_is_planned_for_one_row_that_varies_like_it(tmp_path: Path) -> None:
+    heading, _, bleu = seeds_needed_lines(scored(tmp_path / "study", {"base": {1: 29.0, 2: 31.0, 3: 33.0}}))
+    assert heading.endswith("if one row is compared with base:")
+    assert "(sd over seeds 2, 2 degrees of freedom)" in bleu
+
+
 EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
 
 
