@@ -14,8 +14,7 @@ from sweeps.planning.compose import settings_to_read
 from sweeps.planning.named_study import study_to_read
 from sweeps.schema import Problem, RefusedError
 from tracking.mlflow.database import follow_move
-from tracking.mlflow.lag import current_store
-from tracking.mlflow.ledger import experiment_of
+from tracking.mlflow.ledger import current_store, experiment_of
 from tracking.mlflow.pages import answers, page_address
 from tracking.study import Study
 from tracking.uri import default_uri

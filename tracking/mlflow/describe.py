@@ -14,8 +14,8 @@ from tracking.card import COSTS, Card
 from tracking.damage import unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow import names
+from tracking.mlflow.documents import NOTE, run_note
 from tracking.mlflow.ledger import IDENTITY
-from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
 from tracking.statistics.means import minus
@@ -63,16 +63,12 @@ class Described:
         return self.folder.finished_result(self.trial.key)
 
     @cached_property
-    def base(self) -> tuple[Trial, ...]:
-        """All trials of base."""
-        return base_of(self.study)
-
-    @cached_property
     def row(self) -> TableRow:
         """The trial as a row of the table: its differences are from the mean over all seeds of base."""
+        base = base_of(self.study)
         if self.trial.row != BASE:
-            return table(replace(self.study, trials=(*self.base, self.trial)))[-1]
-        own, whole = (table(replace(self.study, trials=of))[0] for of in ((self.trial,), self.base))
+            return table(replace(self.study, trials=(*base, self.trial)))[-1]
+        own, whole = (table(replace(self.study, trials=of))[0] for of in ((self.trial,), base))
         return replace(own, deltas={name: minus(own.scores[name], whole.scores[name]) for name in own.deltas})
 
     @property
@@ -87,11 +83,6 @@ class Described:
         last = self.attempts[-1]
         end = max([last.began, *(report.ts for report in journal[-1:])]) if last.ended is None else last.ended
         return to_ms(max(self.attempts[0].began, end))
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """The parts of the run besides numbers and artifacts, by name."""
-        return {"params": self.params, "tags": self.tags, "datasets": self.datasets}
 
     @property
     def found_by(self) -> dict[str, str]:
@@ -171,7 +162,7 @@ class Described:
 
         MLflow takes the newest value as the latest, so scores that replace others need a later time, on any clock.
         """
-        others = [each for each in self.base if each != self.trial]
+        others = [each for each in base_of(self.study) if each != self.trial]
         folders = [self.study.trial_folder(each) for each in (self.trial, *others)]
         drops = [seconds(each["ts"]) or 0.0 for each in self.study.asked if each.get("dropped")]
         first = [found[0].began for each in folders if (found := unless_damaged(each.attempts.all, []))]
@@ -272,7 +263,7 @@ class Described:
 
     def _extremes(self) -> list[Point]:
         """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the first."""
-        named = [(points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
+        named = [(names.points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
         found = list[Point]()
         for metric in self.card.metrics:
             name = f"{names.VAL}{metric.name}"
@@ -302,13 +293,8 @@ def base_of(study: Study) -> tuple[Trial, ...]:
     return tuple(trial for trial in study.trials if trial.row == BASE)
 
 
-def points_in(card: Card, report: JournalLine) -> dict[str, float]:
-    """The values of a report, named as in MLflow."""
-    return {names.journal_name(card, name): value for name, value in report.metrics.items()}
-
-
 def journal_points(card: Card, report: JournalLine) -> list[Point]:
-    return points_of(points_in(card, report), to_ms(report.ts), report.step)
+    return points_of(names.points_in(card, report), to_ms(report.ts), report.step)
 
 
 def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:
