@@ -110,9 +110,7 @@ class _Composer:
         if key is None or key not in (*self.typed.values, *self.typed.sweeps):
             return
         if "sweep.seeds" in self.typed.values:
-            self.found.refuse(
-                key, "and sweep.seeds are both given", "give the seeds once, with sweep.seeds=[1,2,3]"
-            )
+            self.found.refuse(key, "and sweep.seeds are both given", "give the seeds once, with sweep.seeds=[1,2,3]")
         self.values["sweep.seeds"] = self.typed.sweeps.get(key) or [self.values.pop(key)]
 
     def refuse_several(self) -> None:

@@ -90,6 +90,13 @@ class Running:
         wait_until(lambda: newest_checkpoint(self.trial) >= step or self.ended(), f"checkpoint {step}")
         assert not self.ended(), self.process.communicate()[0]
 
+    def wait_for_line(self, text: str) -> str:
+        """The next line that it prints with this text."""
+        with printed(self.process) as output:
+            found = next((line for line in output if text in line), None)
+        assert found is not None, f"the command ended without: {text}"
+        return found
+
     def ended(self) -> bool:
         return self.process.poll() is not None
 

@@ -17,8 +17,8 @@ from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study, last_active
 from tracking.table.caption import caption
-from tracking.table.html import templates
 from tracking.table.methods import methods
+from tracking.table.text import templates
 from tracking.table.view import View
 
 PUBLISHED_NOTE = (

@@ -15,9 +15,9 @@ from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
 from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
-from tracking.table.columns import COST_LABELS, columns_of, interval_of, published_names, score_names
-from tracking.table.layout import brief
-from tracking.words import flops, millions, parameters, stopped_at, time
+from tracking.table.columns import COST_LABELS, StudyColumn, columns_of, cost_words, interval_of
+from tracking.table.layout import brief, published_names, score_names
+from tracking.words import stopped_at, time
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,15 @@ def results(
     card: Card, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings, notes: str
 ) -> dict[str, Any]:
     """The study's table, and the lines below it."""
-    costs = known_costs(rows)
+    costs, known = known_costs(rows), columns_of(card, rows, findings)
+    columns = [known[name] for name in (*score_names(card, rows), *costs)]
     lines = [
         {
             "row": row,
             "entry": entry,
             "mark": findings.row_mark(row),
             "unlike": "; ".join(difference.text for difference in findings.unlike.get(row.row, ())),
-            "cells": _cells(card, rows, row, findings, costs),
+            "cells": _cells(card, columns, row, findings),
         }
         for row, entry in zip(rows, entries, strict=True)
     ]
@@ -55,21 +56,18 @@ def known_costs(rows: Sequence[TableRow]) -> list[str]:
     return [name for name in COST_LABELS if any(getattr(row, name) is not None for row in rows)]
 
 
-def _cells(
-    card: Card, rows: Sequence[TableRow], row: TableRow, findings: Findings, costs: Sequence[str]
-) -> list[Score]:
+def _cells(card: Card, columns: Sequence[StudyColumn], row: TableRow, findings: Findings) -> list[Score]:
     """In a row without a finished seed: its state once, in place of the first number."""
-    known = columns_of(card, rows, findings)
-    columns = [known[name] for name in (*score_names(card, rows), *costs)]
     about = {f"delta_{metric.name}": _about(row, metric, findings) for metric in card.tabled}
-    first = {*(metric.name for metric in card.tabled), *costs[:1]}
+    scores = {metric.name for metric in card.tabled}
+    first_cost = next((column.name for column in columns if column.name in COST_LABELS), "")
     found = list[Score]()
     for column, cell in zip(columns, brief(card, columns, row), strict=True):
         text, _, sd = cell.text.partition(" ± ")
-        role = "first" * (column.name in first) + "delta" * (column.name in about) + "published" * column.faint
-        ours = column.name in about or (column.name in first and column.name not in costs)
-        said = about.get(column.name, "")
-        found.append(Score(role, text, sd, said, not ours or column.value(row) is not None))
+        first = column.name in (*scores, first_cost)
+        role = "first" * first + "delta" * (column.name in about) + "published" * column.faint
+        known = column.name not in (*scores, *about) or column.value(row) is not None
+        found.append(Score(role, text, sd, about.get(column.name, ""), known))
     return found
 
 
@@ -109,8 +107,7 @@ def costs(study: Study, rows: Sequence[TableRow], entries: Sequence[Entry]) -> d
     card, shown = study.task, {row.row for row in rows}
     seen = standings(study, [trial for trial in study.trials if trial.row in shown])
     results = [each.result for each in seen if each.result is not None]
-    writes = {"params": millions if card.millions else parameters, "flops": flops, "seconds": time}
-    known = known_costs(rows)
+    writes, known = cost_words(card), known_costs(rows)
     noted = "; ".join(f"{COST_LABELS[name]}: {card.cost_notes.get(name, 'computed')}" for name in known)
     if not known:
         return {}

@@ -1,20 +1,53 @@
-"""One table as text: rows seen through columns. The printers take it: here Markdown, and CSV and JSON for programs."""
+r"""One table as text: rows seen through columns, printed as Markdown, HTML and LaTeX, and as CSV and JSON for programs.
+
+A table in LaTeX needs the preamble \usepackage{booktabs}. One in HTML takes nothing from elsewhere and has no script.
+"""
 
 import csv
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Row = TypeVar("Row")
 Kind = Literal["name", "text", "setting", "number", "note"]
 """How a column is set: a name never breaks, a note takes the room that is left, a setting is in the middle."""
-
-
 MARK = re.compile(r"(?<=\d)[^\w\s.,%\])]$")
 """A sign right behind a number, such as *."""
+ESCAPED = {
+    "\\": r"\textbackslash{}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}"},
+    **{"|": r"\textbar{}", '"': r"\textquotedbl{}", "*": "$^{*}$", "†": "$^{\\dagger}$", "‡": "$^{\\ddagger}$"},
+    **{"§": "$^{\\S}$", "▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "▽": r"$\downarrow$"},
+    **{"◇": r"$\diamond$", "⇈": r"$\Uparrow$"},  # that need no package
+    **{"°": r"$^{\circ}$", "−": "$-$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$"},
+    **{"⁶": "$^{6}$", "–": "--", "—": "---", "…": r"\dots{}", "’": "'", "½": r"$\frac{1}{2}$", "√": r"$\surd$"},
+    **{"Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$"},
+    **{"η": r"$\eta$", "θ": r"$\theta$", "λ": r"$\lambda$", "μ": r"$\mu$", "µ": r"$\mu$", "ρ": r"$\rho$"},
+    **{"σ": r"$\sigma$", "τ": r"$\tau$", "φ": r"$\phi$", "ω": r"$\omega$", "π": r"$\pi$", "→": r"$\to$"},
+    **{"[": "{[}", "]": "{]}"},  # after \\ a bracket would be an option
+}
+SYMBOL = re.compile(r"(\w)_([A-Za-z0-9]+)")
+BEGIN = r"""% Needs \usepackage{booktabs}. With \usepackage{graphicx} a wide table shrinks to the line.
+\begin{table}
+\centering
+\footnotesize
+\setlength{\tabcolsep}{3pt}
+\ifdefined\resizebox
+\def\fitted#1{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
+\else
+\def\fitted#1{#1}
+\fi
+\fitted{%"""
+SIDES = {"number": "r", "setting": "c"}
+BEYOND_LATIN = "% Letters beyond Latin ones need XeLaTeX or LuaLaTeX, and a font that has them.\n"
 
 
 @dataclass(frozen=True)
@@ -92,6 +125,42 @@ def markdown(table: TextTable) -> str:
     return f"{text}\n\n{table.caption}\n"
 
 
+def templates(folder: Path) -> "Environment":
+    """The templates of a folder. What they are given is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # not for a table in a terminal
+
+    return Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def html(table: TextTable) -> str:
+    """One body of the table per group."""
+    return templates(Path(__file__).parent / "templates").get_template("table.html").render(table=table)
+
+
+def latex(table: TextTable, notes: Sequence[str] = ()) -> str:
+    """One table environment; groups are apart, ``notes`` stand below the caption."""
+    sides = "".join(SIDES.get(column.kind, "l") for column in table.columns)
+    head = _latex_line(["", *(_latex_head(column.head) for column in table.columns)])
+    lines = [f"\\begin{{tabular}}{{l{sides}}}", "\\toprule", head, "\\midrule", *_latex_body(table)]
+    name = re.sub("[^A-Za-z0-9-]", "-", table.title)
+    about = " ".join(map(escaped, [*table.caption.split("\n"), *notes]))
+    end = ["\\bottomrule", "\\end{tabular}}", f"\\caption{{{escaped(table.title)}. {about}}}"]
+    text = "\n".join([BEGIN, *lines, *end, f"\\label{{tab:{name}}}", "\\end{table}", ""])
+    return (BEYOND_LATIN if any(ord(letter) > 0x17F for letter in text) else "") + text
+
+
+def escaped(text: str) -> str:
+    """As LaTeX prints it."""
+    return "".join(ESCAPED.get(letter, letter if letter.isprintable() else " ") for letter in text)
+
+
 def csv_text(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> str:
     """One line per row, with unrounded numbers; whole ones have no point."""
     text = io.StringIO()
@@ -125,3 +194,22 @@ def _csv(column: Column[Row], row: Row) -> object:
     if value is None:
         return column.missing(row)
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _latex_head(text: str) -> str:
+    r"""A symbol with an index, such as d_model, as $d_{\mathrm{model}}$."""
+    found = SYMBOL.fullmatch(text)
+    return f"${escaped(found[1]).strip('$')}_{{\\mathrm{{{found[2]}}}}}$" if found else escaped(text)
+
+
+def _latex_body(table: TextTable) -> Iterator[str]:
+    for place, line in enumerate(table.lines):
+        first = table.begins(place)
+        if first and place > 0:
+            yield r"\midrule"
+        cells = (rf"\textbf{{{escaped(cell.line)}}}" if cell.best else escaped(cell.line) for cell in line)
+        yield _latex_line([escaped(table.groups[place]) if first else "", *cells])
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"

@@ -1,15 +1,10 @@
-"""What a reader chose of a study's table: metrics, set, reference row, rows, columns, order, and what is marked."""
+"""What a reader chose of a study's table: metrics, set, seeds, rows, columns, order, and what is marked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tracking.card import Card, Metric
-from tracking.statistics.findings import Findings
-from tracking.statistics.rows import TableRow
 from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
-from tracking.table.columns import value_of
 
 
 @dataclass(frozen=True)
@@ -39,11 +34,18 @@ def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -
     Published values belong to the metric's own set, so that they are left out on another one."""
     if not names and set_name is None:
         return study
-    card = _card(study.task, list(names) or [metric.name for metric in study.task.tabled], set_name)
-    own = {metric.name for metric in study.task.metrics if metric in card.metrics or not _moved(metric, card)}
-    trials = tuple(replace(trial, published=_published(trial, card, own)) for trial in study.trials)
-    about = card if any(metric.name in own for metric in card.tabled) else replace(card, published_note="")
-    return replace(study, task=about, trials=trials)
+    known = {metric.name: metric for metric in study.task.metrics}
+    shown = [known[name] for name in names or [metric.name for metric in study.task.tabled]]
+    tabled = [replace(metric, tabled=True, set=set_name or metric.set) for metric in shown]
+    others = [replace(metric, tabled=False) for metric in known.values() if metric not in shown]
+    moved = {new.name for new, metric in zip(tabled, shown, strict=True) if new.set != metric.set}
+    note = "" if len(moved) == len(tabled) else study.task.published_note
+    card = replace(study.task, metrics=(*tabled, *others), published_note=note)
+    return replace(study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials))
+
+
+def _without_published(trial: Trial, names: Collection[str]) -> Trial:
+    return replace(trial, published={name: of for name, of in trial.published.items() if name not in names})
 
 
 def study_of_seeds(study: Study, seeds: Iterable[int]) -> Study:
@@ -60,42 +62,3 @@ def measured_sets(study: Study) -> dict[str, list[str]]:
             metrics = [metric.name for metric in study.task.metrics if of_set.get(metric.name) is not None]
             found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
     return found
-
-
-def viewed(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> list[TableRow]:
-    """The chosen rows in their order; sorted, rows without the value come last, and the best one of a metric first."""
-    chosen = [row for name in view.rows for row in rows if row.row == name] if view.rows else list(rows)
-    if view.sort is None:
-        return chosen
-    values = {row.row: value_of(card, row, view.sort, findings) for row in chosen}
-    known = [row for row in chosen if values[row.row] is not None]
-    known.sort(key=lambda row: _order(values[row.row]), reverse=_descending(card, view.sort))
-    return known + [row for row in chosen if values[row.row] is None]
-
-
-def _order(value: Any) -> tuple[bool, float, str]:
-    """Numbers before words."""
-    number = isinstance(value, int | float)
-    return not number, value if number else 0.0, "" if number else str(value)
-
-
-def _descending(card: Card, name: str) -> bool:
-    """Whether the column holds values, or differences in them, that are better when larger."""
-    kinds = ("", "delta_", "paper_", "paper_delta_", "best_")
-    return any(name == f"{kind}{metric.name}" and metric.better == "up" for metric in card.tabled for kind in kinds)
-
-
-def _card(card: Card, names: Sequence[str], set_name: str | None) -> Card:
-    known = {metric.name: metric for metric in card.metrics}
-    shown = [replace(known[name], tabled=True, set=set_name or known[name].set) for name in names]
-    others = [replace(metric, tabled=False) for metric in card.metrics if metric.name not in names]
-    return replace(card, metrics=(*shown, *others))
-
-
-def _moved(metric: Metric, card: Card) -> bool:
-    return any(metric.name == other.name and metric.set != other.set for other in card.tabled)
-
-
-def _published(trial: Trial, card: Card, own: set[str]) -> dict[str, float | None]:
-    known = {metric.name for metric in card.metrics}
-    return {name: value for name, value in trial.published.items() if name in own or name not in known}

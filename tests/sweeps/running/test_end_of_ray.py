@@ -9,8 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from faulty_task import newest_state, reasons, train_to, undisturbed, write_paced_task
-from leftovers import check_no_locks, wait_for_end
-from one_line import only_line
+from leftovers import check_no_locks, only_line, wait_for_end
 from studies import Running, allelse, lines, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]

@@ -1,122 +1,153 @@
-"""Workers that hang, stop, exit or run out of memory, in one real sweep: each trial ends like an undisturbed one."""
+"""Workers that hang, stop, exit, fail or run out of memory, alone and with a peer: a sweep has a row for each fault."""
 
 import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons, rows_of_sizes, undisturbed, write_faulty_task
+from faulty_task import newest_state, reasons, rows_of_sizes
 from leftovers import check_no_locks, wait_for_end
 from studies import allelse, lines, mlflow_runs
+from summing_task import write_summing_task
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
-STEPS, EVERY, FAULTY = 12, 2, 7  # the fault comes after the checkpoint of step 6
-WORDS = ["task=small", "sweep.name=faults", f"train.steps={STEPS}", f"train.every={EVERY}"]
-FAULTS = ["hangs", "is_stopped", "exits", "exits_twice", "lacks_memory", "lacks_memory_twice", "breaks"]
-PLANTED = """
+STEPS, EVERY, FAULTY = 12, 2, 7
+WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", f"train.every={EVERY}"]
+KILLED = r"worker lost: worker {} \(pid \d+ on \S+\) was killed \(SIGKILL\), perhaps because memory ran out.*"
+SILENT = r"worker lost: no worker gave a sign of life for 0.4 min \(sweep.stall_minutes\)"
+LEFT = "worker lost: the trial's code ended its process: SystemExit: 0"
+SHORT = "out of memory: MemoryError: no room"
+DONE = "finished"
+ALONE = {
+    "hangs": ("if first('hung'): ctypes.PyDLL(None).sleep(10**6)", SILENT, DONE),  # in C code, with Python's lock
+    "is_stopped": ("if first('stopped'): os.kill(os.getpid(), signal.SIGSTOP)", SILENT, DONE),
+    "exits": ("if first('exited'): os._exit(0)", KILLED.format(0), DONE),
+    "exits_twice": ("if first('once') or first('twice'): sys.exit(0)", LEFT, LEFT, DONE),
+    "lacks_memory": ("if first('short'): bytearray(10**18)", r"worker lost: out of memory: MemoryError.*", DONE),
+    "lacks_memory_twice": (
+        "raise MemoryError('no room')",
+        f"worker lost: {SHORT}",
+        f"failed: {SHORT}, for the second time",
+    ),
+    "breaks": ("raise ValueError('broken')", "failed: ValueError: broken"),
+}
+PEERS = {
+    "first_fails": (
+        "if trial.rank == 0: raise RuntimeError('Connection refused: broken')",
+        "failed: RuntimeError: Connection refused: broken",
+    ),
+    "second_fails": (
+        "if trial.rank == 1: print('a last word'); raise ValueError('broken')",
+        "failed: ValueError: broken",
+    ),
+    "first_leaves": ("if trial.rank == 0 and first('a'): os._exit(0)", KILLED.format(0), DONE),
+    "second_leaves": ("if trial.rank == 1 and first('b'): os._exit(0)", KILLED.format(1), DONE),
+    "second_ends": ("if trial.rank == 1 and first('c'): sys.exit(0)", LEFT, DONE),
+    "both_lose_each_other": (
+        "if first(f'd{trial.rank}'): raise RuntimeError('gloo: Connection closed by peer')",
+        "worker lost: RuntimeError: gloo: Connection closed by peer",
+        DONE,
+    ),
+    "leaves_late": ("pass", DONE),
+}
+FAULTS = {1: ALONE, 2: PEERS}
+"""By the number of workers and the row: what is done at the faulty step, and how the attempts end."""
+FUNCTIONS = """
 import ctypes
-FAULTS = {faults!r}
 
-def fault(trial):
-    name = dict(enumerate(FAULTS, 100)).get(trial.config.model.size)
-    if name is None or os.environ.get("UNDISTURBED"):
-        return
-    while not any(HERE.glob(f"runs/faults/{{name}}-s1/checkpoints/*/a*/step-6/manifest.json")):
-        time.sleep(0.01)  # a thread writes it
-    if name == "hangs" and first(name):
-        ctypes.PyDLL(None).sleep(10**6)  # in C code, with Python's lock
-    if name == "is_stopped" and first(name):
-        os.kill(os.getpid(), signal.SIGSTOP)
-    if name == "exits" and first(name):
+def leave_late(trial):
+    while trial.rank == 1 and not (HERE / "runs" / "s" / "leaves_late-s1" / "result.json").exists():
+        time.sleep(0.1)
+    if trial.rank == 1:
         os._exit(0)
-    if name == "exits_twice" and (first("exits_once") or first(name)):
-        sys.exit(0)
-    if name == "lacks_memory" and first(name):
-        bytearray(10**18)
-    if name == "lacks_memory_twice":
-        raise MemoryError("no room")
-    if name == "breaks":
-        raise ValueError("broken")
+
+def fault(trial, size, step):
+    while step == {faulty} and not any(HERE.glob(f"runs/s/{{ROWS[size]}}-s1/checkpoints/*/a*/step-6/manifest.json")):
+        time.sleep(0.01)  # a thread writes it
+    if (ROWS[size], step) == ("leaves_late", {steps}):
+        leave_late(trial)
+{faults}
 """
 
 
 @dataclass
-class Faulty:
-    """The sweep's folder, its exit code and what it printed."""
+class Swept:
+    """The study of a sweep with these faults, its exit code and what it printed."""
 
-    cwd: Path
+    study: Path
     code: int
     output: str
 
     def trial(self, row: str) -> Path:
-        return self.cwd / "runs" / "faults" / f"{row}-s1"
+        return self.study / f"{row}-s1"
 
-    def reasons(self, row: str) -> list[str]:
-        return reasons(self.trial(row))
+
+Sweeps = Callable[[int], Swept]
 
 
 @pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Faulty:
-    folder = furnish(tmp_path_factory.mktemp("faulty").resolve())
-    sizes = {name: size for size, name in enumerate(FAULTS, 100)}
-    write_faulty_task(folder, f"if step == {FAULTY}: fault(trial)", PLANTED.format(faults=FAULTS), rows_of_sizes(sizes))
-    rows = ",".join(["base", *FAULTS])
-    done = allelse("sweep", *WORDS, f"sweep.rows=[{rows}]", "sweep.stall_minutes=0.4", cwd=folder)
-    return Faulty(folder, done.returncode, done.stdout + done.stderr)
+def swept(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Sweeps:
+    """The sweep of trials with so many workers; each runs once."""
+
+    @cache
+    def run(workers: int) -> Swept:
+        folder = furnish(tmp_path_factory.mktemp("faulty").resolve())
+        sizes = {row: size for size, row in enumerate(FAULTS[workers], 100)}
+        faults = [
+            f"    if (size, step) == ({size}, {FAULTY}):\n        {FAULTS[workers][row][0]}"
+            for row, size in sizes.items()
+        ]
+        rows = f"\nROWS = { {8: 'base'} | {size: row for row, size in sizes.items()}!r}\n"
+        functions = rows + FUNCTIONS.format(faulty=FAULTY, steps=STEPS, faults="\n".join(faults))
+        write_summing_task(folder, "fault(trial, trial.config.model.size, step)", functions, rows_of_sizes(sizes))
+        more = ["sweep.stall_minutes=0.4"] if workers == 1 else []
+        chosen = f"sweep.rows=[{','.join(['base', *sizes])}]"
+        done = allelse("sweep", *WORDS, f"cluster.workers={workers}", chosen, *more, cwd=folder, timeout=1800)
+        return Swept(folder / "runs" / "s", done.returncode, done.stdout + done.stderr)
+
+    return run
 
 
-@pytest.mark.parametrize("row", ["base", "hangs", "is_stopped", "exits", "exits_twice", "lacks_memory"])
-def test_a_trial_ends_with_the_bits_of_an_undisturbed_one(
-    faulty: Faulty, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("workers", "row"), [(workers, row) for workers, rows in FAULTS.items() for row in rows])
+def test_each_attempt_ends_with_its_cause_and_a_finished_trial_is_as_undisturbed(
+    swept: Sweeps, workers: int, row: str
 ) -> None:
-    monkeypatch.setenv("UNDISTURBED", "1")
-    monkeypatch.chdir(faulty.cwd)
-    finished = undisturbed(faulty.cwd, WORDS, row, tmp_path)
-    result = json.loads((faulty.trial(row) / "result.json").read_text())
-    assert result["scores"] == finished.scores, faulty.output
-    assert newest_state(faulty.trial(row) / "checkpoints") == newest_state(tmp_path)
-    journal = lines(faulty.trial(row) / "journal.jsonl")
-    assert [line["step"] for line in journal] == list(range(EVERY, STEPS + 1, EVERY))
+    """The rows differ in a size that computes nothing."""
+    sweep, (_, *ends) = swept(workers), FAULTS[workers][row]
+    trial, base, found = sweep.trial(row), sweep.trial("base"), reasons(sweep.trial(row))
+    assert len(found) == len(ends), sweep.output
+    assert all(re.fullmatch(end, reason) for end, reason in zip(ends, found, strict=True)), found
+    assert (f"{row}-s1: resumed at step 6" in sweep.output) == (len(ends) > 1)
+    journal = [line["step"] for line in lines(trial / "journal.jsonl")]
+    if ends[-1] == DONE:
+        scores = [json.loads((each / "result.json").read_text())["scores"] for each in (base, trial)]
+        assert scores[0] == scores[1]
+        assert newest_state(trial / "checkpoints") == newest_state(base / "checkpoints")
+        assert journal == list(range(EVERY, STEPS + 1, EVERY))
+    else:
+        cause = ends[-1].removeprefix("failed: ")
+        assert f"{row}-s1: FAILED: {cause}" in sweep.output
+        assert (trial / "error.txt").read_text().startswith(cause)
+        assert journal == list(range(EVERY, FAULTY, EVERY))
 
 
-@pytest.mark.parametrize(
-    ("row", "cause"),
-    [
-        ("hangs", r"worker lost: no worker gave a sign of life for 0.4 min \(sweep.stall_minutes\)"),
-        ("is_stopped", r"worker lost: no worker gave a sign of life for 0.4 min \(sweep.stall_minutes\)"),
-        ("exits", r"worker lost: worker 0 \(pid \d+ on \S+\) was killed \(SIGKILL\), perhaps because memory ran out"),
-        ("exits_twice", r"worker lost: the trial's code ended its process: SystemExit: 0"),
-        ("lacks_memory", r"worker lost: out of memory: MemoryError"),
-    ],
-)
-def test_the_cause_of_a_retry_is_recorded_and_it_goes_on_from_the_checkpoint(
-    faulty: Faulty, row: str, cause: str
-) -> None:
-    *lost, end = faulty.reasons(row)
-    assert len(lost) == (2 if row == "exits_twice" else 1), faulty.output
-    assert all(re.match(cause, reason) for reason in lost), lost
-    assert end == "finished"
-    assert f"{row}-s1: resumed at step 6" in faulty.output
+def test_stacks_show_where_a_worker_hung_that_could_not_even_answer(swept: Sweeps) -> None:
+    assert re.search(r"File .*small\.py.* in fault", (swept(1).trial("hangs") / "lost-a1.txt").read_text())
 
 
-def test_stacks_show_where_a_worker_hung_that_could_not_even_answer(faulty: Faulty) -> None:
-    assert re.search(r"File .*small\.py.* in fault", (faulty.trial("hangs") / "lost-a1.txt").read_text())
+def test_a_worker_that_leaves_after_the_result_is_told(swept: Sweeps) -> None:
+    assert "leaves_late-s1: a worker did not exit cleanly after the result: worker 1 (pid " in swept(2).output
 
 
-def test_memory_that_is_exhausted_twice_fails_the_trial_with_its_cause(faulty: Faulty) -> None:
-    lost, end = faulty.reasons("lacks_memory_twice")
-    assert lost.startswith("worker lost: out of memory: MemoryError: no room")
-    assert end == "failed: out of memory: MemoryError: no room, for the second time"
-    assert "for the second time" in (faulty.trial("lacks_memory_twice") / "error.txt").read_text()
-
-
-def test_the_sweep_ends_with_one_line_per_fault_and_nothing_is_left(faulty: Faulty) -> None:
-    assert faulty.code == 1
-    assert "Traceback" not in faulty.output
-    assert "breaks-s1: FAILED: ValueError: broken" in faulty.output
-    statuses = dict(mlflow_runs(faulty.cwd / "runs"))
-    assert sorted(statuses.values()) == ["FAILED", "FAILED", *["FINISHED"] * (len(FAULTS) - 1)]
-    wait_for_end(faulty.cwd)
-    check_no_locks(faulty.cwd / "runs" / "faults")
+@pytest.mark.parametrize("workers", FAULTS)
+def test_mlflow_has_one_run_per_trial_and_nothing_is_left(swept: Sweeps, workers: int) -> None:
+    sweep, failed = swept(workers), sum(ends[-1] != DONE for _, *ends in FAULTS[workers].values())
+    assert sweep.code == 1
+    assert "Traceback" not in sweep.output
+    statuses = sorted(status for _, status in mlflow_runs(sweep.study.parent))
+    assert statuses == ["FAILED"] * failed + ["FINISHED"] * (1 + len(FAULTS[workers]) - failed)
+    wait_for_end(sweep.study.parents[1])
+    check_no_locks(sweep.study)

@@ -6,22 +6,98 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 from faulty_task import newest_state, reasons, train_to, write_paced_task
-from leftovers import check_no_locks, check_nothing_left
+from leftovers import check_no_locks, check_nothing_left, only_line
+from machine import Ended, Inside, Machine
 from machines import NOTICED_BY_DEFAULT, NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
-from one_line import only_line
-from same_results import check_same_model
-from small_text import write_text
-from studies import lines, newest_checkpoint, wait_until
-from sweep_on_machines import Sweep, check_like, machine_of_a_worker, workers
+from same_results import check_same_model, check_same_results
+from small_text import TEXT, write_text
+from studies import SMALL, lines, newest_checkpoint, wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, needs_namespaces]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
 STEPS = 600
 NAMES = ("node-a", "node-b", "node-c")
+
+
+@dataclass
+class Sweep:
+    """The command that trains one small trial of translation on these machines, and its folder."""
+
+    machines: Machines
+    folder: Path
+    name: str
+    workers: int
+    steps: int = STEPS
+
+    @property
+    def words(self) -> list[str]:
+        cluster = [f"address={self.machines.address}", f"workers={self.workers}", "gpus_per_worker=0"]
+        words = ["sweep", *SMALL, *TEXT, f"sweep.name={self.name}", "sweep.rows=[base]", f"train.steps={self.steps}"]
+        words += ["train.checkpoint_every=20", "cluster=nodes", "cluster.cpus_per_worker=1"]
+        return [*words, *(f"cluster.{word}" for word in cluster)]
+
+    @property
+    def trial(self) -> Path:
+        return self.folder / "runs" / self.name / "base-s1"
+
+    def run(self, machine: Machine) -> Ended:
+        return machine.allelse(*self.words, cwd=self.folder)
+
+    def start_to(self, step: int, machine: Machine) -> Inside:
+        """On this machine, until the journal has this step."""
+        running = machine.start(*self.words, cwd=self.folder)
+        journal = self.trial / "journal.jsonl"
+        wait_until(lambda: any(line["step"] >= step for line in lines(journal)) or running.ended(), f"step {step}")
+        assert not running.ended(), running.end().output
+        return running
+
+    def attempts(self) -> int:
+        """How many began."""
+        return sum("end" not in line for line in lines(self.trial / "attempts.jsonl"))
+
+    def checkpoints(self, attempt: int) -> set[str]:
+        return {path.name for path in self.trial.glob(f"checkpoints/*/a{attempt}/step-*")}
+
+    def undisturbed(self) -> Path:
+        """The study of the same trial, which nothing disturbs; it is trained once."""
+        same = Sweep(self.machines, self.folder, f"undisturbed-{self.workers}", self.workers)
+        if not (same.trial / "result.json").exists():
+            ended = same.run(self.machines.head)
+            assert ended.code == 0, ended.output
+        return same.trial.parent
+
+    def check_as_undisturbed(self) -> None:
+        """Same scores, same bits and every step once; one run in MLflow, and nothing is left on the cluster."""
+        assert reasons(self.trial)[-1] == "finished"
+        check_same_results(self.trial.parent, self.undisturbed())
+        check_nothing_left(self.machines, self.trial.parent)
+
+
+def workers(machine: Machine) -> list[psutil.Process]:
+    """Those on this machine that train."""
+    return machine.processes("ray::WorkerActor")
+
+
+def machine_of_a_worker(made: Machines) -> Machine:
+    """A machine with a worker, other than the head."""
+    found: list[Machine] = []
+
+    def looked() -> bool:
+        found[:] = [machine for machine in made.all[1:] if workers(machine)]
+        return bool(found)
+
+    wait_until(looked, "a worker on another machine than the head", 120)
+    return found[-1]
+
+
+def resumed_at(output: str) -> list[int]:
+    """From which steps the attempts of its only trial went on."""
+    return [int(step) for step in re.findall(r"base-s1: resumed at step (\d+)", output)]
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +113,9 @@ def three() -> Iterator[Machines]:
 
 
 @contextmanager
-def idle_head(*names: str) -> Iterator[Machines]:
+def idle_head(*names: str, env: dict[str, str] = NOTICED_WHEN_BUSY) -> Iterator[Machines]:
     """The head has no CPU for a worker, and each of the others has one."""
-    with closing(Machines(NOTICED_WHEN_BUSY)) as made:
+    with closing(Machines(env)) as made:
         made.add("head", cpus=0)
         for name in names:
             made.add(name)
@@ -48,28 +124,10 @@ def idle_head(*names: str) -> Iterator[Machines]:
         yield made
 
 
-def undisturbed(made: Machines, folder: Path, workers: int) -> Sweep:
-    sweep = Sweep(made, folder, f"undisturbed-{workers}", STEPS, workers)
-    ended = sweep.run(made.head)
-    assert ended.code == 0, ended.output
-    return sweep
-
-
-def checkpoints_of(sweep: Sweep, attempt: int) -> set[str]:
-    return {path.name for path in sweep.trial.glob(f"checkpoints/*/a{attempt}/step-*")}
-
-
-def resumed_at(output: str) -> list[int]:
-    """From which steps the attempts of its only trial went on."""
-    return [int(step) for step in re.findall(r"base-s1: resumed at step (\d+)", output)]
-
-
-@pytest.mark.faults
 def test_a_killed_machine_costs_its_trial_an_attempt(three: Machines, folder: Path) -> None:
     """Two workers lie on two of three machines, then on the two that are left."""
-    sweep = Sweep(three, folder, "killed", STEPS, workers=2)
-    running = sweep.start(three.head)
-    sweep.wait_for_step(60, running)
+    sweep = Sweep(three, folder, "killed", workers=2)
+    running = sweep.start_to(60, three.head)
     lost = machine_of_a_worker(three)
     three.lose(lost)
     ended = running.end()
@@ -78,23 +136,21 @@ def test_a_killed_machine_costs_its_trial_an_attempt(three: Machines, folder: Pa
     named = rf"worker lost: (worker \d \(pid \d+ on {lost.name}\)|the trial's process) "
     assert any(re.match(named, cause) for cause in causes), causes
     assert resumed_at(ended.output)
-    check_like(sweep, undisturbed(three, folder, workers=2))
+    sweep.check_as_undisturbed()
 
 
-@pytest.mark.faults
 def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path) -> None:
     """The worker that was cut off stands still until its successor has begun. Then it trains on, and finds that out."""
-    with idle_head("node-a", "node-b", "node-c") as made:
-        sweep = Sweep(made, folder, "cut", STEPS, workers=2)
-        running = sweep.start(made.head)
-        sweep.wait_for_step(60, running)
+    with idle_head(*NAMES) as made:
+        sweep = Sweep(made, folder, "cut", workers=2)
+        running = sweep.start_to(60, made.head)
         lost = machine_of_a_worker(made)
         (cut_off,) = workers(lost)
         cut_off.suspend()
         made.cut(lost)
         wait_until(lambda: sweep.attempts() > 1 or running.ended(), "the next attempt", 180)
         assert cut_off.status() == psutil.STATUS_STOPPED
-        of_the_first = checkpoints_of(sweep, attempt=1)
+        of_the_first = sweep.checkpoints(attempt=1)
         cut_off.resume()
         made.restore(lost)
         ended = running.end()
@@ -103,27 +159,24 @@ def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path) -> No
         assert causes
         assert all(cause.startswith("worker lost: ") for cause in causes), causes
         assert resumed_at(ended.output)[0] < STEPS
-        assert checkpoints_of(sweep, attempt=1) <= of_the_first, "who was cut off has saved another one"
-        check_like(sweep, undisturbed(made, folder, workers=2))
+        assert sweep.checkpoints(attempt=1) <= of_the_first, "who was cut off has saved another one"
+        sweep.check_as_undisturbed()
         assert not list(sweep.trial.glob("error.txt"))
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize(("size", "count"), [(2, 1), (3, 2)])
 def test_workers_lie_on_one_node_if_they_fit(folder: Path, size: int, count: int) -> None:
     with machines("node-a", "node-b", cpus=2, env=NOTICED_WHEN_BUSY) as made:
-        sweep = Sweep(made, folder, f"placed-{size}", 20, size)
+        sweep = Sweep(made, folder, f"placed-{size}", size, steps=20)
         ended = sweep.run(made.head)
         assert ended.code == 0, ended.output
         assert len(json.loads((sweep.trial / "provenance.json").read_text())["hosts"]) == count
 
 
-@pytest.mark.faults
 def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(three: Machines, folder: Path) -> None:
-    sweep = Sweep(three, folder, "head", STEPS, workers=2)
-    runner, study = three.all[1], sweep.trial.parent
-    running = sweep.start(runner)
-    sweep.wait_for_step(60, running)
+    sweep = Sweep(three, folder, "head", workers=2)
+    study = sweep.trial.parent
+    running = sweep.start_to(60, three.all[1])
     three.lose(three.head)
     ended = running.end()
     assert ended.code == 1, ended.output
@@ -140,15 +193,13 @@ def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(th
     assert again.code == 0, again.output
     for path in left:
         path.unlink(missing_ok=True)  # no machine knows that a process has ended which lost its power
-    check_like(sweep, undisturbed(three, folder, workers=2))
+    sweep.check_as_undisturbed()
 
 
-@pytest.mark.faults
 def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path) -> None:
     with idle_head("node-a") as made:
-        sweep = Sweep(made, folder, "shrunk", STEPS, workers=1)
-        running = sweep.start(made.head)
-        sweep.wait_for_step(60, running)
+        sweep = Sweep(made, folder, "shrunk", workers=1)
+        running = sweep.start_to(60, made.head)
         made.lose(made.all[1])
         wait_until(lambda: note(sweep).startswith("waiting for 1 CPU, 0 are free") or running.ended(), "the wait", 180)
         made.start_ray(made.add("node-b"))
@@ -157,7 +208,7 @@ def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path
         assert ended.output.count("Waiting for 1 CPU, 0 are free\n") == 1
         provenance = json.loads((sweep.trial / "provenance.json").read_text())
         assert [provenance[name] for name in ("host", "hosts", "driver")] == ["node-b", ["node-b"], "head"]
-        check_like(sweep, undisturbed(made, folder, workers=1))
+        sweep.check_as_undisturbed()
 
 
 def note(sweep: Sweep) -> str:
@@ -168,12 +219,10 @@ def note(sweep: Sweep) -> str:
     return str(trial["note"])
 
 
-@pytest.mark.faults
 def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: Machines, folder: Path) -> None:
     """The first one stands still meanwhile, and so has steps left for Ctrl-C."""
-    sweep = Sweep(three, folder, "held", STEPS, workers=1)
-    running = sweep.start(three.head)
-    sweep.wait_for_step(20, running)
+    sweep = Sweep(three, folder, "held", workers=1)
+    running = sweep.start_to(20, three.head)
     training = [worker for machine in three.all for worker in workers(machine)]
     for worker in training:
         worker.suspend()
@@ -190,22 +239,18 @@ def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: 
     began = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
     assert began == ["node-a", "node-b"]
     assert reasons(sweep.trial) == ["interrupted", "finished"]
-    check_same_model(sweep.trial, undisturbed(three, folder, workers=1).trial)
+    check_same_model(sweep.trial, sweep.undisturbed() / "base-s1")
     check_nothing_left(three, sweep.trial.parent)
 
 
-@pytest.mark.faults
 def test_a_head_that_is_out_of_reach_for_a_while_ends_nothing(tmp_path: Path) -> None:
     """The link between it and the sweep is cut for 20 s."""
     place, steps = write_paced_task(tmp_path / "study"), 60
     train_to(20, place)
     trial = place / "runs" / "s" / "base-s1"
     words = ["sweep", "task=small", "sweep.name=s", f"train.steps={steps}", "sweep.rows=[base]"]
-    with closing(Machines(NOTICED_BY_DEFAULT)) as made:
-        made.add("head", cpus=0)
-        own = made.add("own", cpus=1)
-        for machine in made.all:
-            made.start_ray(machine)
+    with idle_head("own", env=NOTICED_BY_DEFAULT) as made:
+        own = made.all[1]
         running = own.start(*words, f"cluster.address={made.address}", cwd=place)
         wait_until(lambda: newest_checkpoint(trial) >= 18 or running.ended(), "a checkpoint")
         made.cut(own)

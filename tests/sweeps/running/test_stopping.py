@@ -17,7 +17,6 @@ from faulty_task import train_to, write_paced_task
 from small_task import write_task
 from small_text import TEXT
 from studies import SMALL, Running, allelse, command, lines, newest_checkpoint, wait_until
-from study_on_disk import wait_for_line
 
 EVALUATES_UNTIL_TOLD = """    import pathlib, time
     here = pathlib.Path(__file__)
@@ -36,7 +35,7 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(wor
     wait_until(lambda: (workplace / "evaluates").exists() or running.ended(), "the evaluation")
     assert not running.ended(), running.finish()[1]
     os.kill(running.process.pid, signal.SIGINT)
-    wait_for_line(running, "Stopping after the current step")
+    running.wait_for_line("Stopping after the current step")
     (workplace / "go-on").touch()
     code, output = running.finish()
     assert code == 0, output

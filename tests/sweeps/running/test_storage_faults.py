@@ -1,20 +1,31 @@
 """Storage that is full, read-only, slow or hanging: the sweep waits or ends in one line, and its bits stay the same."""
 
+import json
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from faulty_task import reasons, write_paced_task
-from own_filesystem import in_memory, on_image
-from studies import allelse, lines, mlflow_runs, printed
-from study_on_disk import FIX, FULL, HELD, READ_ONLY, Study, wait_for_line
+from faulty_task import newest_state, reasons, train_to, undisturbed, write_paced_task
+from leftovers import check_no_locks, wait_for_end
+from own_filesystem import OwnFilesystem, in_memory, on_image
+from studies import Running, allelse, lines, mlflow_runs, printed, wait_until
 
-LONG = [pytest.mark.slow, pytest.mark.faults]
-EVERYDAY = [*LONG, pytest.mark.everyday]
-RAY = [pytest.mark.ray, *LONG]
+pytestmark = [pytest.mark.slow, pytest.mark.faults]
+STEPS = 30
+HELD = 8
+"""The step at which a trial waits for the fault."""
+WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
+FULL, READ_ONLY = "No space left on device", "Read-only file system"
+FIX = {FULL: "free space there", READ_ONLY: "make it writable"}
+AGAIN = "then run again: allelse sweep task=small"
+BEHIND = "MLflow is not up to date; run `allelse sync sweep.name=s`"
+IMPATIENT = "\nfrom sweeps.processes import storage\nstorage.STORAGE_S = 3.0\n"
+"""Each process of the sweep imports the task, so all of them try again for seconds instead of minutes."""
 OWN_FORMAT = """
 import json
 
@@ -30,8 +41,77 @@ OF_CHECKPOINTS = {"owner.json", "manifest.json"}
 """What is written to a trial's folder, and to the folder of its checkpoints, and finds no room that was left before."""
 
 
+@dataclass
+class Study:
+    """The folder where commands are typed, and the disk. ``apart`` has the checkpoints of all studies, if not None."""
+
+    cwd: Path
+    disk: OwnFilesystem
+    apart: Path | None = None
+
+    @property
+    def trial(self) -> Path:
+        return self.cwd / "runs" / "s" / "base-s1"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.apart / "s" / "base-s1" if self.apart else self.trial / "checkpoints"
+
+    def words(self, verb: str) -> list[str]:
+        place = [f"paths.checkpoints={self.apart}"] if self.apart else []
+        return [verb, *WORDS, "row=base" if verb == "train" else "sweep.rows=[base]", *place]
+
+    def start(self, verb: str, *words: str) -> Running:
+        return Running.start(*self.words(verb), *words, cwd=self.cwd, trial=self.trial)
+
+    def start_held(self, verb: str, *words: str) -> Running:
+        """It returns once the trial waits at HELD, with its checkpoints saved and its temporary files removed."""
+        train_to(HELD, self.cwd)
+        running = self.start(verb, *words)
+        running.wait_for_step(HELD - 4)
+        wait_until(lambda: self._saved() == {f"step-{HELD - 2}", f"step-{HELD}"} or running.ended(), "checkpoints")
+        time.sleep(1)  # the temporary files go last
+        return running
+
+    def _saved(self) -> set[str]:
+        return {path.parent.name for path in self.checkpoints.glob("*/a*/step-*/manifest.json")}
+
+    @contextmanager
+    def broken(self, cause: str) -> Iterator[None]:
+        """Within it the disk is full or read-only. The trial goes on to its end."""
+        self.disk.fill() if cause == FULL else self.disk.make_read_only()
+        self.go_on()
+        yield
+        self.disk.make_room() if cause == FULL else self.disk.make_writable()
+
+    def go_on(self) -> None:
+        train_to(STEPS, self.cwd)
+
+    def finish(self, verb: str) -> None:
+        """Type the same command again."""
+        again = allelse(*self.words(verb), cwd=self.cwd)
+        assert again.returncode == 0, again.stdout + again.stderr
+
+    def impatient(self) -> None:
+        write_paced_task(self.cwd, IMPATIENT)
+
+    def check_whole(self, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The bits of an undisturbed trial, each step once, one run in MLflow, and no process or lock left."""
+        wait_for_end(self.cwd)
+        check_no_locks(self.trial.parent)
+        monkeypatch.chdir(self.cwd)
+        finished = undisturbed(self.cwd, WORDS, "base", alone)
+        assert json.loads((self.trial / "result.json").read_text())["scores"] == finished.scores
+        assert newest_state(self.checkpoints) == newest_state(alone)
+        assert [line["step"] for line in lines(self.trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+        assert mlflow_runs(self.cwd / "runs") == [("base s1", "FINISHED")]
+
+
+Furnish = Callable[[Path], Path]
+
+
 @pytest.fixture
-def study(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
+def study(tmp_path: Path, furnish: Furnish) -> Iterator[Study]:
     """The study's folder is the disk, without MLflow's database."""
     cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(cwd / "runs" / "s") as disk:
@@ -39,7 +119,7 @@ def study(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
 
 
 @pytest.fixture
-def apart(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
+def apart(tmp_path: Path, furnish: Furnish) -> Iterator[Study]:
     """Only the checkpoints lie on the disk."""
     cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(tmp_path / "disk") as disk:
@@ -47,7 +127,7 @@ def apart(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
 
 
 @pytest.fixture
-def trial(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
+def trial(tmp_path: Path, furnish: Furnish) -> Iterator[Study]:
     """Only the trial's folder is the disk, without its checkpoints."""
     cwd, checkpoints = write_paced_task(furnish(tmp_path / "study")), tmp_path / "checkpoints"
     checkpoints.mkdir()
@@ -56,7 +136,7 @@ def trial(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
 
 
 @pytest.fixture
-def scratch(tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
+def scratch(tmp_path: Path, furnish: Furnish, monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
     """The disk is for temporary files, but not those of Ray: its sockets need short names."""
     cwd = write_paced_task(furnish(tmp_path / "study"), OWN_FORMAT, "save=save, load=load")
     with in_memory(tmp_path / "scratch") as disk, monkeypatch.context() as patch:
@@ -65,63 +145,40 @@ def scratch(tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest
         yield Study(cwd, disk)
 
 
-@pytest.fixture
-def freezing(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
-    """Only the checkpoints lie on the disk, which can be frozen."""
-    cwd = write_paced_task(furnish(tmp_path / "study"))
-    with on_image(tmp_path / "disk", tmp_path / "image") as disk:
-        yield Study(cwd, disk, disk.folder)
-
-
 @pytest.mark.parametrize(
-    ("verb", "workers", "cause", "seconds"),
+    ("place", "verb", "workers", "cause", "seconds"),
     [
-        pytest.param("train", 1, FULL, 0, marks=EVERYDAY),
-        pytest.param("sweep", 2, READ_ONLY, 5, marks=RAY),
+        pytest.param("study", "train", 1, FULL, 0, marks=pytest.mark.everyday),
+        pytest.param("study", "sweep", 2, READ_ONLY, 5, marks=pytest.mark.ray),
+        ("scratch", "train", 1, FULL, 0),
     ],
 )
 def test_storage_that_fails_for_a_while_loses_nothing(
-    verb: str, workers: int, cause: str, seconds: int, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str,
+    verb: str,
+    workers: int,
+    cause: str,
+    seconds: int,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    study: Study = request.getfixturevalue(place)
     running = study.start_held(verb, f"cluster.workers={workers}")
-    study.break_it(cause)
-    study.go_on()
-    notice = wait_for_line(running, f"{cause}; trying again for 2 min")
-    time.sleep(seconds)
-    study.repair(cause)
+    with study.broken(cause):
+        notice = running.wait_for_line(f"{cause}; trying again for 2 min")
+        time.sleep(seconds)
     code, output = running.finish()
     assert code == 0, notice + output
-    assert str(study.trial) in notice
+    assert str(study.disk.folder) in notice
     assert "can be used again" in output
     assert "Traceback" not in output
     assert reasons(study.trial) == ["finished"]
     study.check_whole(tmp_path / "alone", monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.faults
-def test_a_full_disk_of_temporary_files_loses_nothing(
-    scratch: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A checkpoint in the task's own format is first written there."""
-    running = scratch.start_held("train")
-    scratch.break_it(FULL)
-    scratch.go_on()
-    notice = wait_for_line(running, f"{FULL}; trying again for 2 min")
-    scratch.repair(FULL)
-    code, output = running.finish()
-    assert code == 0, notice + output
-    assert str(scratch.disk.folder) in notice
-    assert "can be used again" in output
-    assert "Traceback" not in output
-    assert reasons(scratch.trial) == ["finished"]
-    scratch.check_whole(tmp_path / "alone", monkeypatch)
-    assert not list(scratch.disk.folder.glob("allelse-*"))
+    assert not list(study.disk.folder.glob("allelse-*"))
 
 
 @pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.faults
 def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
     scratch: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,50 +189,41 @@ def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
     assert "Traceback" not in output
     (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
     assert line.startswith(f"Failed: {scratch.disk.folder}/allelse-"), line
-    assert f"{FULL}; {FIX[FULL]}, then run again: allelse sweep task=small" in line
+    assert f"{FULL}; {FIX[FULL]}, {AGAIN}" in line
     scratch.disk.resize("nr_inodes=1000")
     scratch.finish("sweep")
     scratch.check_whole(tmp_path / "alone", monkeypatch)
 
 
 @pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.faults
 def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_command_finishes(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study.impatient()
     running = study.start_held("sweep")
-    study.break_it(FULL)
-    study.go_on()
-    code, output = running.finish()
-    study.repair(FULL)
+    with study.broken(FULL):
+        code, output = running.finish()
     assert code == 1, output
     assert "Traceback" not in output
     assert mlflow_runs(study.cwd / "runs") == [("base s1", "KILLED")] or "MLflow is not up to date; run" in output
     (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
     assert line.startswith(f"Failed: {study.trial}/")
-    assert f": {FULL}; {FIX[FULL]}, then run again: allelse sweep task=small" in line
+    assert f": {FULL}; {FIX[FULL]}, {AGAIN}" in line
     study.finish("sweep")
     study.check_whole(tmp_path / "alone", monkeypatch)
 
 
-@pytest.mark.slow
-@pytest.mark.faults
 def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_resumes(
     apart: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apart.impatient()
     running = apart.start_held("train")
-    apart.break_it(READ_ONLY)
-    apart.go_on()
-    code, output = running.finish()
-    apart.repair(READ_ONLY)
+    with apart.broken(READ_ONLY):
+        code, output = running.finish()
     assert code == 1, output
     assert "Traceback" not in output
-    assert re.search(
-        rf"base-s1: FAILED: StorageError: {apart.disk.folder}/\S*: {READ_ONLY}; {FIX[READ_ONLY]}", output
-    ), output
+    failed = rf"base-s1: FAILED: StorageError: {apart.disk.folder}/\S*: {READ_ONLY}; {FIX[READ_ONLY]}"
+    assert re.search(failed, output), output
     assert mlflow_runs(apart.cwd / "runs") == [("base s1", "FAILED")]
     safe = max(line.get("checkpoint", 0) for line in lines(apart.trial / "journal.jsonl"))
     assert safe >= HELD - 2
@@ -184,8 +232,6 @@ def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_
     apart.check_whole(tmp_path / "alone", monkeypatch)
 
 
-@pytest.mark.slow
-@pytest.mark.faults
 @pytest.mark.parametrize(
     ("place", "limit", "kinds"),
     [
@@ -218,7 +264,7 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
             for line in output:
                 print(line, end="")
                 assert "Traceback" not in line, line
-                behind = "MLflow is not up to date; run `allelse sync sweep.name=s`" in line or behind
+                behind = BEHIND in line or behind
                 if FULL in line and not line.startswith("sync"):
                     found.add(Path(line.partition(f": {FULL}")[0].rpartition(" ")[2]).name.removesuffix(".part"))
                     size += 1
@@ -232,42 +278,38 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
 
 
 @pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.faults
 def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finishes(
-    freezing: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, furnish: Furnish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that waits for it cannot even be killed before it answers."""
-    running = freezing.start_held("sweep", "sweep.stall_minutes=0.2")
-    with freezing.disk.frozen():
-        freezing.go_on()
-        notice = wait_for_line(running, "starting another attempt")
-    code, output = running.finish()
-    assert code == 0, notice + output
-    assert "no worker gave a sign of life for 0.2 min (sweep.stall_minutes)" in notice
-    *lost, end = reasons(freezing.trial)
-    assert (end, {reason.partition(":")[0] for reason in lost}) == ("finished", {"worker lost"})
-    freezing.check_whole(tmp_path / "alone", monkeypatch)
+    cwd = write_paced_task(furnish(tmp_path / "study"))
+    with on_image(tmp_path / "disk", tmp_path / "image") as disk:
+        study = Study(cwd, disk, disk.folder)
+        running = study.start_held("sweep", "sweep.stall_minutes=0.2")
+        with disk.frozen():
+            study.go_on()
+            notice = running.wait_for_line("starting another attempt")
+        code, output = running.finish()
+        assert code == 0, notice + output
+        assert "no worker gave a sign of life for 0.2 min (sweep.stall_minutes)" in notice
+        *lost, end = reasons(study.trial)
+        assert (end, {reason.partition(":")[0] for reason in lost}) == ("finished", {"worker lost"})
+        study.check_whole(tmp_path / "alone", monkeypatch)
 
 
-@pytest.mark.slow
-@pytest.mark.faults
 def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
-    tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, furnish: Furnish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(tmp_path / "disk") as disk:
         shutil.copy(cwd / "runs" / "mlflow.db", disk.folder)
-        place = f"tracking.uri=sqlite:///{disk.folder}/mlflow.db"
         study = Study(cwd, disk)
-        running = study.start_held("train", place)
-        disk.fill()
-        study.go_on()
-        code, output = running.finish()
+        running = study.start_held("train", f"tracking.uri=sqlite:///{disk.folder}/mlflow.db")
+        with study.broken(FULL):
+            code, output = running.finish()
         assert code == 0, output
-        assert "MLflow is not up to date; run `allelse sync sweep.name=s`" in output
+        assert BEHIND in output
         assert "Traceback" not in output
-        disk.make_room()
         carried = allelse("sync", "sweep.name=s", cwd=cwd)
         assert carried.returncode == 0, carried.stdout + carried.stderr
         shutil.copy(disk.folder / "mlflow.db", cwd / "runs")

@@ -121,12 +121,8 @@ def test_an_unknown_set_is_refused_with_the_nearest(trained: Path) -> None:
 def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: Path) -> None:
     (twin / "statistics" / "dev.jsonl").unlink()
     with trial_lock(TrialFolder(twin, CARD)):
-        command = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1"]
-        done = subprocess.run(command, cwd=trained, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert "base-s1 is being run by another process" in done.stderr
-    assert "wait for it" in done.stderr
-    assert done.stderr.splitlines()[-1] == "Nothing was done."
+        said = refusal(trained, "evaluate", "twins/base-s1")
+    assert "base-s1 is being run by another process wait for it Nothing was done." in said
 
 
 def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:

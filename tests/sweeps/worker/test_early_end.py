@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from small_task import write_task
-from studies import allelse
+from typed import typed
 
 STOPS = "        if stops:\n            return\n"
 ENDS = f"{STOPS}        if (step, trial.seed) == (2, 2):\n            break\n"
@@ -13,15 +13,15 @@ ENDS = f"{STOPS}        if (step, trial.seed) == (2, 2):\n            break\n"
 def test_a_trial_that_ends_early_is_finished_and_every_output_says_so(tmp_path: Path) -> None:
     write_task(tmp_path, {STOPS: ENDS})
     for seed in (1, 2):
-        done = allelse("train", "task=small", f"sweep.seeds=[{seed}]", *["--add"] * (seed == 2), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert (", stopped at 2 of 4: dev score" in done.stdout) == (seed == 2)
-    lines = json.loads(allelse("status", "--json", cwd=tmp_path).stdout)
+        done = typed(tmp_path, "train", "task=small", f"sweep.seeds=[{seed}]", *["--add"] * (seed == 2))
+        assert done.exit_code == 0, done.output
+        assert (", stopped at 2 of 4: dev score" in done.output) == (seed == 2)
+    lines = json.loads(typed(tmp_path, "status", "--json").stdout)
     assert [(line["state"], line["step"], line["note"]) for line in lines] == [
         ("finished", 4, ""),
         ("finished", 2, "stopped at 2 of 4"),
     ]
-    table = " ".join(allelse("table", cwd=tmp_path).stdout.split())
+    table = " ".join(typed(tmp_path, "table").stdout.split())
     assert "stopped at 2 of 4 (s2)" in table
     assert "means include these seeds: base (seed 2)." in table
     result = json.loads((tmp_path / "runs/small-full/base-s2/result.json").read_text("utf-8"))

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from sweeps.worker.recorded_code import holds_python, use_code, using_code
+from sweeps.worker.recorded_code import use_code, using_code
 from tracking.code import Code
 
 
@@ -56,10 +56,3 @@ def test_a_compiled_module_is_not_imported_twice(entered: Path, monkeypatch: pyt
     with using_code(None):
         use_code(code_in(entered))
         assert sys.modules["compiled"] is module
-
-
-@pytest.mark.parametrize("marker", ["pyvenv.cfg", "conda-meta/history"])
-def test_an_environment_is_known_by_its_marker(tmp_path: Path, marker: str) -> None:
-    (tmp_path / marker).parent.mkdir(exist_ok=True)
-    (tmp_path / marker).write_text("")
-    assert holds_python(tmp_path)

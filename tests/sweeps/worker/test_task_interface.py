@@ -1,4 +1,4 @@
-"""All of the interface of tasks, by a toy outside the tree: real sweeps on one worker and on two."""
+"""All of the interface of tasks, by a toy outside the tree: one worker in this process, and a real sweep with two."""
 
 import json
 import os
@@ -12,25 +12,21 @@ from same_bits import differing, state_after
 from saved_state import saved_state
 from studies import Running, allelse, lines
 from toy_task import write_toy
+from typed import refusal, typed
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
-ROW = ["task=toy", "sweep.rows=[base]", "sweep.name=s"]
-ALONE = ["task=toy", "row=base", "sweep.name=s"]
-WORKERS = ["one", "two"]
+pytestmark = pytest.mark.slow
+ALONE = ("train", "task=toy", "row=base", "sweep.name=s")
+TWO = ("sweep", "task=toy", "sweep.rows=[base]", "sweep.name=s", "cluster.workers=2")
 STEPS = 60
 
 
-@pytest.fixture(scope="module", params=WORKERS)
-def words(request: pytest.FixtureRequest) -> list[str]:
-    return [*ROW, f"cluster.workers={WORKERS.index(request.param) + 1}"]
-
-
 @pytest.fixture(scope="module")
-def undisturbed(words: list[str], furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The trial's folder."""
-    folder = write_toy(furnish(tmp_path_factory.mktemp("undisturbed") / "study"))
-    done = allelse("sweep", *words, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+def alone(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trial's folder. Its result is the mean over three named steps."""
+    folder = write_toy(furnish(tmp_path_factory.mktemp("alone") / "study"))
+    done = typed(folder, *ALONE, "score.average=3")
+    assert done.exit_code == 0, done.output
+    assert "scored over the steps [40, 50, 60]" in done.output
     return folder / "runs" / "s" / "base-s1"
 
 
@@ -43,34 +39,53 @@ def saved_steps(trial: Path) -> list[int]:
     return sorted(int(path.parent.name[5:]) for path in trial.glob("checkpoints/*/a*/step-*/manifest.json"))
 
 
-def test_what_it_leaves(words: list[str], undisturbed: Path) -> None:
-    found, steps = result(undisturbed), [line["step"] for line in lines(undisturbed / "journal.jsonl")]
-    assert steps == [*range(7, STEPS, 7), STEPS]
-    assert lines(undisturbed / "journal.jsonl")[-1]["checkpoint"] == STEPS
+def test_what_it_leaves(alone: Path) -> None:
+    found, journal = result(alone), lines(alone / "journal.jsonl")
+    assert [line["step"] for line in journal] == sorted({*range(7, STEPS, 7), 40, 50, STEPS})
+    assert journal[-1]["checkpoint"] == STEPS
     assert (found["params"], found["flops"]) == (8, 2.0 * STEPS)
-    errors = [float(line) for line in (undisturbed / "errors" / "test.txt").read_text().split()]
+    errors = [float(line) for line in (alone / "errors" / "test.txt").read_text().split()]
     assert len(errors) == 64
     assert found["scores"]["test"]["mse"] == pytest.approx(sum(errors) / 64)
-    _, *samples = lines(undisturbed / "statistics" / "test.jsonl")
+    _, *samples = lines(alone / "statistics" / "test.jsonl")
     assert [each["error"] for each in samples] == errors
-    about = json.loads((undisturbed / "provenance.json").read_text())
+    about = json.loads((alone / "provenance.json").read_text())
     assert about["points"] == 64
-    assert about["torch"] is (words[-1] == "cluster.workers=2"), "a task that trains on NumPy needs no torch"
     assert about["data_identity"]
 
 
-def test_the_newest_and_the_best_stay(undisturbed: Path) -> None:
-    losses = {line["step"]: line["metrics"]["train/loss"] for line in lines(undisturbed / "journal.jsonl")}
-    assert saved_steps(undisturbed) == sorted({min(losses, key=lambda step: (losses[step], -step)), STEPS})
+def test_the_newest_the_best_and_the_named_steps_stay_as_arrays(alone: Path) -> None:
+    losses = {line["step"]: line["metrics"]["train/loss"] for line in lines(alone / "journal.jsonl")}
+    best = min(losses, key=lambda step: (losses[step], -step))
+    assert saved_steps(alone) == sorted({best, 40, 50, STEPS})
+    (folder,) = alone.glob(f"checkpoints/*/a1/step-{STEPS}")
+    assert {path.name for path in folder.iterdir()} == {"arrays.safetensors", "manifest.json"}
+    assert saved_state(folder)["weights"].shape == (8,)
 
 
-def test_a_stop_that_all_workers_agree_on_and_a_resume_to_the_bit(
-    words: list[str], undisturbed: Path, furnish: Callable[[Path], Path], tmp_path: Path
+def test_named_steps_are_averaged_and_scored_again_without_training(alone: Path) -> None:
+    folder, before, journal = alone.parents[2], result(alone), lines(alone / "journal.jsonl")
+    again = typed(folder, *ALONE, "score.average=2")
+    assert again.exit_code == 0, again.output
+    assert lines(alone / "journal.jsonl") == journal, "nothing is trained again"
+    assert result(alone)["scores"]["test"]["mse"] != before["scores"]["test"]["mse"]
+    refused = refusal(folder, *ALONE, "score.average=2", "score.spacing=15")
+    assert "base-s1 would be scored over the steps 45, which were not kept" in refused
+    assert "Nothing was started." in refused
+
+
+def test_a_scale_and_words_of_its_own(alone: Path) -> None:
+    assert "width is 2" in typed(alone.parents[2], "plan", "task=toy", "scale=half", "sweep.name=t").stdout
+
+
+@pytest.mark.ray
+def test_a_stop_that_two_workers_agree_on_and_a_resume_to_the_bit(
+    furnish: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     folder = write_toy(furnish(tmp_path / "study"))
     (folder / "leave").write_text("23")
     trial = folder / "runs" / "s" / "base-s1"
-    running = Running.start("sweep", *words, cwd=folder, trial=trial)
+    running = Running.start(*TWO, cwd=folder, trial=trial)
     running.wait_for_step(14)
     os.kill(running.process.pid, signal.SIGINT)
     code, output = running.finish()
@@ -78,41 +93,12 @@ def test_a_stop_that_all_workers_agree_on_and_a_resume_to_the_bit(
     stopped = lines(trial / "journal.jsonl")[-1]
     assert stopped["step"] == stopped["checkpoint"] == max(saved_steps(trial)) >= 23
     (folder / "leave").unlink()
-    done = allelse("sweep", *words, cwd=folder)
+    done = allelse(*TWO, cwd=folder)
     assert f"resumed at step {stopped['step']}" in done.stdout, done.stdout + done.stderr
-    assert not differing(state_after(trial, STEPS), state_after(undisturbed, STEPS))
-    assert result(trial)["scores"] == result(undisturbed)["scores"]
+    undisturbed = allelse(*TWO, "sweep.name=t", cwd=folder)
+    assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr
+    other = folder / "runs" / "t" / "base-s1"
+    assert not differing(state_after(trial, STEPS), state_after(other, STEPS))
+    assert result(trial)["scores"] == result(other)["scores"]
     (own,) = trial.glob("checkpoints/*/files/runs")
     assert own.read_text() == "oneone", "the trial's own files outlive its attempts"
-
-
-def test_named_steps_are_saved_kept_averaged_and_scored_again_without_training(
-    furnish: Callable[[Path], Path], tmp_path: Path
-) -> None:
-    folder = write_toy(furnish(tmp_path / "study"))
-    trial = folder / "runs" / "s" / "base-s1"
-    done = allelse("train", *ALONE, "score.average=3", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "scored over the steps [40, 50, 60]" in done.stdout
-    assert {40, 50, 60} <= set(saved_steps(trial))
-    before, journal = result(trial), lines(trial / "journal.jsonl")
-    again = allelse("train", *ALONE, "score.average=2", cwd=folder)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert lines(trial / "journal.jsonl") == journal, "nothing is trained again"
-    assert result(trial)["scores"]["test"]["mse"] != before["scores"]["test"]["mse"]
-    refused = allelse("train", *ALONE, "score.average=2", "score.spacing=15", cwd=folder)
-    assert refused.returncode == 2
-    assert "base-s1 would be scored over the steps 45, which were not kept" in refused.stderr
-    assert "Nothing was started." in refused.stderr
-
-
-def test_a_scale_and_words_of_its_own(furnish: Callable[[Path], Path], tmp_path: Path) -> None:
-    folder = write_toy(furnish(tmp_path / "study"))
-    planned = allelse("plan", "task=toy", "scale=half", cwd=folder)
-    assert "width is 2" in planned.stdout, planned.stdout + planned.stderr
-
-
-def test_the_state_is_written_as_arrays(undisturbed: Path) -> None:
-    (folder,) = undisturbed.glob(f"checkpoints/*/a1/step-{STEPS}")
-    assert {path.name for path in folder.iterdir()} == {"arrays.safetensors", "manifest.json"}
-    assert saved_state(folder)["weights"].shape == (8,)
