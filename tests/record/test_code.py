@@ -40,9 +40,8 @@ def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_
     about = '{"url": "file://%s", "dir_info": {"editable": true}}' % (tmp_path / "lib")
     place.write({".gitignore": "parts/\n", "parts/one.py": REACHING, "extra.py": VALUE, "lib-1.0/unit.py": VALUE})
     place.write({"env/conda-meta/history": "", "env/lib/python3.11/site.py": "# of Python", "data/a/1.txt": "1"})
-    place.write(
-        {"../elsewhere/nets/small.py": ONE, "../lib/src/mine/__init__.py": "", "../lib/src/mine/adding.py": ONE}
-    )
+    lib = "../lib/src/mine"
+    place.write({"../elsewhere/nets/small.py": ONE, f"{lib}/__init__.py": "", f"{lib}/adding.py": ONE})
     site = "../site/lib_of_mine-1.0.dist-info"
     metadata = "Metadata-Version: 2.1\nName: lib-of-mine\nVersion: 1.0\n"
     place.write({f"{site}/METADATA": metadata, f"{site}/direct_url.json": about})
