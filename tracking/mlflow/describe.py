@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -152,7 +153,8 @@ class Described:
         if self.result is None:
             return []
         costs = {name: _rounded(self.result.get(name), 1) for name in COSTS}
-        values = {**costs, **self._rates, **self._counts, **self._scores, **self._deltas, **self._published}
+        counts = {f"{group}/{name}": value for group, of in self._groups.items() for name, value in of.items()}
+        values = {**costs, **self._rates, **counts, **self._scores, **self._compared}
         return points_of(values, self._known_ms, self.result["step"]) + self._extremes()
 
     @property
@@ -227,11 +229,6 @@ class Described:
         return {name: of for name, of in groups.items() if all(map(_is_number, of.values()))}
 
     @property
-    def _counts(self) -> dict[str, Any]:
-        """Such as `samples/train`."""
-        return {f"{group}/{name}": value for group, of in self._groups.items() for name, value in of.items()}
-
-    @property
     def _scores(self) -> dict[str, Any]:
         """Such as `final/accuracy`. MLflow's list shows all digits of a number or cuts them off, so these are rounded;
         `result.json` has the rest."""
@@ -244,22 +241,14 @@ class Described:
         }
 
     @property
-    def _deltas(self) -> dict[str, float]:
-        """`delta/<metric>`: the run minus the mean over all seeds of base."""
-        known = {name: value for name, value in self.row.deltas.items() if value is not None}
-        return {f"{names.DELTA}{name}": round(value, self._places[name]) for name, value in known.items()}
-
-    @property
-    def _published(self) -> dict[str, float]:
-        """`published/<name>`, and `published/delta/<metric>` from the published base; millions for `params_m`."""
-        known = {name: value for name, value in self.trial.published.items() if value is not None}
-        base = next((each.published for each in self.study.trials if each.row == BASE), {})
-        found = {f"{names.PUBLISHED}{name}": value for name, value in known.items()}
-        for metric in self.card.tabled:
-            if metric.name in known and (theirs := base.get(metric.name)) is not None:
-                delta = round(known[metric.name] - theirs, 9)  # 5.29 − 4.92 is 0.37
-                found[f"{names.PUBLISHED_DELTA}{metric.name}"] = delta
-        return found
+    def _compared(self) -> dict[str, Any]:
+        """`delta/<metric>`: the run minus the mean over all seeds of base. `published/<name>`, in millions for
+        `params_m`, and `published/delta/<metric>` from the published base."""
+        return {
+            **{f"{names.DELTA}{name}": _rounded(value, self._places[name]) for name, value in self.row.deltas.items()},
+            **{f"{names.PUBLISHED}{name}": value for name, value in self.row.published.items()},
+            **{f"{names.PUBLISHED_DELTA}{name}": value for name, value in self.row.published_deltas.items()},
+        }
 
     def _extremes(self) -> list[Point]:
         """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the first."""
@@ -282,10 +271,9 @@ class Described:
 
 def owner(path: Path) -> str:
     """The user that a file belongs to; "" for one without a name."""
-    try:
+    with suppress(OSError, KeyError):
         return path.owner()
-    except (OSError, KeyError):
-        return ""
+    return ""
 
 
 def base_of(study: Study) -> tuple[Trial, ...]:

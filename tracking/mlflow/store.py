@@ -239,9 +239,7 @@ class RegistryError(Exception):
     """MLflow refused, was out of reach, or lacks a package for the store. The message is one line."""
 
 
-def register(
-    folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str, runs: Path | None = None
-) -> None:
+def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str, runs: Path) -> None:
     """Put the files into the model of the trial's run at ``uri``, and register them as a new version.
 
     ``runs``: the folder of the runs, whose default store may have been moved with it. Every version gets its own path,
@@ -250,7 +248,7 @@ def register(
     silence()
     path = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     try:
-        if runs is not None and uri == default_uri(runs):
+        if uri == default_uri(runs):
             follow_move(runs)
         client = connected(uri)
         model = model_of(client, client.get_run(run_id).info.experiment_id, run_id)
