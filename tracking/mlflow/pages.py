@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -22,7 +21,7 @@ from tracking.mlflow.database import without_new_folder
 from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import DELTA, FINAL, ROW, VAL
 from tracking.mlflow.store import quoted
-from tracking.study import Study
+from tracking.study import Study, seconds
 from tracking.uri import artifact_folder
 
 TAG = "mlflow.sharedViewState."
@@ -51,10 +50,7 @@ def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
 
 def first_asked_ms(study: Study) -> int:
     """When the study was first asked for; 0 if that is not recorded."""
-    try:
-        return round(datetime.fromisoformat(study.asked[0]["ts"]).timestamp() * 1000)
-    except (IndexError, ValueError):
-        return 0
+    return round(1000 * (seconds(study.asked[0]["ts"]) or 0.0)) if study.asked else 0
 
 
 def _view(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> str:
