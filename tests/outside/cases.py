@@ -25,7 +25,6 @@ ACCEPTED = {
         r" > ((finding|test|p_dunnett)_\w+|diverged|sample_tests|metrics > [0-9] > rows|seed [0-9] > \w+)"
     ),
     "compare has the digits of the table, and shows code and machine": " > (difference|origin|code)",
-    "--add takes a further seed": r"sweep task=mine .* --add > \w+|drop base-s2 .* > \w+",
 }
 """Why a difference from the older version is meant: the path to it within an observation."""
 
