@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,6 +19,11 @@ from tracking.trial import TrialFolder
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
+STORED = (
+    *("identity", "moves", "code", "margins", "task", "settings", "rows", "seeds", "chosen"),
+    *("trials", "cells", "asked"),
+)
+"""What it holds, in this order, besides the study's name."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -134,23 +139,35 @@ def take_over(folder: Path) -> None:
 
 def write_study(study: Study) -> None:
     """Write `study.json` atomically."""
-    content = {
-        "name": study.name,
-        "identity": study.identity,
-        "moves": study.moves,
-        "code": list(study.code),
-        "margins": study.margins,
-        "task": study.task.to_dict(),
-        "settings": study.settings,
-        "rows": list(study.rows),
-        "seeds": list(study.seeds),
-        "chosen": study.chosen,
-        "trials": [asdict(trial) for trial in study.trials],
-        "cells": study.cells,
-        "asked": list(study.asked),
-    }
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    content = {"name": study.name} | {name: getattr(study, name) for name in STORED}
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=asdict)
     write_atomic(study.folder / STUDY_FILE, text + "\n")
+
+
+def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -> Study:
+    """The study with a table of these metrics, by default those it has, each on its own or on this set.
+
+    Published values belong to the metric's own set, so that they are left out on another one."""
+    if not names and set_name is None:
+        return study
+    known = {metric.name: metric for metric in study.task.metrics}
+    shown = [known[name] for name in names or [metric.name for metric in study.task.tabled]]
+    tabled = [replace(metric, tabled=True, set=set_name or metric.set) for metric in shown]
+    others = [replace(metric, tabled=False) for metric in known.values() if metric not in shown]
+    moved = {new.name for new, metric in zip(tabled, shown, strict=True) if new.set != metric.set}
+    note = "" if len(moved) == len(tabled) else study.task.published_note
+    card = replace(study.task, metrics=(*tabled, *others), published_note=note)
+    return replace(study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials))
+
+
+def _without_published(trial: Trial, names: Collection[str]) -> Trial:
+    return replace(trial, published={name: of for name, of in trial.published.items() if name not in names})
+
+
+def study_of_seeds(study: Study, seeds: Iterable[int]) -> Study:
+    """The study with these seeds only."""
+    kept = set(seeds)
+    return replace(study, trials=tuple(trial for trial in study.trials if trial.seed in kept))
 
 
 def study_folders(runs: Path) -> list[Path]:
@@ -204,16 +221,22 @@ def seconds(ts: str) -> float | None:
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
-    trials = tuple(_trial(fields) for fields in content["trials"])
-    shared = [{group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen")]
-    rows, seeds = tuple(map(_row, content["rows"])), tuple(content["seeds"])
-    asked = tuple(map(_command, content["asked"]))
-    place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-    task, identity = Card.of(content["task"]), str(content.get("identity", ""))
-    moves, code = int(content.get("moves", 0)), tuple(map(str, content.get("code", ())))
-    cells, margins = dict(content["cells"]), dict(content.get("margins", {}))
-    about = (place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, moves, code, margins)
-    return Study(*about, task=task)
+    settings, chosen = ({group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen"))
+    return Study(
+        folder=Path(os.path.abspath(folder)),  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
+        trials=tuple(map(_trial, content["trials"])),
+        cells=dict(content["cells"]),
+        asked=tuple(map(_command, content["asked"])),
+        settings=settings,
+        rows=tuple(map(_row, content["rows"])),
+        seeds=tuple(content["seeds"]),
+        chosen=chosen,
+        identity=str(content.get("identity", "")),
+        moves=int(content.get("moves", 0)),
+        code=tuple(map(str, content.get("code", ()))),
+        margins=dict(content.get("margins", {})),
+        task=Card.of(content["task"]),
+    )
 
 
 def _command(fields: dict[str, Any]) -> dict[str, Any]:

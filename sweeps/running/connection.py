@@ -21,7 +21,7 @@ import psutil
 from rich.console import Console
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.nodes import cpus
+from sweeps.preflight.machine import cpus
 from sweeps.processes.ray_private import LATEST, LOGS, own_groups, print_no_messages, set_environment, sweep_job
 from sweeps.processes.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
 from sweeps.running.stopping import Interrupted, Stopping, discard
@@ -119,7 +119,6 @@ def _children() -> set[psutil.Process]:
 
 
 def _end_since(before: set[psutil.Process]) -> None:
-    """Disconnect, and kill the processes that were started since."""
     import ray
 
     ray.shutdown()
@@ -244,7 +243,6 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def _silence() -> None:
-    """Drop what Ray prints from now on."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         with suppress(OSError):
             stream.flush()

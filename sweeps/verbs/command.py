@@ -61,9 +61,6 @@ ChangedCode = Annotated[
     bool, typer.Option("--changed-code", help="Train what is left with the code of now; the table marks those rows.")
 ]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
-Multirun = Annotated[
-    bool, typer.Option("--multirun", "-m", help="As in Hydra; several values make rows without it, too.", hidden=True)
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 

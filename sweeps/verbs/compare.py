@@ -10,9 +10,9 @@ import typer
 
 from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.naming import looking, must_finish, study_names
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, guarded, names_and_overrides, print_notices
-from sweeps.verbs.names import Named, meant, rows_of, unknown
+from sweeps.verbs.names import Checked, Named, given, meant, rows_of, unknown
 from tracking.card import Metric
 from tracking.damage import DamagedFileError
 from tracking.files import decoded, read_whole
@@ -20,8 +20,7 @@ from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.statistics.family import Family
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
-from tracking.study import Study, Trial
-from tracking.table.view import study_of_metrics
+from tracking.study import Study, Trial, study_of_metrics
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
@@ -155,21 +154,14 @@ def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]])
 
 def _chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list[Metric]:
     """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
-    card, problems = sides.first.study.task, list[Problem]()
-    known = [metric.name for metric in card.metrics]
-    if name is not None and name not in known:
-        near = nearest(name, known)
-        problems.append(Problem("--metric", f'is "{name}"', f"must be one of {', '.join(known)}", near))
-    sets = dict.fromkeys(
-        of for pair in sides.pairs for side in pair for r in side.results.values() for of in r["scores"]
-    )
-    if set_name is not None and set_name not in sets:
-        allowed = f"must be an evaluated set: {', '.join(sets)}"
-        problems.append(Problem("--set", f'is "{set_name}"', allowed, nearest(set_name, sets)))
-    if problems:
-        raise RefusedError(problems)
-    usual = [metric for metric in card.metrics if metric.tabled or not sides.of_studies]
-    return usual if name is None else [metric for metric in card.metrics if metric.name == name]
+    card, checked = sides.first.study.task, Checked()
+    results = (result for pair in sides.pairs for side in pair for result in side.results.values())
+    sets = list(dict.fromkeys(name for result in results for name in result["scores"]))
+    named = checked.known("--metric", given(name), [metric.name for metric in card.metrics], "metric of the study")
+    checked.known("--set", given(set_name), sets, "set with scores")
+    checked.refuse()
+    usual = [metric.name for metric in card.metrics if metric.tabled or not sides.of_studies]
+    return [metric for metric in card.metrics if metric.name in (named or usual)]
 
 
 def _families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Mapping[str, Family]:

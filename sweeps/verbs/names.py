@@ -1,11 +1,11 @@
 """What the names on a command line mean: a study, a row of it, or a trial."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweeps.planning.naming import known_study, some_of
-from sweeps.schema import Problem, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 from tracking.study import Study, Trial
 
 
@@ -53,3 +53,43 @@ def unknown(key: str, name: str, study: Study, kinds: str, allowed: str, others:
     first_seed = next((trial for trial in trials if trial.startswith(f"{inner}-s")), None)
     near = first_seed or nearest(inner, dict.fromkeys([*listed, *trials, *others]))
     return Problem(key, f'is "{name}", but the {kinds} of {study.name} are {some_of(listed)}', allowed, near)
+
+
+@dataclass
+class Checked:
+    """Collects the problems of names, each with the names that are allowed."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def known(self, key: str, names: Iterable[str], allowed: Sequence[str], what: str) -> list[str]:
+        """The names that exist, each once."""
+        kept = list(dict.fromkeys(names))
+        for name in [name for name in kept if name not in allowed]:
+            found, near = f'names "{name}", which is not a {what}', nearest(name, allowed)
+            self.problems.append(Problem(key, found, _one_of(allowed), near))
+        return [name for name in kept if name in allowed]
+
+    def listed(self, key: str, text: str, allowed: Sequence[str], what: str) -> list[str]:
+        """The same for a list, which must not be empty."""
+        if not (names := listed(text)):
+            self.problems.append(Problem(key, "is empty", _one_of(allowed)))
+        return self.known(key, names, allowed, what)
+
+    def refuse(self) -> None:
+        """Raises RefusedError if there is a problem."""
+        if self.problems:
+            raise RefusedError(self.problems)
+
+
+def given(name: str | None) -> list[str]:
+    """The value of an option, if it was typed."""
+    return [] if name is None else [name]
+
+
+def listed(text: str | None) -> list[str]:
+    """Names separated by commas, also in brackets."""
+    return [name for part in (text or "").strip("[] ").split(",") if (name := part.strip())]
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"must be one of {', '.join(names)}"

@@ -17,16 +17,7 @@ from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import (
-    Add,
-    ChangedCode,
-    Checking,
-    Json,
-    Multirun,
-    OverrideList,
-    guarded,
-    refuse_without_extra,
-)
+from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, refuse_without_extra
 
 
 @guarded
@@ -36,7 +27,6 @@ def plan(
     changed_code: ChangedCode = False,
     check: Checking = False,
     as_json: Json = False,
-    _multirun: Multirun = False,
 ) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
     from sweeps.planning.continuation import plan_sweep
@@ -60,9 +50,7 @@ def plan(
 
 
 @guarded
-def sweep(
-    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False, _multirun: Multirun = False
-) -> int:
+def sweep(overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
@@ -200,7 +188,7 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
 @guarded
 def doctor(as_json: Json = False) -> int:
     """Check that this machine can run a study, and show the fix for each failed check."""
-    from sweeps.preflight.doctor import examination_table, examine
+    from sweeps.preflight.machine import examination_table, examine
 
     findings = examine()
     if as_json:

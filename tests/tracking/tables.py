@@ -11,7 +11,7 @@ from tracking.statistics.findings import NONE, find
 from tracking.statistics.rows import TableRow, table
 from tracking.study import Study
 from tracking.table import layout as printed
-from tracking.table.view import PLAIN, View
+from tracking.table.columns import PLAIN, View
 
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Study:

@@ -1,4 +1,7 @@
-"""The columns of a study's table: for each name, what a row's cell shows to people and holds for programs."""
+"""The columns of a study's table: for each name, what a row's cell shows to people and holds for programs.
+
+A reader may choose among them, and what is marked.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +13,6 @@ from tracking.card import TESTED, Card, Metric
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings, sample_fields
 from tracking.statistics.rows import BASE, TableRow
 from tracking.table.text import Column, said
-from tracking.table.view import PLAIN, View
 from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spanned, spread, time
 
 PARAMS = "params_m"
@@ -22,6 +24,27 @@ OBJECTS = ("before_scaling", "cells", "decode", "mixed_decode", "other_decode", 
 NOT_REPORTED = "not reported"
 StudyColumn = Column[TableRow]
 Value = Callable[[TableRow], Any]
+
+
+@dataclass(frozen=True)
+class View:
+    """Empty ``rows`` and ``columns`` mean all rows, and the columns of the format."""
+
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # as CSV names them
+    sort: str | None = None  # such a name; the best value of a metric comes first
+    best: bool = False  # whether the best values are bold
+    intervals: bool = False  # whether differences have their intervals
+    seeds: tuple[int, ...] = ()  # the chosen ones, if not all
+    verdicts: bool = False  # whether differences are compared with the published ones
+
+    @property
+    def named(self) -> list[str]:
+        """The chosen columns, after the row's name; [] without a choice."""
+        return ["row", *(name for name in self.columns if name != "row")] if self.columns else []
+
+
+PLAIN = View()
 
 
 def columns_of(

@@ -16,15 +16,27 @@ from tracking.table.columns import (
     COST_LABELS,
     OBJECTS,
     PARAMS,
+    PLAIN,
     StudyColumn,
+    View,
     change_of,
     columns_of,
     other_changes,
     seeds_of,
 )
-from tracking.table.terminal import LEAST, fitting, terminal
-from tracking.table.text import Cell, TextTable, csv_text, html, json_text, latex, lines_of, markdown
-from tracking.table.view import PLAIN, View
+from tracking.table.text import (
+    LEAST,
+    Cell,
+    TextTable,
+    csv_text,
+    fitting,
+    html,
+    json_text,
+    latex,
+    lines_of,
+    markdown,
+    terminal,
+)
 
 FORMATS = ("md", "csv", "json", "tex", "html")
 MISSING = "–"
