@@ -54,7 +54,7 @@ def work(trial: Trial[Config]) -> None:
         done += one() * trial.config.model.size
         trial.report(step, {"train/loss": done})
         trial.checkpoint(step, done)
-        if (HERE / "dies").exists() and step == 2:  # the worker is lost, and meanwhile a person edits
+        if step == 2 == trial.config.model.size and (HERE / "dies").exists():  # its worker; and a person edits
             (HERE / "parts" / "one.py").write_text((HERE / "dies").read_text())
             (HERE / "dies").unlink()
             os._exit(1)
