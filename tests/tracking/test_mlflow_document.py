@@ -9,7 +9,7 @@ from other_tasks import digits
 
 from tracking.card import COSTS
 from tracking.mlflow import names
-from tracking.mlflow.documents import SAMPLES
+from tracking.mlflow.notes import SAMPLES
 from tracking.mlflow.replay import Replay
 from tracking.mlflow.store import open_store
 
@@ -27,7 +27,7 @@ def test_every_kind_of_metric_is_explained() -> None:
 
 def test_every_tag_and_file_is_explained() -> None:
     room = Path(names.__file__).parent
-    source = "".join((room / f"{name}.py").read_text() for name in ("describe", "documents"))
+    source = "".join((room / f"{name}.py").read_text() for name in ("describe", "notes"))
     tags = set(re.findall(r'"([a-z]+\.[a-z]+|seed|attempt|host|commit|dirty|device)"', source))
     assert {"sweep.id", "trial.key", "data.fingerprint", "curve.csv", "error.txt"} <= tags
     assert tags <= {*CELLS, "table.md", "table.csv", "report.html"}

@@ -15,8 +15,8 @@ from tracking.card import COSTS, Card
 from tracking.damage import unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow import names
-from tracking.mlflow.documents import NOTE, run_note
 from tracking.mlflow.ledger import IDENTITY
+from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
 from tracking.statistics.means import minus

@@ -19,7 +19,6 @@ from tracking.journal import JournalLine
 from tracking.liveness import Runner, runners, runs
 from tracking.look import settled_stamps, stamps_of
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
-from tracking.mlflow.documents import NOTE, SAMPLES, TABLES, row_words, run_files, study_files, study_note
 from tracking.mlflow.ledger import (
     CARRIED,
     EXPERIMENT,
@@ -34,6 +33,7 @@ from tracking.mlflow.ledger import (
     result_digest,
 )
 from tracking.mlflow.names import ROW, points_in
+from tracking.mlflow.notes import NOTE, SAMPLES, TABLES, row_words, run_files, study_files, study_note
 from tracking.mlflow.pages import KIND, first_asked_ms, view_tag
 from tracking.mlflow.store import Status, Store
 from tracking.statistics.findings import find
