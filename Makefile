@@ -11,13 +11,8 @@ demo: install
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# The tests to run while working, in under two minutes: planning, model, text, the study on disk.
-# The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
-LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_preparation transformer/test_averaging \
-	tracking/test_sync_process tracking/test_store_faults tracking/test_mlflow_in_browser \
-	tracking/report/test_report_in_browser tracking/report/test_report_page)
-FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/%.py,planning/test_plan planning/test_refusals config/test_rows config/test_scaling) \
-	$(filter-out $(LONG),$(wildcard $(patsubst %,tests/%/test_*.py,transformer transformer/model transformer/data tracking tracking/statistics tracking/table)))
+# The tests to run while working, in under 90 seconds: all of these folders that are not marked as slow.
+FAST := $(addprefix tests/,test_imports.py test_readme.py transformer tracking/statistics tracking/table sweeps/config sweeps/planning)
 
 test-fast: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not ray and not faults" $(FAST)

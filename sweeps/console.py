@@ -1,13 +1,13 @@
 """Output that all verbs share: two consoles, refusals and the next command."""
 
 import errno
+import json
 import os
 import shutil
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -23,20 +23,21 @@ from tracking.uri import shown_words, without_password
 from tracking.words import shell_line
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
-STREAMS = {"stdout": "standard output", "stderr": "standard error"}
 _may_be_lost = threading.Event()
 """Set while printed text may be lost."""
 
 
-class DiscreetConsole(Console):
-    """A console that hides passwords: all printed text and all table cells pass through here."""
+class SteadyConsole(Console):
+    """A console that hides passwords, and whose reader may leave: `allelse sweep | head` stops printing and runs on."""
+
+    @property  # type: ignore[misc]  # nothing sets it
+    def file(self) -> IO[str]:
+        """Standard output or standard error of the moment."""
+        return cast(IO[str], StandardStream(super().file, self.stderr))
 
     def render_str(self, text: str, **options: Any) -> Text:
+        """All printed text and all table cells pass through here."""
         return super().render_str(without_password(text), **options)
-
-
-class SteadyConsole(DiscreetConsole):
-    """A console whose reader may leave: `allelse sweep | head` stops printing and keeps running."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -44,55 +45,36 @@ class SteadyConsole(DiscreetConsole):
 
 
 class StandardStream:
-    """``sys.stdout`` or ``sys.stderr`` of the moment, by its ``name``.
+    """A stream whose terminal may be closed: a reader that has left, a little before SIGHUP."""
 
-    A terminal that was closed is a reader that has left, a little before SIGHUP.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def rich_proxied_file(self) -> "StandardStream":
-        """Where Rich writes while a live table stands in for ``sys.stdout``: here, too."""
-        return self
+    def __init__(self, stream: IO[str], is_error: bool) -> None:
+        self._stream, self._is_error = stream, is_error
 
     def write(self, text: str) -> int:
-        with _leaving(self._name):
-            self._now().write(text)
+        with self._leaving():
+            self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with _leaving(self._name):
-            self._now().flush()
+        with self._leaving():
+            self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._now(), name)
+        return getattr(self._stream, name)
 
-    def _now(self) -> IO[str]:
-        now = getattr(sys, self._name) or _nowhere()
-        return cast(IO[str], getattr(now, "rich_proxied_file", now))
-
-
-@cache
-def _nowhere() -> IO[str]:
-    """In the place of a stream that was closed before the start, as by ``2>&-``."""
-    return Path(os.devnull).open("w")
-
-
-@contextmanager
-def _leaving(name: str) -> Iterator[None]:
-    """Faults of stderr change nothing; a reader that left is a BrokenPipeError; other faults name the stream."""
-    try:
-        yield
-    except OSError as error:
-        if name == "stderr" and error.errno in {*FIXES, errno.EIO, errno.EPIPE}:
-            return  # whatever is said there, the exit code says it, too
-        if error.errno == errno.EIO:
-            raise BrokenPipeError(error.errno, "the terminal was closed") from error
-        if error.errno not in FIXES or not _may_be_lost.is_set():
-            error.filename = error.filename or STREAMS[name]
-            raise
+    @contextmanager
+    def _leaving(self) -> Iterator[None]:
+        """Faults of stderr change nothing; a reader that left is a BrokenPipeError; other faults name the stream."""
+        try:
+            yield
+        except OSError as error:
+            if self._is_error and error.errno in {*FIXES, errno.EIO, errno.EPIPE}:
+                return  # whatever is said there, the exit code says it, too
+            if error.errno == errno.EIO:
+                raise BrokenPipeError(error.errno, "the terminal was closed") from error
+            if error.errno not in FIXES or not _may_be_lost.is_set():
+                error.filename = error.filename or f"standard {'error' if self._is_error else 'output'}"
+                raise
 
 
 @contextmanager
@@ -110,10 +92,15 @@ def printing_ends_nothing() -> Iterator[None]:
                 discard(stream.fileno())
 
 
-OUT = SteadyConsole(file=cast(IO[str], StandardStream("stdout")), highlight=False)
+OUT = SteadyConsole(highlight=False)
 if not OUT.is_terminal:
     OUT.width = 120  # a file or a pipe has no width
-ERR = DiscreetConsole(file=cast(IO[str], StandardStream("stderr")), highlight=False)
+ERR = SteadyConsole(stderr=True, highlight=False)
+
+
+def print_json(content: Any) -> None:
+    """For scripts."""
+    print(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def next_verb(verb: str, overrides: list[str] | None) -> None:

@@ -3,10 +3,11 @@
 A field without a role decides what is trained. A field that was added later carries ``Neutral(value)``: what older
 configurations without it mean."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
+
+Role = TypeVar("Role")
 
 
 def field_types(cls: type) -> dict[str, Any]:
@@ -19,6 +20,21 @@ def _field_types(cls: type) -> dict[str, Any]:
     return get_type_hints(cls, include_extras=True)
 
 
+def role_of(hint: Any, role: type[Role]) -> Role | None:
+    """What ``Annotated`` adds of this kind to a field's type."""
+    return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, role)), None)
+
+
+def fields_with(schema: type, role: type[Role]) -> dict[str, Role]:
+    """The dotted keys of a schema of groups whose fields have this role."""
+    found: dict[str, Role] = {}
+    for group, kind in field_types(schema).items():
+        if is_dataclass(kind) and isinstance(kind, type):
+            inner = field_types(kind).items()
+            found |= {f"{group}.{name}": each for name, hint in inner if (each := role_of(hint, role)) is not None}
+    return found
+
+
 @dataclass(frozen=True)
 class Neutral:
     """What the code did before the field existed: a configuration without the field means this value."""
@@ -26,30 +42,17 @@ class Neutral:
     value: Any
 
 
-def neutral_of(hint: Any) -> Neutral | None:
-    """The neutral value of a field's type, if it has one."""
-    extra = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return next((each for each in extra if isinstance(each, Neutral)), None)
+def neutral_values(cls: type) -> dict[str, Any]:
+    """The neutral values of a flat dataclass, by field."""
+    found = {name: role_of(hint, Neutral) for name, hint in field_types(cls).items()}
+    return {name: neutral.value for name, neutral in found.items() if neutral}
 
 
 def settled(settings: Any) -> dict[str, Any]:
     """The fields of a flat dataclass, without those at their neutral value; older versions agree on the rest."""
-    neutrals = _neutrals(cast(Hashable, type(settings)))
-    return {
-        name: getattr(settings, name)
-        for name, neutral in neutrals.items()
-        if neutral is None or getattr(settings, name) != neutral.value
-    }
-
-
-@cache
-def _neutrals(cls: Hashable) -> dict[str, Neutral | None]:
-    return {name: neutral_of(hint) for name, hint in field_types(cast(type, cls)).items()}
-
-
-def neutral_values(cls: type) -> dict[str, Any]:
-    """The neutral values of a flat dataclass, by field."""
-    return {name: neutral.value for name, neutral in _neutrals(cast(Hashable, cls)).items() if neutral}
+    neutral = neutral_values(type(settings))
+    values = {name: getattr(settings, name) for name in field_types(type(settings))}
+    return {name: value for name, value in values.items() if name not in neutral or value != neutral[name]}
 
 
 def added_later(settings: Any) -> dict[str, Any]:
@@ -97,21 +100,3 @@ class Divided:
 
     by: str
     optional: bool = False
-
-
-Role = TypeVar("Role")
-
-
-def fields_with(schema: type, role: type[Role]) -> dict[str, Role]:
-    """The dotted keys of a schema of groups whose fields have this role."""
-    found: dict[str, Role] = {}
-    for group, kind in field_types(schema).items():
-        if is_dataclass(kind) and isinstance(kind, type):
-            inner = field_types(kind).items()
-            found |= {f"{group}.{name}": each for name, hint in inner if (each := role_of(hint, role)) is not None}
-    return found
-
-
-def role_of(hint: Any, role: type[Role]) -> Role | None:
-    extra = get_args(hint)[1:] if get_origin(hint) is not None else ()
-    return next((each for each in extra if isinstance(each, role)), None)

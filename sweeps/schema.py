@@ -7,11 +7,12 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sweeps.roles import field_types, neutral_of
+from sweeps.roles import Neutral, field_types, role_of
 from tracking.damage import DamagedFileError
 
 T = TypeVar("T")
@@ -96,7 +97,7 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
         if name in tree:
             values[name], found = _value(hints[name], tree[name], _join(prefix, name))
             problems += found
-        elif neutral := neutral_of(hints[name]):
+        elif neutral := role_of(hints[name], Neutral):
             values[name] = neutral.value
         elif field.default is MISSING and field.default_factory is MISSING:
             problems.append(Problem(_join(prefix, name), IS_MISSING, "must be given"))
@@ -212,19 +213,11 @@ def _join(prefix: str, name: str) -> str:
 
 Tree = dict[str, Any]
 Values = dict[str, Any]
-Value = TypeVar("Value")
-
-
-def copied(value: Value) -> Value:
-    """A copy of plain data from a file: faster than ``copy.deepcopy``, which looks for cycles."""
-    if isinstance(value, dict):
-        return cast(Value, {key: copied(item) for key, item in value.items()})
-    return cast(Value, [copied(item) for item in value]) if isinstance(value, list) else value
 
 
 def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
     """A copy with these dotted keys set, where their groups exist."""
-    tree = copied(tree)
+    tree = deepcopy(tree)
     for key, value in values.items():
         *groups, name = key.split(".")
         node: Any = tree
@@ -237,10 +230,10 @@ def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
 
 def merged(below: Tree, above: Tree) -> Tree:
     """A copy with groups merged key by key, as Hydra merges them."""
-    result = copied(below)
+    result = deepcopy(below)
     for key, value in above.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else copied(value)
+        result[key] = merged(result[key], value) if both else deepcopy(value)
     return result
 
 

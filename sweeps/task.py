@@ -313,14 +313,3 @@ class Task(Generic[Config]):
     the exit code; a returned text is the next command, which is shown."""
     card: Card | None = None
     """What files and tables know of the task, where it is more than follows from this."""
-
-
-FORMER = {"Report", "Checkpoint", "Evaluation", "Noticed", "Yielded", "Assignment", "Preparation"}
-"""Names of interface 1."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in FORMER:
-        calls = "trial.report, trial.checkpoint, trial.evaluated and trial.notice"
-        raise ImportError(f"{name} is of interface 1: work is no generator now; it calls {calls} where it yielded")
-    raise AttributeError(f"module {__name__} has no attribute {name}")

@@ -17,7 +17,7 @@ from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.verbs.named_trials import read_request
-from sweeps.verbs.new_task import create
+from sweeps.verbs.run import create
 from sweeps.verbs.task_verbs import commands as verbs_of
 
 ROOT = Path(__file__).parents[1]

@@ -7,10 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tracking.words import number
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Read = TypeVar("Read", bound="DataclassInstance")
 NAME = re.compile(r"\w[\w.-]*")
 FORMULAS = {
     "mean": 1,
@@ -44,9 +48,6 @@ TESTED = ("low", "high", "p", "p_dunnett", "p_welch")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
 BEFORE = ("", *(f"{kind}_" for kind in ("delta", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)))
 """What stands before a metric's name in fields of the table."""
-TEXTS = ("published_note", "tags", "sample")
-LISTS = ("groups", "artifacts")
-TABLES = ("scoring", "symbols", "change_phrases", "setting_phrases", "cost_notes")
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,6 @@ class Metric:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
-
-    @staticmethod
-    def of(content: Mapping[str, Any]) -> "Metric":
-        """From JSON. Unknown keys are ignored, missing ones have their defaults."""
-        known = {field.name: content[field.name] for field in fields(Metric) if field.name in content}
-        plain: dict[str, Any] = {name: tuple(of) if isinstance(of, list) else of for name, of in known.items()}
-        return Metric(**plain)
 
     def text(self, value: float | None) -> str:
         return number(value, self.decimals)
@@ -106,47 +100,33 @@ class Metric:
     def faults(self) -> list[str]:
         """Everything that is wrong with it, such as a direction that does not exist."""
         called = f"metric {self.name}"
-        texts = {name: getattr(self, name) for name in ("label", "unit", "set", "note", "signature", "exp_of")}
-        wrong = [name for name, value in texts.items() if not isinstance(value, str | None)]
-        found = [f"{called} must have text as its {name}" for name in wrong]
-        if not (isinstance(self.name, str) and NAME.fullmatch(self.name)):
+        if wrong := _of_another_kind(self):
+            return [f"{called} cannot have {value} as its {name}" for name, value in wrong.items()]
+        found = list[str]()
+        if not NAME.fullmatch(str(self.name)):
             found.append(f"{called} must have a name of letters, digits, _, - and .")
         if self.better not in ("up", "down"):
             found.append(f"{called} must be better up or down, but is better {self.better}")
-        if not all(type(places) is int and places >= 0 for places in (self.decimals, self.places)):
-            found.append(f"{called} must have a whole number of decimals")
-        bounds = {"negligible": self.negligible} | (
-            {} if self.agrees_within is None else {"agrees_within": self.agrees_within}
-        )
-        found += [f"{called} must have a number from 0 as its {name}" for name, of in bounds.items() if not _bound(of)]
-        if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
-            found.append(f"{called} must have a list of settings as changed_by")
-        wrong_counts = (
-            formula_fault(self.from_counts)
-            if isinstance(self.from_counts, tuple)
-            else "must have a list as from_counts"
-        )
-        found += [f"{called} {wrong_counts}"] if wrong_counts else []
+        bounds = {
+            name: getattr(self, name) or 0 for name in ("decimals", "table_decimals", "negligible", "agrees_within")
+        }
+        found += [f"{called} must have a number from 0 as its {name}" for name, of in bounds.items() if not of >= 0]
+        if fault := formula_fault(self.from_counts):
+            found.append(f"{called} {fault}")
         return found
 
 
-def formula_fault(from_counts: Sequence[object]) -> str | None:
+def formula_fault(from_counts: Sequence[str]) -> str | None:
     """What is wrong with a metric's ``from_counts``; None if nothing is. An empty one means: no counts."""
     if not from_counts:
         return None
-    if not all(isinstance(word, str) for word in from_counts):
-        return "must have text in from_counts: a formula, then fields of a sample"
-    formula, fields = from_counts[0], from_counts[1:]
+    formula, *fields = from_counts
     if formula not in FORMULAS:
         return f"must have one of {', '.join(FORMULAS)} as the formula of from_counts, but has {formula}"
-    expected = FORMULAS[str(formula)]
+    expected = FORMULAS[formula]
     if len(fields) != expected:
         return f"must have {expected} field{'s' * (expected > 1)} after {formula} in from_counts, but has {len(fields)}"
     return None
-
-
-def _bound(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < math.inf
 
 
 @dataclass(frozen=True)
@@ -156,17 +136,6 @@ class SetScores:
     values: dict[str, float | None]  # of every metric, by name
     signatures: dict[str, str]  # by the metric's name
     decode: dict[str, Any]  # the settings for scoring behind them
-
-    @staticmethod
-    def of(content: Mapping[str, Any], metrics: Iterable[Metric]) -> "SetScores":
-        """From JSON; {} means a set without scores."""
-        known = tuple(metrics)
-        signed = {metric.name: content.get(metric.signature) for metric in known if metric.signature}
-        return SetScores(
-            {metric.name: content.get(metric.name) for metric in known},
-            {name: signature for name, signature in signed.items() if signature is not None},
-            content.get("decode", {}),
-        )
 
 
 @dataclass(frozen=True)
@@ -213,7 +182,13 @@ class Card:
 
     def scores(self, content: Mapping[str, Any]) -> SetScores:
         """One set's scores from JSON; {} means a set without scores."""
-        return SetScores.of(content, self.metrics)
+        signatures = {
+            metric.name: content[str(metric.signature)]
+            for metric in self.metrics
+            if content.get(metric.signature or "")
+        }
+        values = {metric.name: content.get(metric.name) for metric in self.metrics}
+        return SetScores(values, signatures, content.get("decode", {}))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -222,22 +197,20 @@ class Card:
     @staticmethod
     def of(content: Mapping[str, Any]) -> "Card":
         """From JSON. Unknown keys are ignored, missing ones have their defaults. Raises ValueError with every fault."""
-        stored = {field.name: content[field.name] for field in fields(Card) if field.name in content}
-        known: dict[str, Any] = {key: tuple(of) if isinstance(of, list) else of for key, of in stored.items()}
-        card = Card(**known | {"metrics": tuple(map(Metric.of, content["metrics"]))})
+        card = _read(Card, {**content, "metrics": [_read(Metric, metric) for metric in content["metrics"]]})
         if faults := card.faults():
             raise ValueError("; ".join(faults))
         return card
 
     def faults(self) -> list[str]:
         """Everything that is wrong with it, such as two metrics with one name."""
-        found = [] if isinstance(self.name, str) and NAME.fullmatch(self.name) else ["a task must have a plain name"]
-        if type(self.version) is not int:
-            found.append(f"task {self.name} must have a whole number as its version, but has {self.version}")
+        if wrong := _of_another_kind(self):
+            return [f"a task cannot have {value} as its {name}" for name, value in wrong.items()]
+        found = [] if NAME.fullmatch(str(self.name)) else ["a task must have a plain name"]
         found += [fault for metric in self.metrics for fault in metric.faults()]
         if not self.tabled:
             found.append(f"task {self.name} must have a metric for the table")
-        return found + self._doubled() + self._wrong_exponentials() + self._wrong_kinds()
+        return found or [*self._doubled(), *self._wrong_exponentials()]
 
     def _doubled(self) -> list[str]:
         """Two metrics, or a metric and a field, with one name in files and tables."""
@@ -262,13 +235,19 @@ class Card:
         """The metric on which differences of ``metric`` are tested: itself, or its logarithm."""
         return next((other for other in self.metrics if other.name == metric.exp_of), metric)
 
-    def _wrong_kinds(self) -> list[str]:
-        found = [] if isinstance(self.millions, bool) else ["millions must be true or false"]
-        found += [f"{name} must be text" for name in TEXTS if not isinstance(getattr(self, name), str)]
-        found += [f"{name} must be a list of text" for name in LISTS if not _all_text(getattr(self, name), tuple)]
-        return found + [f"{name} must map text to text" for name in TABLES if not _all_text(getattr(self, name), dict)]
+
+def _read(kind: type[Read], content: Mapping[str, Any]) -> Read:
+    """From JSON. Unknown keys are ignored, missing ones have their defaults."""
+    known = {field.name: content[field.name] for field in fields(kind) if field.name in content}
+    return kind(**{name: tuple(of) if isinstance(of, list) else of for name, of in known.items()})
 
 
-def _all_text(value: Any, kind: type) -> bool:
-    words = [*value, *value.values()] if isinstance(value, dict) else value
-    return isinstance(value, kind) and all(isinstance(word, str) for word in words)
+def _of_another_kind(about: Metric | Card) -> dict[str, Any]:
+    """The values of another kind than their field's default, such as a number as a label."""
+    made = type(about)("x", 1, ()) if isinstance(about, Card) else Metric("x")
+    usual = {name: type(of) for name, of in vars(made).items() if of is not None}
+    return {name: of for name, of in vars(about).items() if name in usual and not _like(of, usual[name])}
+
+
+def _like(value: Any, kind: type) -> bool:
+    return type(value) is kind or (kind is float and type(value) is int)

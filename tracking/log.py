@@ -1,4 +1,4 @@
-"""A trial's ``log.txt``: what its processes printed, written and followed. Bounded: the oldest lines go first."""
+"""A trial's ``log.txt``: what its processes printed, written and followed; ``log.old.txt`` has earlier lines."""
 
 import os
 import time
@@ -6,14 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from tracking.files import write_atomic
 from tracking.uri import without_password
 
-LONGEST = 4 << 20
-"""Bytes of a log; then its older half is dropped."""
-DROPPED = "(earlier lines were dropped)\n"
-RECOGNIZED = 1 << 12
-"""Bytes by which another file is recognized if the one before cannot be read any longer, as on NFS."""
+LONGEST = 2 << 20
+"""Bytes of a log that is complete: then it takes the place of the older one."""
 
 
 def begin_log(path: Path, attempt: int, host: str) -> None:
@@ -29,7 +25,8 @@ def append_log(path: Path, text: str) -> None:
         file.write(without_password(text))
         size = file.tell()
     if size > LONGEST:
-        _shorten(path)
+        path.replace(_older(path))
+        path.touch()
 
 
 def marked(text: str, rank: int) -> str:
@@ -37,34 +34,32 @@ def marked(text: str, rank: int) -> str:
     return text if rank == 0 else "".join(f"[{rank}] {line}" for line in text.splitlines(keepends=True))
 
 
-def _shortened(file: IO[bytes]) -> bytes:
-    """What a log becomes once its older half is dropped. Raises OSError if it is shorter than that half."""
-    file.seek(-LONGEST // 2, os.SEEK_END)
-    return DROPPED.encode() + file.read().partition(b"\n")[2]
-
-
-def _shorten(path: Path) -> None:
-    with path.open("rb") as file:
-        write_atomic(path, _shortened(file).decode("utf-8", "replace"))
-
-
 class FollowedLog:
-    """The log at ``path``. Another file takes its place when its older half is dropped, so the old one stays open."""
+    """The log at ``path``, first with the older one. A file that was renamed is read to its end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: IO[bytes] | None = None
-        self._shown = b""  # the end of what was read
 
     def more(self) -> str:
         """What was added since the last call."""
         found = self._rest()
-        if self._was_replaced():
-            with suppress(OSError):  # replaced once more: the next call opens that one
-                self._open_again(found)
-            found += self._rest()
-        self._shown = self._end_of(found)
+        with suppress(OSError):  # missing, or its storage is away: it is looked at again
+            if self._is_another(self._path.stat()):
+                found += self._rest() if self._file else self._before()
+                self.close()
+                self._file = self._path.open("rb")
+                found += self._rest()
         return found.decode("utf-8", "replace")
+
+    def _is_another(self, now: os.stat_result) -> bool:
+        with suppress(OSError):  # of a file that was replaced from another machine
+            return self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno()))
+        return True
+
+    def _before(self) -> bytes:
+        older = _older(self._path)
+        return older.read_bytes() if older.exists() else b""
 
     def close(self) -> None:
         if self._file is not None:
@@ -75,29 +70,6 @@ class FollowedLog:
             return b"" if self._file is None else self._file.read()
         return b""
 
-    def _was_replaced(self) -> bool:
-        try:
-            now = self._path.stat()
-        except OSError:  # missing, or its storage is away: it is looked at again
-            return False
-        with suppress(OSError):  # of a file that was replaced from another machine
-            return self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno()))
-        return True
 
-    def _open_again(self, found: bytes) -> None:
-        """Open the file that is there now, behind what the one before has in common with it."""
-        before, self._file = self._file, self._path.open("rb")
-        if before is None:
-            return
-        with before, suppress(OSError):
-            known = _shortened(before)
-            if self._file.read(len(known)) == known:
-                return
-        self._file.seek(0)
-        shown = self._end_of(found)
-        at = self._file.read().find(shown)
-        self._file.seek(at + len(shown) if at >= 0 else 0)
-
-    def _end_of(self, found: bytes) -> bytes:
-        """Of all that was read, ``found`` the last."""
-        return (self._shown + found)[-RECOGNIZED:]
+def _older(path: Path) -> Path:
+    return path.with_name("log.old.txt")

@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -151,6 +151,32 @@ def write_study(study: Study) -> None:
     }
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(study.folder / STUDY_FILE, text + "\n")
+
+
+def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -> Study:
+    """The study with a table of these metrics, by default those it has, each on its own or on this set.
+
+    Published values belong to the metric's own set, so that they are left out on another one."""
+    if not names and set_name is None:
+        return study
+    known = {metric.name: metric for metric in study.task.metrics}
+    shown = [known[name] for name in names or [metric.name for metric in study.task.tabled]]
+    tabled = [replace(metric, tabled=True, set=set_name or metric.set) for metric in shown]
+    others = [replace(metric, tabled=False) for metric in known.values() if metric not in shown]
+    moved = {new.name for new, metric in zip(tabled, shown, strict=True) if new.set != metric.set}
+    note = "" if len(moved) == len(tabled) else study.task.published_note
+    card = replace(study.task, metrics=(*tabled, *others), published_note=note)
+    return replace(study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials))
+
+
+def _without_published(trial: Trial, names: Collection[str]) -> Trial:
+    return replace(trial, published={name: of for name, of in trial.published.items() if name not in names})
+
+
+def study_of_seeds(study: Study, seeds: Iterable[int]) -> Study:
+    """The study with these seeds only."""
+    kept = set(seeds)
+    return replace(study, trials=tuple(trial for trial in study.trials if trial.seed in kept))
 
 
 def study_folders(runs: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """Rows as plain data: composed by Hydra, at the paper's size and with the scale on top; and what is wrong there."""
 
 from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,6 @@ from sweeps.schema import (
     Problem,
     Tree,
     assigned,
-    copied,
     differences,
     merged,
     nested,
@@ -176,7 +176,7 @@ class RowTrees:
         layered, base = (self.base if row == BASE else self._layered(row)), self.base
         if layered is None or base is None:
             return None
-        tree = copied(layered.scaled)
+        tree = deepcopy(layered.scaled)
         scale, problems = parse_scale(self.library.task, tree["scale"])
         if scale is None:
             self.found.note(problems, row)
@@ -185,7 +185,7 @@ class RowTrees:
         kept = keep_differences(now, base, scale, self.schema)
         undivided = apply_scale(tree, scale, self.schema, differences(base.paper, layered.paper, self.schema.groups))
         # a fault of the scale is none of the rows
-        self.found.note(apply_scale(copied(base.scaled), scale, self.schema) or [*kept.problems, *undivided], row)
+        self.found.note(apply_scale(deepcopy(base.scaled), scale, self.schema) or [*kept.problems, *undivided], row)
         made, file = self.found.made.rows.get(row), self.library.folders.find(f"row/{row}")
         if made and made.final:  # its own values are not scaled
             return Scaled(assigned(tree, made.final), kept)
@@ -234,7 +234,7 @@ class RowTrees:
     def _composed(self, *options: str) -> Tree | None:
         """As Hydra composes it, without the lists of which rows are made; a problem is kept."""
         try:
-            tree = copied(self.library.hydra.compose(*options).tree)
+            tree = deepcopy(self.library.hydra.compose(*options).tree)
         except RefusedError as error:
             self.found.every += error.problems
             return None

@@ -30,13 +30,9 @@ from tracking.repair import salvage
 from tracking.study import write_study
 
 
-def no_connection(stopping: Stopping) -> None:
-    """For trials in this process, which need no cluster."""
-
-
 @contextmanager
 def open_study(
-    plan: Plan, command: list[str], console: Console, connect: Callable[[Stopping], None] = no_connection
+    plan: Plan, command: list[str], console: Console, connect: Callable[[Stopping], None] | None = None
 ) -> Iterator[tuple[Plan, Stopping]]:
     """Prepare the data, lock the trials, write the study and carry its journals to MLflow while the caller runs them.
 
@@ -56,7 +52,7 @@ def open_study(
         prepare_data(plan, console)
         for caution in cautions(plan):
             console.print(escape(caution), style="yellow", soft_wrap=True)
-        if plan.pending:
+        if plan.pending and connect:
             connect(stopping)
         for planned in plan.pending:
             stack.enter_context(trial_lock(planned.folder))

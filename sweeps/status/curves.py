@@ -36,10 +36,6 @@ class StudyCurves:
     reported: tuple[str, ...]  # all metrics of the journals
     rows: dict[str, list[PlottedSeed]]
 
-    @property
-    def points(self) -> list[tuple[int, float]]:
-        return [point for of_row in self.rows.values() for curve in of_row for point in curve]
-
 
 def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
     """The curves of ``metric``; by default the headline on its set, on another set, or else the first one reported.
@@ -114,12 +110,13 @@ class _Frame:
     @staticmethod
     def of(study: Study, curves: StudyCurves) -> "_Frame":
         decimals = {f"{metric.set}/{metric.name}": metric.decimals for metric in study.task.metrics}
-        values = [value for _, value in curves.points]
+        points = [point for of_row in curves.rows.values() for curve in of_row for point in curve]
+        values = [value for _, value in points]
         low, high = min(values), max(values)
         logarithmic = low > 0 and high / low > LOGARITHMIC
         if low == high:
             low, high = low - 1, high + 1
-        last = max(step for step, _ in curves.points)
+        last = max(step for step, _ in points)
         return _Frame(curves, decimals.get(curves.metric, 3), last, low, high, logarithmic)
 
     def panel(self, row: str, width: int) -> list[str]:

@@ -3,16 +3,14 @@
 import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.text import Text
 
 from sweeps.planning.naming import by_name, placed
 from sweeps.planning.plan import Plan
-from sweeps.processes.times import LINE_EVERY_S, WATCH_S
+from sweeps.processes.times import WATCH_S
 from sweeps.status.standings import Line, Standings
 from sweeps.status.tables import counted, shown_state, status_tables
 from tracking.liveness import Runner, runners, seconds_left
@@ -59,12 +57,13 @@ class Watched:
 
 
 def watch(study: Study, console: Console, below: Sequence[str]) -> None:
-    """Show the study every ``WATCH_S`` seconds or less often, until nothing is running.
+    """Until nothing is running, show the study above the lines ``below`` every ``WATCH_S`` seconds or less often.
 
-    In a terminal as a table above the lines ``below``, else a line for each change.
+    Without a terminal it only waits.
     """
     if not console.is_terminal:
-        _tell(_looks(study), console)
+        for _ in _looks(study):
+            pass
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         for watched in _looks(study):
@@ -100,30 +99,6 @@ def _looks(study: Study) -> Iterator[Watched]:
         now = read_study(study.folder)
         if now != watched.study:  # rows or seeds were added
             watched = Watched(now, WATCH_S)
-
-
-def _tell(looks: Iterator[Watched], console: Console) -> None:
-    before: dict[str, Any] = {}
-    said = time.monotonic()
-    for watched in looks:
-        study, lines = watched.study, watched.lines
-        changed = [line for line in lines if before.get(line["key"]) not in (None, line["state"])]
-        for line in changed:
-            console.print(escape(_sentence(study, line)), soft_wrap=True)
-        if not before or time.monotonic() - said > LINE_EVERY_S:
-            console.print(escape(f"{study.name}: {summary(study, lines)}"), soft_wrap=True)
-            said = time.monotonic()
-        before = {line["key"]: line["state"] for line in lines}
-
-
-def _sentence(study: Study, line: Line) -> str:
-    """Such as "base-s1: finished, test accuracy 0.912"."""
-    headline = study.task.headline
-    value = line[f"{headline.set}_{headline.name}"] if line["state"] == "finished" else None
-    score = f", {headline.set} {headline.label} {headline.text(value)}" if value is not None else ""
-    at = f" at step {line['step']}" if line["step"] is not None and not score else ""
-    note = f" ({line['note']})" if line["note"] else ""
-    return f"{line['row']}-s{line['seed']}: {line['state']}{at}{score}{note}"
 
 
 def below_live_view(plan: Plan) -> tuple[str, ...]:

@@ -2,14 +2,12 @@
 
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sweeps.config.schema import Schema
-from sweeps.config.tasks import TaskSource
 from sweeps.planning.command_task import source_of_study
 from sweeps.planning.record import read_record
 from sweeps.schema import RefusedError, nested
@@ -20,9 +18,6 @@ from tracking.study import Study, Trial
 from tracking.trial import TrialFolder
 from tracking.words import stopped_at
 from tracking.words import time as as_time
-
-RowConfig = Callable[[str], tuple[int | None, dict[str, Any] | None]]
-
 
 Line = dict[str, Any]
 """One trial: what `status --json` prints, and for the tables also ``look`` and ``watched``."""
@@ -131,37 +126,26 @@ def _lost(seen: Look) -> str:
 
 
 class _Rows:
-    """What the study says of its rows today, each composed once; nothing if its task cannot be imported from here."""
+    """What the study says of its rows today; nothing of those that cannot be composed, or without the task's code."""
 
     def __init__(self, study: Study) -> None:
-        self._config: RowConfig = lambda row: (None, None)
+        self._known: dict[str, tuple[int, dict[str, Any]]] = {}  # steps and settings for scoring
         self.watched: Sequence[tuple[str, str]] = ()  # reported metrics that the task shows, with their headings
         with suppress(RefusedError):
             source = source_of_study(study, Path.cwd())
-            self._config, self.watched = _configs(study, source), tuple(source.task.watched.items())
+            self.watched, schema = tuple(source.task.watched.items()), Schema.of(source.task)
+            record = read_record(study, source)
+            for row in dict.fromkeys(trial.row for trial in study.trials):
+                with suppress(RefusedError):
+                    config = schema.config(nested(record.expected(row, record.settings)))
+                    self._known[row] = schema.task.steps(config), schema.scoring(config)
 
     def steps(self, row: str) -> int | None:
         """How many steps its trials have."""
-        return self._config(row)[0]
+        return self._known[row][0] if row in self._known else None
 
     def scores_differ(self, row: str, result: dict[str, Any] | None) -> bool:
         """Whether a finished trial was scored with different settings than the study has now."""
-        scoring = self._config(row)[1]
-        if result is None or scoring is None:
+        if result is None or row not in self._known:
             return False
-        return any(scores["decode"] != scoring for scores in result["scores"].values())
-
-
-def _configs(study: Study, source: TaskSource) -> RowConfig:
-    """The steps and the settings for scoring of each row. Raises RefusedError."""
-    record, schema = read_record(study, source), Schema.of(source.task)
-
-    @cache
-    def known(row: str) -> tuple[int | None, dict[str, Any] | None]:
-        try:
-            config = schema.config(nested(record.expected(row, record.settings)))
-        except RefusedError:
-            return None, None
-        return schema.task.steps(config), schema.scoring(config)
-
-    return known
+        return any(scores["decode"] != self._known[row][1] for scores in result["scores"].values())

@@ -16,8 +16,7 @@ from tracking.card import Card
 from tracking.damage import DamagedFileError
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, last_active, last_asked
-from tracking.table.terminal import terminal
-from tracking.table.text import Column, TextTable, lines_of, said
+from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.words import number
 from tracking.words import time as as_time
 

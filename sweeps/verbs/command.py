@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -35,7 +34,6 @@ def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., Non
     @wraps(run)
     def call(*args: Any, **kwargs: Any) -> None:
         try:
-            refuse_removed_folder()
             refuse_options(run, kwargs.get("overrides") or kwargs.get("arguments") or [])
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
@@ -63,9 +61,6 @@ ChangedCode = Annotated[
     bool, typer.Option("--changed-code", help="Train what is left with the code of now; the table marks those rows.")
 ]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
-Multirun = Annotated[
-    bool, typer.Option("--multirun", "-m", help="As in Hydra; several values make rows without it, too.", hidden=True)
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
@@ -80,14 +75,6 @@ def refuse_options(verb: Callable[..., Any], arguments: Sequence[str]) -> None:
     problems = [_unknown(verb, text) for text in arguments if text.startswith("-")]
     if problems:
         raise RefusedError(problems)
-
-
-def refuse_removed_folder() -> None:
-    """Raises RefusedError if the current folder is gone."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
 
 
 def refuse_without_extra() -> None:

@@ -1,8 +1,6 @@
 """The arguments of a task's verb: names of trained trials, and overrides of the settings that only score."""
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,17 +12,18 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.compose import compose_settings
-from sweeps.planning.naming import naming, some_of, studies_there
+from sweeps.planning.naming import known_study, naming, studies_there
 from sweeps.planning.record import moved, moved_value
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged, nearest, parse
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, damaged, nearest, parse
 from sweeps.task import Task, Typed
+from sweeps.verbs.names import meant, unknown
 from sweeps.verbs.trained_trial import TrainedTrial, not_finished
 from sweeps.worker.checkpoint_files import MANIFEST
 from sweeps.worker.checkpoints import KEY_DIGITS
 from tracking.card import Card
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.mlflow.ledger import trial_of_run
-from tracking.study import STUDY_FILE, StudyMissing, read_study, task_of
+from tracking.study import STUDY_FILE, studies, task_of
 from tracking.trial import TrialFolder
 from tracking.uri import without_password
 
@@ -74,21 +73,10 @@ class Request:
         """Raises RefusedError or DamagedFileError."""
         trial = read_trained(path, self.source, self.settings)
         try:
-            return trial.configured(_changed(self.source.task.schema, trial.own, self.typed)) if self.typed else trial
+            tree = assigned(asdict(trial.own), self.typed)
+            return trial.configured(Schema.of(self.source.task).config(tree)) if self.typed else trial
         except RefusedError as error:
             raise RefusedError(replace(each, place=COMMAND_LINE) for each in error.problems) from None
-
-
-def _changed(schema: type, config: Any, typed: Typed) -> Any:
-    """The configuration with these values. Raises RefusedError."""
-    tree = asdict(config)
-    for key, value in typed.items():
-        group, _, name = key.partition(".")
-        tree[group][name] = value
-    found, problems = parse(schema, tree)
-    if found is None:
-        raise RefusedError(problems)
-    return found
 
 
 def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request:
@@ -226,9 +214,11 @@ def _as_typed(stored: str, typed: str | None) -> str:
 
 
 def _no_trial(path: Path, folder: TrialFolder) -> Problem:
-    state, names = folder.state(), trials_of(path)
-    if names:
-        return Problem("TRIAL", f"{path} is a study", f"must be one of its trials, such as {path / names[0]}")
+    state, study = folder.state(), known_study(path)
+    if study is not None:
+        return Problem(
+            "TRIAL", f"{path} is a study", f"must be one of its trials, such as {path / study.trials[0].name}"
+        )
     if state == "missing" and path.is_dir():
         return Problem("TRIAL", f"{path} holds no trial", TRIAL_KINDS)
     return not_finished(path, state)
@@ -240,41 +230,24 @@ TRIAL_KINDS = "must be a trial, the folder of a trial or checkpoint, or an MLflo
 def find(name: str, settings: Settings) -> Path:
     """The folder of the trial that ``name`` stands for, or the folder of this name.
 
-    Raises RefusedError with the nearest known name. Raises DamagedFileError for a study that hides its trials.
+    Raises RefusedError with the nearest known name, also for a damaged study that hides its trials.
     """
-    runs = Path(settings.paths.runs)
+    runs, here = Path(settings.paths.runs), None if "/" in name else known_study(settings.study_folder)
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser().resolve()
-    known = {trial: settings.study_folder / trial for trial in trials_of(settings.study_folder)}
-    everywhere = {f"{study.name}/{trial}": study / trial for study in _studies(runs) for trial in trials_of(study)}
-    found = known.get(name) or everywhere.get(name)
-    if found is None and re.fullmatch("[0-9a-f]{32}", name):
-        found = trial_of_run(runs, name)
-    if found is None:
-        with suppress(StudyMissing):
-            read_study(settings.study_folder)
-        raise RefusedError([_unknown(name, settings, list(known), list(everywhere))])
-    return found
+    named = meant(name, here, runs)
+    if named is not None and len(named.trials) == 1 and named.row:
+        return named.study.trial_folder(named.trials[0]).path
+    if re.fullmatch("[0-9a-f]{32}", name) and (found := trial_of_run(runs, name)):
+        return found
+    raise RefusedError([_unknown(name, settings)])
 
 
-def trials_of(study: Path) -> list[str]:
-    """The names of its trials; a damaged study hides only its own."""
-    try:
-        return [trial.name for trial in read_study(study).trials]
-    except (StudyMissing, ValueError):
-        return []
-
-
-def _studies(runs: Path) -> Iterator[Path]:
-    return (path.parent for path in sorted(runs.glob("*/study.json")))
-
-
-def _unknown(name: str, settings: Settings, known: list[str], everywhere: list[str]) -> Problem:
-    study, near = settings.study_folder.name, nearest(name, [] if "/" in name else known) or nearest(name, everywhere)
-    same_name = [other for other in everywhere if other.rsplit("/", 1)[-1] == name]
-    if not known:
-        there = studies_there(Path(settings.paths.runs))
-        found = f'is "{name}", but {settings.paths.runs} holds no study {study}; {there}'
-    else:
-        found = f'is "{name}", but the trials of {study} are {some_of(known)}'
-    return Problem("TRIAL", found, TRIAL_KINDS, same_name[0] if same_name else near)
+def _unknown(name: str, settings: Settings) -> Problem:
+    runs, here = Path(settings.paths.runs), known_study(settings.study_folder)
+    everywhere = [f"{study.name}/{trial.name}" for study in studies(runs)[0] for trial in study.trials]
+    same_name = (other for other in everywhere if other.rpartition("/")[2] == name)
+    if here is not None:
+        return unknown("TRIAL", name, here, "trials", TRIAL_KINDS, everywhere)
+    found = f'is "{name}", but {runs} holds no study {settings.study_folder.name}; {studies_there(runs)}'
+    return Problem("TRIAL", found, TRIAL_KINDS, next(same_name, nearest(name, everywhere)))

@@ -1,7 +1,8 @@
-"""The verbs that watch and steer studies: ``studies``, ``status``, ``stop``, ``logs``, ``ui``, ``sync``."""
+"""The verbs that watch and steer studies: ``studies``, ``status``, ``stop``, ``logs``."""
 
-import json
-import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -9,13 +10,18 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.console import ERR, OUT, next_verb
-from sweeps.planning.naming import PLACES, chosen, looking
+from sweeps.console import OUT, next_verb, print_json
+from sweeps.planning.naming import PLACES, by_name, chosen, looking, names_study
+from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, print_notices, refuse_without_extra, taken_study
-from tracking.liveness import runners
-from tracking.study import Study, read_study, separate, take_over
+from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
+from sweeps.verbs.names import unknown
+from tracking.liveness import Runner, in_hand, known_runners, request_stop, runners, stop_requests
+from tracking.log import FollowedLog
+from tracking.study import Study, Trial, read_study
+from tracking.study import studies as recorded
 from tracking.words import shell_line
+from tracking.words import time as as_time
 
 KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
 
@@ -25,12 +31,11 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
     from sweeps.planning.compose import settings_to_read
     from sweeps.status.tables import studies_json, studies_table
-    from tracking import study as recorded
 
     runs = Path(settings_to_read(overrides).paths.runs)
-    lines = studies_json(*recorded.studies(runs))
+    lines = studies_json(*recorded(runs))
     if as_json:
-        print(json.dumps(lines, indent=1, ensure_ascii=False))
+        print_json(lines)
     elif lines:
         OUT.print(studies_table(lines, OUT.width))
         next_verb("table", chosen(overrides, PLACES))
@@ -69,7 +74,7 @@ def status(
     behind = lag(study, settings.tracking.uri)
     lines = Standings(study).lines(behind)
     if as_json:
-        print(json.dumps(status_json(lines), indent=1, ensure_ascii=False))
+        print_json(status_json(lines))
         return
     for table in status_tables(study, lines, OUT.width):
         OUT.print(table)
@@ -105,71 +110,17 @@ def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None
     next_verb("table", looking(study.folder, overrides))
 
 
-@guarded
-def sync(
-    overrides: OverrideList = None,
-    moved: Annotated[bool, typer.Option("--moved", help="Take over the runs that another folder has sent.")] = False,
-    copy: Annotated[bool, typer.Option("--copy", help="Give this folder runs of its own: it is a copy.")] = False,
-) -> int:
-    """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
-    refuse_without_extra()
-    from sweeps.running.syncer import sync_command, sync_environment
-    from sweeps.verbs.ui import store_of
-
-    study, settings = taken_study(overrides)
-    if moved and copy:
-        raise RefusedError([Problem("--moved", "contradicts --copy", "leave out one of them")])
-    if copy:
-        separate(study.folder)
-    if moved:
-        take_over(study.folder)
-    environment = sync_environment(store_of(study, settings.tracking.uri))
-    command = [*sync_command(settings), *["--moved"] * moved]
-    return subprocess.run(command, env=environment, check=False).returncode
-
-
-@guarded
-def ui(
-    overrides: OverrideList = None,
-    port: Annotated[int, typer.Option(help="Preferred port.")] = 5000,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
-) -> int:
-    """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
-    refuse_without_extra()
-    from sweeps.verbs.ui import open_when_ready, opens_browser, serve, store_to_serve
-    from tracking.mlflow.pages import free_port, ui_command, ui_environment
-    from tracking.uri import without_password
-
-    store = store_to_serve(overrides)
-    print_notices(store.notices)
-    port = port if store.running else free_port(port)
-    server = without_password(store.uri, mark="") if store.running else f"http://127.0.0.1:{port}"
-    pages = store.lines(server)
-    for words, link in pages:
-        OUT.print(f"{escape(words)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
-    if len(pages) == 1 and store.study is not None:
-        ERR.print(f"`allelse sync` prepares the pages of {escape(store.study.name)}", style="dim", soft_wrap=True)
-    if store.running:
-        OUT.print("The server is already running.")
-    else:
-        OUT.print("Press Ctrl-C to stop the server.")
-    if browser and opens_browser():
-        open_when_ready(server, pages[0][1], wait=store.running)
-    return 0 if store.running else serve(ui_command(store.runs, port=port), ui_environment(store.uri))
-
-
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, overrides.")]
 
 
 @guarded
 def stop(arguments: Arguments = None) -> None:
     """Stop a running sweep, or only the named trials, after the current step; from any machine of the study."""
-    from sweeps.verbs.logs import named_trials, request
-
-    trials, study, overrides, _ = named_trials(arguments or [], running=True)
-    for line in request(study, trials, overrides):
+    names, overrides = names_and_overrides(arguments or [])
+    study = taken_study(overrides)[0] if names_study(overrides) else _running_study(overrides)
+    for line in _request(study, names, overrides):
         OUT.print(escape(line), soft_wrap=True)
-    next_verb("status", [*looking(study.folder, overrides), *["--watch"] * (not trials)])
+    next_verb("status", [*looking(study.folder, overrides), *["--watch"] * (not names)])
 
 
 @guarded
@@ -178,17 +129,128 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", help="Keep printing new lines until the trial ends.")] = False,
 ) -> None:
     """Print what the processes of a trial printed, and why it failed."""
-    from sweeps.verbs.logs import named_trials, one_trial, shown_log, still_runs
-
-    trials, study, overrides, notices = named_trials(arguments or [])
-    trial = one_trial(study, trials)
-    follow = follow and still_runs(study, trial)
+    names, overrides = names_and_overrides(arguments or [])
+    study, _ = taken_study(overrides)
+    trial = _one_trial(study, names)
+    follow = follow and _still_runs(study, trial)
     if follow:
         watch = shell_line(["allelse", "status", *looking(study.folder, overrides), "--watch"])
-        notices = (*notices, f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores")
-    print_notices(notices)
-    for text in shown_log(study, trial, follow):
+        print_notices([f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores"])
+    for text in _shown_log(study, trial, follow):
         OUT.file.write(text)
         OUT.file.flush()
     if not follow:
         next_verb("status", looking(study.folder, overrides))
+
+
+STOPS_SOON = "stops after the current step, with a checkpoint"
+NO_LOG = "{name} has no output yet. `allelse train` prints to its own terminal.\n"
+NOT_BEGUN = "{name} has no attempt yet.\n"
+
+
+def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[str]:
+    """Ask the processes of the study to stop these trials, or everything; returns lines that say so.
+
+    Raises RefusedError if a name is wrong, or if nothing runs.
+    """
+    trials, live = [_trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
+    if not live:
+        found = f"is {study.name}, which is not running{_silent(study)}"
+        status = shell_line(["allelse", "status", *looking(study.folder, overrides)])
+        raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
+    if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
+        raise RefusedError(problems)
+    asked = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
+    chosen = [(runner, own) for runner, own in asked if own or not trials]
+    for runner, own in chosen:
+        request_stop(study.folder, runner, own or None)
+    return [line for runner, own in chosen for line in _said(study, runner, own)]
+
+
+def _shown_log(study: Study, trial: Trial, follow: bool) -> Iterator[str]:
+    """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does not run."""
+    folder = study.trial_folder(trial)
+    with closing(FollowedLog(folder.log_path)) as log:
+        yield log.more() or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(name=trial.name)
+        while follow and _still_runs(study, trial):
+            time.sleep(LOOK_AT_LOG_S)
+            yield log.more()
+        text, error = log.more(), folder.error()
+    yield text + (f"--- error.txt\n{error.rstrip()}\n" if error else "")
+
+
+def _one_trial(study: Study, names: Sequence[str]) -> Trial:
+    """The one trial that is named. Raises RefusedError."""
+    if len(names) == 1:
+        return _trial_named(study, names[0])
+    example = study.trials[0].name if study.trials else "base-s1"
+    found = f"is {', '.join(names)}" if names else "is missing"
+    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")])
+
+
+def _trial_named(study: Study, name: str) -> Trial:
+    """Raises RefusedError with the nearest name."""
+    found = next((trial for trial in study.trials if trial.name == name), None)
+    if found is None:
+        raise RefusedError([unknown("TRIAL", name, study, "trials", "must be one of them")])
+    return found
+
+
+def _running_study(overrides: list[str]) -> Study:
+    """The only study of the folder that runs. Raises RefusedError."""
+    from sweeps.planning.compose import settings_to_read
+
+    runs = Path(settings_to_read(overrides).paths.runs)
+    running = [study for study in recorded(runs)[0] if runners(study.folder)]
+    if len(running) == 1:
+        return running[0]
+    names = ", ".join(study.name for study in running)
+    if running:
+        found = f"is missing, and several studies are running: {names}"
+        allowed = f"must be one of them, such as {shell_line([by_name(running[0].folder)])}"
+    else:
+        found = f"is missing, and no study in {runs} is running"
+        allowed = "start one by `allelse sweep`; one that has just begun appears within seconds"
+    raise RefusedError([Problem("sweep.name", found, allowed)])
+
+
+def _silent(study: Study) -> str:
+    """Such as "; pid 42 on node7 gave no heartbeat for 12 min"."""
+    lost = [each for each in known_runners(study.folder) if not (each.process.is_here or each.lives())]
+    return "".join(f"; {each.process} gave no heartbeat for {as_time(time.time() - each.seen)}" for each in lost)
+
+
+def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem | None:
+    state = study.trial_folder(trial).state(trial.key)
+    if state in ("finished", "failed"):
+        return Problem("TRIAL", f"is {trial.name}, which is {state}", "must be a running or waiting trial")
+    if any(trial.name in runner.trials for runner in live):
+        return None
+    places = ", ".join(str(runner.process) for runner in live)
+    return Problem(
+        "TRIAL",
+        f"is {trial.name}, which is not part of what runs ({places})",
+        "must be one of its trials; `allelse status` lists them",
+    )
+
+
+def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
+    where = f"({runner.process})"
+    if stop_requests(study.folder, runner) is None:  # also if it stops anyway
+        yield f"The sweep {where} {STOPS_SOON}"
+        return
+    for trial in (trial for trial in study.trials if trial.name in own):
+        yield f"{trial.name} {where} {_end(study, runner, trial)}; the other trials go on"
+
+
+def _end(study: Study, runner: Runner, trial: Trial) -> str:
+    """How the trial ends that the process was asked to stop."""
+    newest = next(reversed(study.trial_folder(trial).attempts.all()), None)
+    if newest is None or newest.process != runner.process:
+        return "will not start"
+    return STOPS_SOON if newest.ended is None else "has stopped"
+
+
+def _still_runs(study: Study, trial: Trial) -> bool:
+    """Whether a process still has the trial to run, or runs it."""
+    return bool(in_hand(study.folder, [trial.name], lambda name: study.trial_folder(trial).newest_attempt()))

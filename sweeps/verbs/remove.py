@@ -15,10 +15,11 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import looking, names_study, placed, some_of, studies_there, study_names
+from sweeps.planning.naming import looking, names_study, placed, studies_there, study_names
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
+from sweeps.verbs.names import part, unknown
 from tracking import words
 from tracking.card import Card
 from tracking.damage import unless_damaged
@@ -148,7 +149,7 @@ def _refuse_running(removals: Sequence[Removal]) -> None:
     """Raises RefusedError if another process runs one of the trials. Leaves no file."""
     trials = [trial for removal in removals for trial in removal.trials]
     with _locked([trial for trial in trials if (trial.path.parent / ".locks" / trial.path.name).exists()]):
-        pass
+        return
 
 
 @contextmanager
@@ -201,13 +202,9 @@ def _drop(study: Path, names: Sequence[str], command: Sequence[str]) -> Path:
 
 def _named(study: Study, names: Sequence[str]) -> list[Trial]:
     """The trials that the names mean, in the order of the table. Raises RefusedError with every problem."""
-    known = list(dict.fromkeys(name for trial in study.trials for name in (trial.row, trial.name)))
-    rows = some_of(list(dict.fromkeys(trial.row for trial in study.trials)))
     allowed = f"must be one of them, or a trial such as {study.trials[-1].name}"
     problems = [
-        Problem("ROW", f'is "{name}", but the rows of {study.name} are {rows}', allowed, nearest(name, known))
-        for name in dict.fromkeys(names)
-        if name not in known
+        unknown("ROW", name, study, "rows", allowed) for name in dict.fromkeys(names) if not part(study, name, name)
     ]
     trials = [trial for trial in study.trials if trial.row in names or trial.name in names]
     problems += _left_without_base(study, trials)

@@ -1,8 +1,8 @@
-"""The verbs that show results: ``table``, ``report``, ``compare``."""
+"""The verbs that show results, ``table`` and ``report``: the chosen table, with every wrong option refused at once."""
 
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,12 +11,23 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import SELECTING, looking
+from sweeps.planning.naming import chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
+from sweeps.verbs.command import OverrideList, guarded, taken_study
+from sweeps.verbs.names import Checked, given, listed, rows_of
+from tracking.statistics.findings import Findings, find, with_verdicts
+from tracking.statistics.rows import BASE, TableRow
+from tracking.statistics.rows import table as table_of
+from tracking.statistics.seeds import measured_sets
+from tracking.study import Study, study_of_metrics, study_of_seeds
+from tracking.table.columns import View
+from tracking.table.layout import column_names, viewed
 
 if TYPE_CHECKING:
-    pass
+    from sweeps.config.settings import Settings
+
+SELECTING = ("sweep.rows=", "sweep.seeds=")
+"""The overrides that select from a recorded study."""
 
 
 class TableAs(StrEnum):
@@ -64,7 +75,6 @@ def table(
     methods: Methods = False,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
-    from sweeps.verbs.chosen_table import Asked, chosen_table
     from tracking.table.layout import shown, written
 
     if methods and as_format is not None:
@@ -72,7 +82,7 @@ def table(
         raise RefusedError([Problem("--methods", found, allowed)])
     study, settings = taken_study(overrides, SELECTING)
     asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
-    made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (TableAs.csv, TableAs.json))
+    made = _chosen_table(study, settings, overrides or [], asked, programs=as_format in (TableAs.csv, TableAs.json))
     if methods:
         from tracking.table.methods import methods as paragraph  # NumPy and SciPy
 
@@ -82,6 +92,107 @@ def table(
         next_verb("ui", looking(study.folder, overrides))
     else:
         OUT.file.write(written(as_format, made.study, made.rows, made.view, made.findings))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options as typed; lists are separated by commas."""
+
+    set_name: str | None = None
+    metrics: Sequence[str] = ()
+    base: str | None = None
+    rows: str | None = None
+    columns: str | None = None
+    sort: str | None = None
+    best: bool = False
+    intervals: bool = False
+    verdict: bool = False
+    sentences: bool = False
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the formats of the table take. ``all_rows`` are the rows of the study, whatever is shown."""
+
+    study: Study
+    rows: list[TableRow]
+    view: View
+    findings: Findings
+    all_rows: list[TableRow]
+
+
+class _Choice:
+    """The study with what is chosen of it, and the problems of names that it does not have."""
+
+    def __init__(self, study: Study, settings: "Settings", overrides: Sequence[str], asked: Asked) -> None:
+        self.asked, self._sweep, self.checked = asked, settings.sweep, Checked()
+        self._typed = {text.partition("=")[0] for text in chosen(list(overrides), SELECTING)}
+        self.seeds = self._seeds(study)
+        self.study = self._measured(study_of_seeds(study, self.seeds) if self.seeds else study)
+        names = rows_of(self.study)
+        self.base = next(iter(self.checked.known("--base", given(asked.base), names, "row of the study")), BASE)
+        self.rows = self._rows(names)
+
+    def _seeds(self, study: Study) -> tuple[int, ...]:
+        """Those of ``sweep.seeds``, if it was typed and leaves any out."""
+        if "sweep.seeds" not in self._typed:
+            return ()
+        allowed = [str(seed) for seed in dict.fromkeys(trial.seed for trial in study.trials)]
+        known = self.checked.known("sweep.seeds", map(str, self._sweep.seeds), allowed, "seed of the study")
+        return tuple(map(int, known)) if len(known) < len(allowed) else ()
+
+    def _rows(self, names: Sequence[str]) -> list[str]:
+        """Those of --rows, or of ``sweep.rows``."""
+        if self.asked.rows is not None:
+            return self.checked.listed("--rows", self.asked.rows, names, "row of the study")
+        typed = self._sweep.rows if "sweep.rows" in self._typed else ()
+        return self.checked.known("sweep.rows", typed, names, "row of the study")
+
+    def _measured(self, study: Study) -> Study:
+        """The study with the chosen metrics on the chosen set."""
+        if self.asked.set_name is None and not self.asked.metrics:
+            return study
+        card, sets, on = study.task, measured_sets(study), self.asked.set_name
+        known = [metric.name for metric in card.metrics]
+        metrics = self.checked.known("--metric", self.asked.metrics, known, "metric of the study")
+        if on is not None and not self.checked.known("--set", [on], list(sets or card.scored_sets), "set with scores"):
+            return study
+        if on is not None and not self.asked.metrics:
+            there = [metric for metric in card.metrics if metric.name in sets.get(on, [metric.name])]
+            metrics = [metric.name for metric in there if metric.tabled] or [metric.name for metric in there]
+        places = {metric.name: on or metric.set for metric in card.metrics}
+        unmeasured = [name for name in metrics if sets and name not in sets.get(places[name], [])]
+        self.checked.problems += [_unmeasured(name, places[name], sets) for name in unmeasured]
+        return study_of_metrics(study, metrics, on)
+
+
+def _chosen_table(
+    study: Study, settings: "Settings", overrides: Sequence[str], asked: Asked, programs: bool = False
+) -> Chosen:
+    """``programs``: for CSV and JSON, which hold everything. Raises RefusedError."""
+    choice = _Choice(study, settings, overrides, asked)
+    checked, headline, study = choice.checked, study.task.headline, choice.study
+    checked.refuse()  # the columns depend on the metrics
+    rows, columns = table_of(study, choice.base), listed(asked.columns)
+    journals = programs or any(name.startswith("best_") for name in (*columns, asked.sort or ""))
+    findings = find(study, rows, choice.base, headline if journals else None, asked.sentences)
+    if programs or asked.verdict or any(name.startswith("verdict_") for name in columns):
+        findings = with_verdicts(findings, study.task, rows)
+    if asked.verdict and not findings.verdicts:
+        found = f"needs published values of {choice.base} and of another row"
+        checked.problems.append(Problem("--verdict", found, "write them in the rows' files, as row.published"))
+    allowed = column_names(study.task, rows, findings, headline)
+    kept = [] if asked.columns is None else checked.listed("--columns", asked.columns, allowed, "column")
+    sort = next(iter(checked.known("--sort", given(asked.sort), allowed, "column")), None)
+    checked.refuse()
+    view = View(tuple(choice.rows), tuple(kept), sort, asked.best, asked.intervals, choice.seeds, asked.verdict)
+    return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
+
+
+def _unmeasured(metric: str, set_name: str, sets: Mapping[str, Sequence[str]]) -> Problem:
+    having = [other for other, measured in sets.items() if metric in measured]
+    there = f"sets with it: {', '.join(having)}" if having else f"{set_name} has {', '.join(sets.get(set_name, ()))}"
+    return Problem("--metric", f"{metric} was not measured on {set_name}", there)
 
 
 Page = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
@@ -97,17 +208,14 @@ def report(
     no_figures: NoFigures = False,
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
-    from sweeps.verbs.chosen_table import Asked, chosen_table
-    from sweeps.verbs.sides import texts_of
+    from sweeps.verbs.compare import texts_of
 
-    refuse_places(output, figures, no_figures)
+    _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)
     page_path = output or study.folder / "report.html"
-    refuse_places(page_path)
-    made = chosen_table(study, settings, overrides or [], Asked())
+    made = _chosen_table(study, settings, overrides or [], Asked())
     from tracking.files import write_atomic
     from tracking.report.page import content_of, figure_files, page, write_figures
-    from tracking.statistics.findings import with_verdicts
 
     findings = with_verdicts(made.findings, made.study.task, made.all_rows)
     content = content_of(made.study, made.rows, findings, texts_of(study, settings), drawn=not no_figures)
@@ -120,68 +228,24 @@ def report(
     next_verb("ui", looking(study.folder, overrides))
 
 
-Names = Annotated[list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")]
-OfSet = Annotated[str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")]
-OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")]
-
-
-@guarded
-def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
-    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
-    from sweeps.verbs.sides import by_output, chosen_metrics, families, named_sides, with_texts
-
-    names, overrides = names_and_overrides(arguments)
-    sides = named_sides(names, overrides)
-    metrics = chosen_metrics(sides, metric, set_name)
-    from sweeps.verbs import shown_comparison as shown
-    from tracking.statistics.comparison import compared, differing, tested_pairs
-
-    together = tested_pairs(sides.pairs, metrics, set_name) if sides.of_studies else {}
-    found = [compared(*pair, metrics, set_name, families(*pair, metrics, set_name), together) for pair in sides.pairs]
-    samples = differing(*sides.pairs[0], by_output(metrics), set_name)
-    samples = with_texts(samples, sides.pairs[0], Path(sides.settings.paths.data))
-    if as_json:
-        print(json.dumps(shown.to_json(found, samples, sides.only), indent=1, ensure_ascii=False))
-        return
-    print_notices(sides.notices)
-    for part in shown.shown(found, samples, sides.only if sides.of_studies else None):
-        OUT.print(part)
-    for line in shown.notes(found):
-        OUT.print(line, style="dim", soft_wrap=True)
-    next_verb("table", looking(sides.first.study.folder, overrides))
-
-
-PAGES = (".html", ".htm")
-
-
-def refuse_places(output: Path | None, figures: Path | None = None, no_figures: bool = False) -> None:
+def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) -> None:
     """Raises RefusedError with everything that is wrong with the places to write to."""
-    both = Problem("--no-figures", "is typed with --figures, which writes them", "leave one of the two out")
-    problems = [
-        *([both] if figures and no_figures else ()),
-        *(_page_problems(output) if output else ()),
-        *(_folder_problems("--figures", figures) if figures else ()),
-    ]
+    problems: list[Problem] = []
+    if figures and no_figures:
+        found = "is typed with --figures, which writes them"
+        problems.append(Problem("--no-figures", found, "leave one of the two out"))
+    if output and (output.suffix.lower() not in (".html", ".htm") or output.is_dir()):
+        page = output / "report.html" if output.is_dir() else output.with_suffix(".html")
+        allowed = "must be a file that ends in .html"
+        problems.append(Problem("--output", f"is {output}", allowed, f"--output {page}"))
+    for option, folder in (("--output", output.parent if output else None), ("--figures", figures)):
+        problems += _folder_problems(option, folder.absolute()) if folder else ()
     if problems:
         raise RefusedError(problems)
 
 
-def _page_problems(output: Path) -> Iterator[Problem]:
-    if output.suffix.lower() not in PAGES:
-        nearest = f"--output {output.with_suffix('.html') if output.name else 'report.html'}"
-        yield Problem("--output", f"is {output}", "must be a file that ends in .html", nearest)
-    elif output.is_dir():
-        yield Problem(
-            "--output", f"is {output}, a folder", "must be a file that ends in .html", f"--output {output}/report.html"
-        )
-    else:
-        yield from _folder_problems("--output", output.parent)
-
-
 def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
     """The nearest existing folder above must be one in which files can be made."""
-    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        yield Problem(option, f"lies in {there}, which is a file", "must lie in a folder")
-    elif not os.access(there, os.W_OK | os.X_OK):
-        yield Problem(option, f"lies in {there}, which cannot be written to", "choose another place")
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        yield Problem(option, f"lies in {there}", "must lie in a folder that can be written to")

@@ -1,28 +1,23 @@
 """The verbs that set up and run a study: ``init``, ``plan``, ``sweep``, ``train``, ``config``, ``doctor``."""
 
-import json
+import keyword
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.machinery import PathFinder
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
+from sweeps.config.tasks import ENTRY_POINTS, OURS
+from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import (
-    Add,
-    ChangedCode,
-    Checking,
-    Json,
-    Multirun,
-    OverrideList,
-    guarded,
-    refuse_without_extra,
-)
+from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, refuse_without_extra
 
 
 @guarded
@@ -32,7 +27,6 @@ def plan(
     changed_code: ChangedCode = False,
     check: Checking = False,
     as_json: Json = False,
-    _multirun: Multirun = False,
 ) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
     from sweeps.planning.continuation import plan_sweep
@@ -42,7 +36,7 @@ def plan(
     from sweeps.verbs.shown_plan import overrides_to_run, plan_json, plan_table
 
     if as_json:
-        print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
+        print_json(plan_json(planned))
         return
     OUT.print(plan_table(planned))
     if check:
@@ -56,9 +50,7 @@ def plan(
 
 
 @guarded
-def sweep(
-    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False, _multirun: Multirun = False
-) -> int:
+def sweep(overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
@@ -104,17 +96,67 @@ def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: 
     return planned
 
 
+TEMPLATE = Path(__file__).parent / "template"
+STARTER = "starter"
+"""The template's own name, in its text and in the names of its files."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The task's name, and that of its Python module.")]
 
 
 @guarded
 def init(name: Name) -> None:
     """Write a task of your own to start from: a Python file, base values and two rows."""
-    from sweeps.verbs.new_task import create
-
     for path in create(name, Path.cwd()):
         OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
     next_verb("plan", [f"task={name}"])
+
+
+def create(name: str, here: Path) -> list[Path]:
+    """Write the files, and return their paths relative to ``here``. Raises RefusedError before the first is written."""
+    if fault := _fault(name, here):
+        found, allowed = fault
+        raise RefusedError([Problem("NAME", f'is "{name}"{found}', allowed)])
+    if problems := list(_place_problems(name, here)):
+        raise RefusedError(problems)
+    texts = _texts(name)
+    for path, text in texts.items():
+        (here / path).parent.mkdir(parents=True, exist_ok=True)
+        (here / path).write_text(text, "utf-8")
+    return list(texts)
+
+
+def _texts(name: str) -> dict[Path, str]:
+    """The content of each new file by its relative path: the module, base, the rows."""
+    files = [path for path in TEMPLATE.rglob("*") if path.suffix in (".py", ".yaml")]
+    files.sort(key=lambda path: (len(path.parts), path))
+    return {
+        Path(str(path.relative_to(TEMPLATE)).replace(STARTER, name)): path.read_text("utf-8").replace(STARTER, name)
+        for path in files
+    }
+
+
+def _fault(name: str, here: Path) -> tuple[str, str] | None:
+    """What is wrong with the name, and what is allowed."""
+    allowed = "must be a module name: letters, digits and _, with a letter first"
+    if keyword.iskeyword(name):
+        return ", a keyword of Python", allowed
+    if not (name.isidentifier() and name[0].isalpha()):
+        return "", allowed
+    if name in OURS or entry_points(group=ENTRY_POINTS, name=name):
+        return ", an installed task", "must be a new name"
+    elsewhere = [place for place in sys.path if os.path.realpath(place) != os.path.realpath(here)]
+    if name in sys.stdlib_module_names or PathFinder.find_spec(name, elsewhere) is not None:
+        return f", an installed module, which {name}.py would shadow", "must be a new name"
+    return None
+
+
+def _place_problems(name: str, here: Path) -> Iterator[Problem]:
+    """What lies where the files will be, or what an import would find instead of them."""
+    for folder in ("conf", "conf/task"):
+        if os.path.lexists(here / folder) and not (here / folder).is_dir():
+            yield Problem(folder, "is not a folder", "rename it, or work in another folder")
+    for path in (f"{name}.py", f"{name}/__init__.py", f"conf/task/{name}"):
+        if os.path.lexists(here / path):
+            yield Problem(path, "exists", "choose another name, or work in another folder")
 
 
 Cfg = Annotated[str | None, typer.Option("--cfg", help="job: what Hydra alone composes, before the scale divides.")]
@@ -150,7 +192,7 @@ def doctor(as_json: Json = False) -> int:
 
     findings = examine()
     if as_json:
-        print(json.dumps([vars(finding) for finding in findings], indent=1))
+        print_json([vars(finding) for finding in findings])
     else:
         OUT.print(examination_table(findings))
     failed = any(finding.state == "failed" for finding in findings)

@@ -18,8 +18,7 @@ from tracking.statistics.rows import BASE, table
 from tracking.study import read_study
 from tracking.table.caption import size_note
 from tracking.table.layout import shown
-from tracking.table.terminal import LEAST, terminal
-from tracking.table.text import Cell, Column, TextTable, lines_of, said
+from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, terminal
 from tracking.words import flops, millions, parameters
 
 UNKNOWN_COST = "unknown"

@@ -1,4 +1,4 @@
-"""The store that `allelse ui` serves and to which `allelse sync` sends, and a server that runs until Ctrl-C."""
+"""The verbs of the MLflow store: ``sync`` sends to it, ``ui`` serves its pages until Ctrl-C."""
 
 import os
 import signal
@@ -7,72 +7,102 @@ import subprocess
 import sys
 import threading
 import webbrowser
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from sweeps.planning.compose import settings_to_read
-from sweeps.planning.named_study import study_to_read
+import typer
+from rich.markup import escape
+
+from sweeps.console import ERR, OUT
 from sweeps.schema import Problem, RefusedError
-from tracking.mlflow.database import follow_move
-from tracking.mlflow.lag import current_store
-from tracking.mlflow.ledger import experiment_of
-from tracking.mlflow.pages import answers, page_address
-from tracking.study import Study
-from tracking.uri import default_uri
+from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
+from tracking.study import Study, separate, take_over
+from tracking.uri import default_uri, without_password
 
 SERVERS = ("http://", "https://")
-START_S, ANSWER_S = 120.0, 5.0  # how long a server may take to start, and a running one to answer
+START_S = 120.0  # how long a server may take to start
 
 
-@dataclass(frozen=True)
-class ServedStore:
-    """A tracking store, and the study to open. ``notices`` say which study was taken, if there was a choice."""
+@guarded
+def sync(
+    overrides: OverrideList = None,
+    moved: Annotated[bool, typer.Option("--moved", help="Take over the runs that another folder has sent.")] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="Give this folder runs of its own: it is a copy.")] = False,
+) -> int:
+    """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
+    refuse_without_extra()
+    from sweeps.running.syncer import sync_command, sync_environment
 
-    uri: str
-    runs: Path
-    study: Study | None = None
-    notices: tuple[str, ...] = ()
-
-    @property
-    def running(self) -> bool:
-        return self.uri.startswith(SERVERS)
-
-    def lines(self, server: str) -> list[tuple[str, str]]:
-        """What there is to see on the server at this address: words, and a link. The first one is the best to open."""
-        found = experiment_of(self.study.folder, self.uri) if self.study else None
-        pages = [("All of MLflow", server)]
-        if self.study is None or found is None:
-            return pages
-        kinds = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
-        name = self.study.name
-        return [
-            (f"{name} {words}", page_address(server, found, self.study.mark, mode)) for words, mode in kinds.items()
-        ] + pages
+    study, settings = taken_study(overrides)
+    if moved and copy:
+        raise RefusedError([Problem("--moved", "contradicts --copy", "leave out one of them")])
+    if copy:
+        separate(study.folder)
+    if moved:
+        take_over(study.folder)
+    environment = sync_environment(_store_of(study, settings.tracking.uri))
+    command = [*sync_command(settings), *["--moved"] * moved]
+    return subprocess.run(command, env=environment, check=False).returncode
 
 
-def store_to_serve(overrides: list[str] | None) -> ServedStore:
-    """The store of ``tracking.uri``; without it, the store to which the study was last carried. Raises RefusedError."""
+@guarded
+def ui(
+    overrides: OverrideList = None,
+    port: Annotated[int, typer.Option(help="Preferred port.")] = 5000,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> int:
+    """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
+    refuse_without_extra()
+    from tracking.mlflow.pages import answers, free_port, ui_command, ui_environment
+
+    runs, study, uri = _to_serve(overrides)
+    runs_already = uri.startswith(SERVERS)
+    port = port if runs_already else free_port(port)
+    server = without_password(uri, mark="") if runs_already else f"http://127.0.0.1:{port}"
+    pages = _pages(server, uri, study)
+    for words, link in pages:
+        OUT.print(f"{escape(words)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
+    if len(pages) == 1 and study is not None:
+        ERR.print(f"`allelse sync` prepares the pages of {escape(study.name)}", style="dim", soft_wrap=True)
+    OUT.print("The server is already running." if runs_already else "Press Ctrl-C to stop the server.")
+    page = pages[0][1] if browser and _has_screen() else ""
+    if runs_already:
+        if page:
+            webbrowser.open(page)
+        return 0
+    if page:
+        threading.Thread(target=lambda: answers(server, START_S) and webbrowser.open(page), daemon=True).start()
+    return _serve(ui_command(runs, port=port), ui_environment(uri))
+
+
+def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
+    """The folder of studies, the study to open, and the store of ``tracking.uri`` or else the study's last one.
+
+    Raises RefusedError.
+    """
+    from sweeps.planning.compose import settings_to_read
+
     settings = settings_to_read(overrides)
-    runs = Path(settings.paths.runs)
-    store = _store_of_study(overrides, runs, settings.tracking.uri)
-    if store.uri == default_uri(runs):
-        _refuse_missing(runs)
-    return store
-
-
-def _store_of_study(overrides: list[str] | None, runs: Path, given: str | None) -> ServedStore:
+    runs, study = Path(settings.paths.runs), None
+    uri = settings.tracking.uri or default_uri(runs)
     try:
-        taken = study_to_read(overrides)
+        study, _ = taken_study(overrides)
     except RefusedError:  # no study, or none that can be read: the runs of others may still be in the default store
-        return ServedStore(given or default_uri(runs), runs)
-    return ServedStore(store_of(taken.study, given), runs, taken.study, taken.notices)
+        pass
+    else:
+        uri = _store_of(study, settings.tracking.uri)
+    if uri == default_uri(runs):
+        _refuse_missing(runs)
+    return runs, study, uri
 
 
-def store_of(study: Study, given: str | None) -> str:
+def _store_of(study: Study, given: str | None) -> str:
     """The address given; without one, that of the study's last tracker. Raises RefusedError.
 
     The recorded address has no password. Without one, a database cannot be reached, and a server may refuse.
     """
+    from tracking.mlflow.lag import current_store
+
     uri = given or current_store(study.folder)
     if given is None and not uri.startswith((*SERVERS, "sqlite:")):
         found = f"is missing, and {study.name} is tracked at {uri}"
@@ -82,6 +112,8 @@ def store_of(study: Study, given: str | None) -> str:
 
 def _refuse_missing(runs: Path) -> None:
     """Raises RefusedError if the default store cannot be served."""
+    from tracking.mlflow.database import follow_move
+
     if not (runs / "mlflow.db").exists():
         allowed = "the first run creates the database; start one with `allelse sweep`"
         raise RefusedError([Problem("paths.runs", f"is {runs}, which has no mlflow.db", allowed)])
@@ -92,27 +124,27 @@ def _refuse_missing(runs: Path) -> None:
         raise RefusedError([Problem("paths.runs", found, "must be a database that can be written to")]) from None
 
 
-def opens_browser() -> bool:
+def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:
+    """What there is to see on the server: words, and a link. The first one is the best to open."""
+    from tracking.mlflow.ledger import experiment_of
+    from tracking.mlflow.pages import page_address
+
+    everything = ("All of MLflow", server)
+    if study is None or (experiment := experiment_of(study.folder, uri)) is None:
+        return [everything]
+    kinds = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
+    of_study = {words: page_address(server, experiment, study.mark, mode) for words, mode in kinds.items()}
+    return [*((f"{study.name} {words}", address) for words, address in of_study.items()), everything]
+
+
+def _has_screen() -> bool:
     """Whether a browser can show a page here: on a screen, not in a terminal or over SSH."""
     if sys.platform in ("darwin", "win32"):
         return "SSH_CONNECTION" not in os.environ
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def open_when_ready(server: str, page: str, wait: bool) -> None:
-    """Open the page as soon as the server answers; ``wait`` until then, or leave that to a thread."""
-
-    def opened() -> None:
-        if answers(server, START_S):
-            webbrowser.open(page)
-
-    opening = threading.Thread(target=opened, daemon=True)
-    opening.start()
-    if wait:
-        opening.join(ANSWER_S)
-
-
-def serve(command: list[str], environment: dict[str, str]) -> int:
+def _serve(command: list[str], environment: dict[str, str]) -> int:
     """Run a server until Ctrl-C, which is its normal end.
 
     A separate session shields it from Ctrl-C: SIGTERM ends it without a traceback.

@@ -13,20 +13,33 @@ import psutil
 
 from sweeps.processes.times import FORMING_S, PEERS_S
 
+WAITING = timedelta(seconds=PEERS_S)
+
 
 @contextmanager
 def process_group(backend: str, address: str, rank: int, world: int) -> Iterator[None]:
-    """Join as worker ``rank`` of ``world`` at ``address``."""
+    """Join as worker ``rank`` of ``world`` at ``address`` (host:port of rank zero).
+
+    Raises DistError or RuntimeError if the workers do not meet within ``FORMING_S``.
+    """
     if world == 1:
         yield
         return
-    import torch.distributed
+    import torch.distributed as dist
+    from torch.distributed.distributed_c10d import _set_pg_timeout
 
-    form_group(backend, address, rank, world)
+    use_interface_to(address)
+    forming, (host, port) = timedelta(seconds=FORMING_S), _host_and_port(address)
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        host, port, world, is_master=rank == 0, timeout=forming
+    )
+    dist.init_process_group(backend, store=store, timeout=forming, rank=rank, world_size=world)
+    store.set_timeout(WAITING)
+    _set_pg_timeout(WAITING)
     try:
         yield
     finally:
-        torch.distributed.destroy_process_group()
+        dist.destroy_process_group()
 
 
 def barrier() -> None:
@@ -76,27 +89,6 @@ def _joined() -> Any:
     return distributed if distributed is not None and distributed.is_initialized() else None
 
 
-WAITING = timedelta(seconds=PEERS_S)
-
-
-def form_group(backend: str, address: str, rank: int, world: int) -> None:
-    """Join the process group that meets at ``address`` (host:port of rank zero).
-
-    Raises DistError or RuntimeError if the workers do not meet within ``FORMING_S``.
-    """
-    import torch.distributed as dist
-    from torch.distributed.distributed_c10d import _set_pg_timeout
-
-    use_interface_to(address)
-    forming, (host, port) = timedelta(seconds=FORMING_S), host_and_port(address)
-    store = dist.TCPStore(  # type: ignore[attr-defined]
-        host, port, world, is_master=rank == 0, timeout=forming
-    )
-    dist.init_process_group(backend, store=store, timeout=forming, rank=rank, world_size=world)
-    store.set_timeout(WAITING)
-    _set_pg_timeout(WAITING)
-
-
 def held_port(host: str) -> tuple[socket.socket, str]:
     """A socket that keeps other programs from a free port of this machine, and ``host:port``.
 
@@ -113,14 +105,14 @@ def use_interface_to(address: str) -> None:
 
     Without this gloo uses the address of the host name, which is 127.0.0.1 on many machines.
     """
-    if name := interface_to(address):
+    if name := _interface_to(address):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
         os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # without "=" every name that begins so
 
 
-def interface_to(address: str) -> str | None:
+def _interface_to(address: str) -> str | None:
     """The name of that interface; None if it is unknown. Nothing is sent."""
-    host, port = host_and_port(address)
+    host, port = _host_and_port(address)
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((host, port))
@@ -131,7 +123,7 @@ def interface_to(address: str) -> str | None:
         return None
 
 
-def host_and_port(address: str) -> tuple[str, int]:
+def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 

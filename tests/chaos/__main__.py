@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import record
 from experiments import EXPERIMENTS, drawn, repeated
+from recovery_table import table
 from run import run
 from striking import Recovery
 
@@ -36,9 +36,7 @@ def main() -> None:
     except AssertionError as error:
         sys.exit(f"{error}\nseed {options.seed}; all files are in {folder}")
     finally:
-        print(record.table(recoveries), flush=True)
-        if options.record:
-            record.write(options.record, options.seed, recoveries)
+        print(table(recoveries), flush=True)
     shutil.rmtree(folder)
     print("All results are those of an undisturbed sweep, and nothing is left")
 
@@ -48,7 +46,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--recovery", type=int, default=0, metavar="N")
-    parser.add_argument("--record", type=Path, help="a JSON file for what was measured")
     options = parser.parse_args()
     if os.geteuid() != 0:
         parser.error("machines are made of Linux namespaces; run it as root")

@@ -1,6 +1,5 @@
 """`make chaos` with four faults: the program that a person runs with sixty of them."""
 
-import json
 import os
 import subprocess
 import sys
@@ -15,8 +14,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_names
 
 
 def test_a_swept_study_recovers_from_faults_drawn_at_random(tmp_path: Path) -> None:
-    record = tmp_path / "record.json"
-    words = ["tests/chaos", "--seed", "1", "--faults", str(FAULTS), "--record", str(record)]
+    words = ["tests/chaos", "--seed", "1", "--faults", str(FAULTS)]
     paths = os.pathsep.join([str(PROJECT), str(PROJECT / "tests" / "shared")])
     done = subprocess.run(
         ["unshare", "--mount", "--", sys.executable, *words],  # its mounts go with it
@@ -29,5 +27,4 @@ def test_a_swept_study_recovers_from_faults_drawn_at_random(tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All results are those of an undisturbed sweep, and nothing is left" in done.stdout
-    recoveries = json.loads(record.read_text())["recoveries"]
-    assert sum(map(len, recoveries.values())) == FAULTS
+    assert done.stdout.count("s to training again") == FAULTS

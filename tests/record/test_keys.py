@@ -12,7 +12,7 @@ from place import Place
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
 from sweeps.planning.continuation import plan_sweep
-from sweeps.verbs import new_task
+from sweeps.verbs.run import TEMPLATE
 
 TASKS = {
     "translation": [
@@ -27,7 +27,6 @@ TASKS = {
 }
 ROW = {"translation": "d_dropout_0", "starter": "base"}
 """Without dropout: how a batch is split decides what dropout draws."""
-TEMPLATE = Path(new_task.__file__).parent / "template"
 OTHER = {
     "name": "multi30k",
     "tokens_per_micro_batch": 500,

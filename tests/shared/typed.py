@@ -1,16 +1,57 @@
 """A command line typed in a folder, in this process."""
 
 import contextlib
+import io
+import os
 from pathlib import Path
+from threading import Event
+from typing import Any
+from unittest import mock
 
 from typer.testing import CliRunner, Result
 
 from sweeps.cli import app
+from sweeps.running.syncer import Syncer
+from tracking.mlflow import sync
+from tracking.mlflow.lag import sync_lock
+from tracking.uri import URI_VARIABLE
+
+
+class SyncerHere:
+    """In the place of the process that carries journals to MLflow: a new one would import it for seconds.
+
+    It carries them once, when the sweep waits for its end.
+    """
+
+    def __init__(self, syncer: Any) -> None:
+        self.settings, self.stdin, self.returncode, self._over = syncer._settings, io.BytesIO(), 0, Event()
+
+    def poll(self) -> int | None:
+        return self.returncode if self._over.is_set() else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Without a time in the thread that would start the process again."""
+        if timeout is None:
+            self._over.wait()
+        elif not self._over.is_set():
+            self._carry()
+            self._over.set()
+        return self.returncode
+
+    def terminate(self) -> None:
+        self._over.set()
+
+    def _carry(self) -> None:
+        folder, tracking, ended = self.settings.study_folder.resolve(), self.settings.tracking, Event()
+        ended.set()
+        store = mock.patch.dict(os.environ, {URI_VARIABLE: tracking.uri or ""})
+        with store, sync_lock(folder):
+            self.returncode = sync.follow(sync._connecting(folder, tracking.experiment, False, os.getpid), ended)
 
 
 def typed(folder: Path, *arguments: str) -> Result:
     """The result of `allelse …`, with its output."""
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), mock.patch.object(Syncer, "_start", lambda syncer: SyncerHere(syncer)):
         return CliRunner().invoke(app, list(arguments))
 
 

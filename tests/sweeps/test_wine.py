@@ -1,6 +1,5 @@
 """The example task without a network: its sweep needs no torch, and one trial runs in this process."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,25 +26,16 @@ LIMITS = {"digits": (70, 30), "wine": (30, 10)}
 """Lines of Python and of YAML."""
 
 
-@pytest.fixture
-def folder(furnish: Callable[[Path], Path], tmp_path: Path) -> Path:
-    return copied("wine", furnish(tmp_path))
-
-
-def test_one_trial_in_this_process(folder: Path) -> None:
-    done = typed(folder, "train", "task=wine", "row=raw")
-    assert done.exit_code == 0, done.output
-    (score,) = load(folder / "runs" / "wine-full").scores["value"]
-    assert 0.5 < score < 0.9
-    again = typed(folder, "train", "sweep.name=wine-full", "row=raw")
-    assert "0 of 1 trials to run" in again.stdout
-
-
-def test_its_trial_loads_no_torch(folder: Path) -> None:
+def test_its_trial_runs_in_the_process_of_the_command_and_loads_no_torch(workplace: Path) -> None:
+    folder = copied("wine", workplace)
     (folder / "watched.py").write_text(WATCHED)
-    done = allelse("train", "task=watched", cwd=folder)
+    done = allelse("train", "task=watched", "row=base", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "without torch" in done.stdout + done.stderr
+    (score,) = load(folder / "runs" / "wine-full").scores["value"]
+    assert 0.5 < score < 1
+    again = typed(folder, "train", "sweep.name=wine-full", "row=base")
+    assert "0 of 1 trials to run" in again.stdout
 
 
 @pytest.mark.parametrize("name", LIMITS)

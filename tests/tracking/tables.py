@@ -11,7 +11,7 @@ from tracking.statistics.findings import NONE, find
 from tracking.statistics.rows import TableRow, table
 from tracking.study import Study
 from tracking.table import layout as printed
-from tracking.table.view import PLAIN, View, viewed
+from tracking.table.columns import PLAIN, View
 
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Study:
@@ -36,7 +36,7 @@ def shown(study: Study, width: int = 120, view: View = PLAIN, base: str = "base"
     rows = table(study, base)
     findings = find(study, rows, base) if tested else NONE
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(printed.shown(study, viewed(study.task, rows, view, findings), width, view, findings))
+    console.print(printed.shown(study, printed.viewed(study.task, rows, view, findings), width, view, findings))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -2,6 +2,7 @@
 
 They are drawn in panels of a few rows, with base in each for comparison."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -19,6 +20,7 @@ from tracking.report.drawing import (
     Entry,
     counted,
     label_ticks,
+    legend_below,
     new_figure,
     plain,
     shortened,
@@ -32,7 +34,7 @@ POINTS = 120
 SEEN = 8
 """Reports of a journal that tell the names in it."""
 SeedCurve = dict[int, float]  # by step
-AXES, HEAD, LINE, FOOT = 1.62, 0.24, 0.12, 0.4  # inches: plot, title, a line of the legend, numbers of the steps
+AXES, LINE = 2.26, 0.13  # inches: a plot with its title and axis, a line of the legend
 LETTERS = 46
 
 
@@ -129,8 +131,9 @@ def _of_name(curves: Curves, name: str, rows: Sequence[Entry]) -> list[Drawing]:
     sides = [(curve.steps, values) for curve in found.values() for values in (curve.low, curve.high)]
     points = [point for steps, values in sides for point in zip(steps, values, strict=True)]
     limits = _late_range(points, last)
+    plain_name = re.sub("[^A-Za-z0-9]", "-", name)
     return [
-        _panel(f"curves-{_plain_name(name)}-{place}", curves.label(name), [*part, *base], found, (last, limits))
+        _panel(f"curves-{plain_name}-{place}", curves.label(name), [*part, *base], found, (last, limits))
         for place, part in enumerate(parts, 1)
     ]
 
@@ -138,20 +141,23 @@ def _of_name(curves: Curves, name: str, rows: Sequence[Entry]) -> list[Drawing]:
 def _panel(name: str, label: str, part: Sequence[Entry], found: dict[Entry, Curve], ranges: tuple[int, Any]) -> Drawing:
     groups = ", ".join(dict.fromkeys(entry.group for entry in part if entry.row != BASE)) or BASE
     with styled():
-        height = HEAD + AXES + FOOT + LINE * len(part)
-        figure, (axes,) = new_figure(height)
-        figure.subplots_adjust(left=0.13, right=0.975, top=1 - HEAD / height, bottom=(FOOT + LINE * len(part)) / height)
+        figure, (axes,) = new_figure(AXES + LINE * len(part))
         described = f"Learning curves of {label} over training steps. Rows: {'; '.join(entry.full for entry in part)}."
         drawing = Drawing(name, f"{label}: {groups}", described, figure)
         lines = [_line(drawing, axes, entry, found[entry], place) for place, entry in enumerate(part)]
-        _axes(axes, shortened(f"{groups}", 40), label, ranges)
-        _legend(drawing, figure, part, lines, height)
+        plain(axes.set_title(shortened(groups, 40)))
+        plain(axes.set_title(label, loc="right", fontsize=7, fontweight="normal"))
+        _frame(axes, *ranges)
+        legend = legend_below(figure, lines, [shortened(entry.full, LETTERS) for entry in part])
+        for entry, line, text in zip(part, legend.get_lines(), legend.get_texts(), strict=True):
+            drawing.mark(line, entry.place)
+            drawing.mark(text, entry.place)
     return drawing
 
 
 def _line(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, place: int) -> Any:
     color, dashes = (INK, "solid") if entry.row == BASE else _line_style(place)
-    text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {_seeds(curve.seeds)}"
+    text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {curve.seeds} seed{'s' * (curve.seeds > 1)}"
     if curve.seeds > 1:
         band = axes.fill_between(curve.steps, curve.low, curve.high, color=color, alpha=0.16, linewidth=0)
         drawing.mark(band, entry.place, text)
@@ -163,61 +169,27 @@ def _line(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, place: int) -
     return line
 
 
-def _axes(axes: Any, title: str, label: str, ranges: tuple[int, Any]) -> None:
-    last, limits = ranges
-    plain(axes.set_title(title))
+def _frame(axes: Any, last: int, limits: tuple[float, float] | None) -> None:
     plain(axes.set_xlabel("step", loc="right", labelpad=1))
-    plain(axes.text(1, 1.035, label, transform=axes.transAxes, ha="right", va="bottom", fontsize=7))
     axes.set_xlim(0, last * 1.01 or 1)
     if limits:
         axes.set_ylim(*limits)
     label_ticks(axes.xaxis, counted)
-    label_ticks(axes.yaxis, lambda value: f"{value:.10g}".replace("-", "−"))
-
-
-def _legend(drawing: Drawing, figure: Any, part: Sequence[Entry], lines: Sequence[Any], height: float) -> None:
-    names = [shortened(entry.full, LETTERS) for entry in part]
-    legend = figure.legend(
-        lines,
-        names,
-        loc="upper left",
-        bbox_to_anchor=(0.03, (LINE * len(part) + 0.01) / height),
-        borderaxespad=0,
-        borderpad=0,
-        labelspacing=0.2,
-        handlelength=2.2,
-        handletextpad=0.7,
-    )
-    for entry, line, text in zip(part, legend.get_lines(), legend.get_texts(), strict=True):
-        drawing.mark(line, entry.place)
-        drawing.mark(plain(text), entry.place)
-
-
-def _plain_name(name: str) -> str:
-    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'s' * (count > 1)}"
+    label_ticks(axes.yaxis)
 
 
 def _panels(rows: Sequence[Entry], most: int = 6) -> list[list[Entry]]:
     """The rows without base in panels that one can read: whole groups together while they fit, large groups cut."""
-    found: list[list[Entry]] = []
-    for group in _groups(rows):
+    groups, found = dict[str, list[Entry]](), list[list[Entry]]()
+    for entry in rows:
+        if entry.row != BASE:
+            groups.setdefault(entry.group, []).append(entry)
+    for group in groups.values():
         if found and len(found[-1]) + len(group) <= most:
-            found[-1] = [*found[-1], *group]
+            found[-1] += group
         else:
             found += [group[start : start + most + 2] for start in range(0, len(group), most + 2)]
     return found
-
-
-def _groups(rows: Sequence[Entry]) -> list[list[Entry]]:
-    by_group: dict[str, list[Entry]] = {}
-    for entry in rows:
-        if entry.row != BASE:
-            by_group.setdefault(entry.group, []).append(entry)
-    return list(by_group.values())
 
 
 def _line_style(place: int) -> tuple[str, object]:

@@ -1,6 +1,6 @@
 """What all figures share: rows by name, one column of a paper, colors, numbers at axes; and their files.
 
-The same figure gives the same bytes each time.
+The same figure gives the same bytes each time. Matplotlib finds the place of titles, names and legends.
 
 Colors are those of Okabe and Ito, which the color-blind can tell apart, and the grays around them. On a page each color
 is a CSS variable, so that dark mode has others. The first value is that of files on paper.
@@ -9,11 +9,11 @@ is a CSS variable, so that dark mode has others. The first value is that of file
 import io
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Literal
+from xml.etree import ElementTree
 
 from tracking.statistics.rows import BASE, TableRow
 
@@ -25,16 +25,9 @@ VARIABLES = {
     **{INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"},
     **{color: f"--series-{place}" for place, color in enumerate(SERIES, 1)},
 }
-SVG_HEAD = re.compile(r"^.*?(?=<svg)", re.DOTALL)
-METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
-OPENING = re.compile(r"<svg[^>]*?viewBox=\"([^\"]*)\"[^>]*>")
-SVG_STYLE = re.compile(r"\s*<style.*?</style>", re.DOTALL)  # it would hold for the whole page
-TAG = re.compile(r"<[^<>]+>")  # never a part of a text, in which < is escaped
-IDENTITY = re.compile(r'\bid="([^"]+)"')
-REFERENCE = re.compile(r'(url\(#|xlink:href="#)([^")]+)')
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+REFERENCE = re.compile(r"(?:url\(|^)#")
 COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
-COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
-GROUP = re.compile(r'<g id="([^"]+)">')
 UP = dict(zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True))
 WIDTH = 3.3  # inches: one column of a paper with two
 POINTS = 8.0
@@ -55,7 +48,13 @@ STYLE = {
     **{"axes.facecolor": "none", "savefig.facecolor": "none", "xtick.color": MUTED, "ytick.color": MUTED},
     **{f"{axis}tick.{key}": value for axis in "xy" for key, value in (("labelsize", 7.0), ("labelcolor", INK))},
     **{f"{axis}tick.major.{key}": value for axis in "xy" for key, value in (("size", 2.5), ("width", 0.6))},
-    **{"legend.fontsize": 7.0, "legend.frameon": False, "lines.solid_capstyle": "round"},
+    **{"legend.fontsize": 7.0, "legend.frameon": False, "legend.borderpad": 0.0, "legend.labelspacing": 0.25},
+    **{
+        "legend.handletextpad": 0.5,
+        "legend.columnspacing": 1.2,
+        "legend.handlelength": 1.8,
+        "lines.solid_capstyle": "round",
+    },
     **{"svg.hashsalt": "allelse", "pdf.fonttype": 42, "path.simplify": True},
 }
 
@@ -80,23 +79,12 @@ class Entry:
 
 
 def entries(rows: Sequence[TableRow]) -> list[Entry]:
-    return [
-        Entry(place, row.row, row.group, BASE if row.row == BASE else _together(row.change or row.row))
-        for place, row in enumerate(rows)
-    ]
-
-
-def _together(change: str) -> str:
     """`d_k = d_v = 16` is not broken at the end of a line."""
-    return change.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What a part of a figure stands for."""
-
-    row: int  # its place in the table
-    text: str  # shown when the part is pointed at
+    unbroken = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+    labels = [BASE if row.row == BASE else (row.change or row.row).replace(" = ", unbroken) for row in rows]
+    return [
+        Entry(place, row.row, row.group, label) for place, (row, label) in enumerate(zip(rows, labels, strict=True))
+    ]
 
 
 @dataclass
@@ -107,29 +95,60 @@ class Drawing:
     title: str
     description: str  # for who cannot see it
     figure: Any
-    marks: dict[str, Mark] = field(default_factory=dict)  # by the id of a part
+    marks: dict[str, tuple[int, str]] = field(default_factory=dict)  # by the id of a part: row and text
 
     def mark(self, artist: Any, row: int, text: str = "") -> None:
         """Name a part of the figure: it belongs to this row of the table, and shows the text when pointed at."""
         gid = f"mark-{len(self.marks)}"
         artist.set_gid(gid)
-        self.marks[gid] = Mark(row, text)
+        self.marks[gid] = row, text
 
     def inline(self) -> str:
         """SVG for a page: texts stay text, colors are CSS variables, ids begin with the figure's name."""
-        return finished(self._saved("svg", "none").decode(), self.name, self.description, self.marks, variables=True)
+        root = self._svg("none")
+        root.attrib = {
+            "viewBox": root.attrib["viewBox"],
+            "role": "img",
+            "aria-label": " ".join(self.description.split()),
+        }
+        for part in [*root.iter()]:
+            _drop(part, "style")  # it would hold for the whole page
+            if "style" in part.attrib:
+                part.set("style", COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", part.attrib["style"]))
+        return ElementTree.tostring(root, "unicode")
 
     def content(self, kind: Format) -> bytes:
         """A file of its own, in which texts are outlines or embedded fonts."""
-        if kind != "svg":
-            return self._saved(kind)
-        return finished(self._saved(kind).decode(), self.name, self.description, {}, variables=False).encode()
+        return self._saved(kind) if kind != "svg" else ElementTree.tostring(self._svg("path"), "utf-8")
+
+    def _svg(self, font: str) -> ElementTree.Element:
+        """Parts with a mark have the class of their row, and a title."""
+        ElementTree.register_namespace("", SVG)
+        ElementTree.register_namespace("xlink", XLINK)
+        root = ElementTree.fromstring(self._saved("svg", font))
+        for part in [*root.iter()]:
+            _drop(part, "metadata")
+            row, text = self.marks.get(part.get("id", ""), (None, ""))
+            if row is not None:
+                part.set("class", f"row row-{row}")
+            if text:
+                part.insert(0, ElementTree.Element(f"{{{SVG}}}title"))
+                part[0].text = text
+            for key, value in part.attrib.items():
+                named = f"{self.name}-{value}" if key == "id" else REFERENCE.sub(rf"\g<0>{self.name}-", value)
+                part.set(key, named)
+        return root
 
     def _saved(self, kind: Format, font: str = "path") -> bytes:
         held = io.BytesIO()
         with styled({"svg.fonttype": font}):
             self.figure.savefig(held, format=kind, metadata=WITHOUT_DATES[kind], dpi=DOTS_PER_INCH)
         return held.getvalue()
+
+
+def _drop(part: ElementTree.Element, tag: str) -> None:
+    for child in part.findall(f"{{{SVG}}}{tag}"):
+        part.remove(child)
 
 
 @contextmanager
@@ -149,9 +168,16 @@ def new_figure(height: float, rows: int = 1) -> tuple[Any, list[Any]]:
     """A figure of one column's width and this height in inches, with its axes from top to bottom."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height))
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots(rows, 1, squeeze=False)
     return figure, [line[0] for line in axes]
+
+
+def legend_below(figure: Any, handles: Sequence[Any], names: Sequence[str], columns: int = 1) -> Any:
+    legend = figure.legend(handles, names, loc="outside lower left", ncols=columns, borderaxespad=0.2)
+    for text in legend.get_texts():
+        plain(text)
+    return legend
 
 
 def plain(text: Any) -> Any:
@@ -166,56 +192,23 @@ def shortened(text: str, letters: int) -> str:
     return line if len(line) <= letters else f"{line[: letters - 1].rstrip(' ,;')}…"
 
 
+def decimal(value: float) -> str:
+    return f"{value:.10g}".replace("-", "−")
+
+
 def counted(value: float) -> str:
-    """500, 2k, 1.5M; powers of ten from 10⁹ on."""
-    for unit, name in ((1e9, ""), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= unit:
-            return powered(value) if not name else f"{value / unit:g}{name}"
-    return f"{value:g}"
+    """500, 2k, 1.5M; powers of ten from 10⁹ on, such as 5·10¹¹."""
+    if abs(value) >= 1e9:
+        digits, _, exponent = f"{value:.3e}".partition("e")
+        ten = f"10{''.join(UP[digit] for digit in str(int(exponent)))}"
+        return ten if float(digits) == 1 else f"{float(digits):g}·{ten}"
+    unit, name = next(((unit, name) for unit, name in ((1e6, "M"), (1e3, "k")) if abs(value) >= unit), (1.0, ""))
+    return f"{value / unit:g}{name}"
 
 
-def powered(value: float) -> str:
-    """10¹², 5·10¹¹."""
-    digits, _, exponent = f"{value:.3e}".partition("e")
-    ten = f"10{''.join(UP[digit] for digit in str(int(exponent)))}"
-    return ten if float(digits) == 1 else f"{float(digits):g}·{ten}"
-
-
-def label_ticks(axis: Any, write: Any) -> None:
+def label_ticks(axis: Any, write: Callable[[float], str] = decimal) -> None:
     """Let this function write the numbers of an axis, without offsets, mathematics or minor numbers."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     axis.set_minor_formatter(NullFormatter())
-
-
-def finished(svg: str, name: str, description: str, marks: Mapping[str, Mark], *, variables: bool) -> str:
-    """One `<svg>` element. With ``variables`` it belongs to a page, otherwise to a file of its own."""
-    text = COMMENT.sub("", METADATA.sub("", svg))
-    text = GROUP.sub(lambda found: _marked(found[1], marks), text)
-    text = TAG.sub(lambda tag: _named(tag[0], name), text)
-    return _for_page(SVG_HEAD.sub("", text), description) if variables else text
-
-
-def _named(tag: str, name: str) -> str:
-    tag = IDENTITY.sub(lambda found: f'id="{name}-{found[1]}"', tag)
-    return REFERENCE.sub(lambda found: f"{found[1]}{name}-{found[2]}", tag)
-
-
-def _marked(gid: str, marks: Mapping[str, Mark]) -> str:
-    mark = marks.get(gid)
-    if mark is None:
-        return f'<g id="{gid}">'
-    title = f"<title>{escape(mark.text)}</title>" if mark.text else ""
-    return f'<g id="{gid}" class="row row-{mark.row}">{title}'
-
-
-def _for_page(text: str, description: str) -> str:
-    def opening(found: re.Match[str]) -> str:
-        label = escape(" ".join(description.split()))
-        return f'<svg viewBox="{found[1]}" role="img" aria-label="{label}" xmlns:xlink="http://www.w3.org/1999/xlink">'
-
-    def recolored(tag: re.Match[str]) -> str:
-        return COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", tag[0])
-
-    return TAG.sub(recolored, OPENING.sub(opening, SVG_STYLE.sub("", text), count=1)).strip()

@@ -9,17 +9,16 @@ from tracking.card import Card
 from tracking.files import write_bytes
 from tracking.report.curves import Curves, curve_figures, read_curves
 from tracking.report.drawing import FORMATS, Drawing, Entry, entries
-from tracking.report.forest import differences, forest
-from tracking.report.samples import Texts, samples
+from tracking.report.forest import forest
 from tracking.report.scatter import scatters
-from tracking.report.tables import costs, provenance, results, utc
+from tracking.report.tables import Texts, costs, provenance, results, samples, utc
 from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study, last_active
 from tracking.table.caption import caption
-from tracking.table.html import templates
+from tracking.table.columns import View
 from tracking.table.methods import methods
-from tracking.table.view import View
+from tracking.table.text import templates
 
 PUBLISHED_NOTE = (
     "A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
@@ -102,7 +101,7 @@ def write_figures(folder: Path, files: Mapping[str, bytes]) -> None:
 def _draw(
     card: Card, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings, curves: Curves
 ) -> Figures:
-    found = [forest(metric, differences(metric, rows, entries, findings), findings.reference) for metric in card.tabled]
+    found = [forest(metric, rows, entries, findings) for metric in card.tabled]
     return Figures([each for each in found if each], scatters(card, rows, entries), curve_figures(curves, entries))
 
 

@@ -1,5 +1,6 @@
-"""The headline score of each row against a cost: this study above, the published rows hollow below."""
+"""The headline scores of each row against a cost: this study above, the published rows hollow below."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from tracking.report.drawing import (
     Entry,
     counted,
     label_ticks,
+    legend_below,
     new_figure,
     plain,
     shortened,
@@ -23,10 +25,12 @@ from tracking.table.columns import PARAMS
 from tracking.words import flops, parameters
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-PLOT, BETWEEN, HEAD, FOOT, LINE = 1.5, 0.5, 0.24, 0.42, 0.13  # inches
+PLOT, FRAME, SIGN = 1.9, 0.12, 0.14  # inches: a plot with its title and axis, around all, a line of the legend
 MOST = 3  # metrics
+LETTERS = 14  # of a group's name
 APART = 0.014  # of their cost: rows of one cost stand side by side
 Write = Callable[[float | None], str]
+Styles = dict[str, tuple[str, str]]  # color and marker by group
 
 
 @dataclass(frozen=True)
@@ -43,17 +47,18 @@ class Point:
 def scatters(card: Card, rows: Sequence[TableRow], entries: Sequence[Entry]) -> list[Drawing]:
     """Each of the first metrics against parameters and against FLOPs; a cost that no row knows has no figure."""
     costs: tuple[tuple[str, str, Write], ...] = (("params", "parameters", parameters), ("flops", "FLOPs", flops))
+    both = list(zip(rows, entries, strict=True))
     return [
-        _scatter(metric, name, label, ours, _published(metric, rows, entries, name, write), entries)
+        _scatter(metric, name, label, ours, _published(metric, both, name, write), _styles(entries))
         for metric in card.tabled[:MOST]
         for name, label, write in costs
-        if (ours := _ours(metric, rows, entries, name, write))
+        if (ours := _ours(metric, both, name, write))
     ]
 
 
-def _ours(metric: Metric, rows: Sequence[TableRow], entries: Sequence[Entry], cost: str, write: Write) -> list[Point]:
+def _ours(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> list[Point]:
     found = []
-    for row, entry in zip(rows, entries, strict=True):
+    for row, entry in rows:
         x, y, sd = getattr(row, cost), row.scores[metric.name], row.sd.get(metric.name)
         if x and y is not None:
             spread = f" ± {metric.text(sd)}" if sd is not None else ""
@@ -61,13 +66,11 @@ def _ours(metric: Metric, rows: Sequence[TableRow], entries: Sequence[Entry], co
     return found
 
 
-def _published(
-    metric: Metric, rows: Sequence[TableRow], entries: Sequence[Entry], cost: str, write: Write
-) -> list[Point]:
+def _published(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> list[Point]:
     """At the published parameters, where a blank cell means base's; at our own FLOPs, which nobody published."""
-    base = next((row.published.get(PARAMS) for row in rows if row.row == BASE), None)
+    base = next((row.published.get(PARAMS) for row, _ in rows if row.row == BASE), None)
     found = []
-    for row, entry in zip(rows, entries, strict=True):
+    for row, entry in rows:
         y, millions = row.published.get(metric.name), row.published.get(PARAMS) or base
         x = row.flops if cost == "flops" else millions and millions * 1e6
         if x and y is not None:
@@ -76,124 +79,81 @@ def _published(
 
 
 def _scatter(
-    metric: Metric, cost: str, label: str, ours: Sequence[Point], paper: Sequence[Point], entries: Sequence[Entry]
+    metric: Metric, cost: str, label: str, ours: Sequence[Point], paper: Sequence[Point], styles: Styles
 ) -> Drawing:
-    styles = _group_styles([entry.group for entry in entries], _base_group(entries))
-    shown = [group for group in styles if any(point.entry.group == group for point in (*ours, *paper))]
+    shown = {point.entry.group for point in (*ours, *paper)}
+    marks = {group: style for group, style in styles.items() if group in shown}
     parts = [part for part in (ours, paper) if part]
-    lines = -(-len(shown) // _in_a_line(shown))
-    height = HEAD + FOOT + LINE * lines + PLOT * len(parts) + BETWEEN * (len(parts) - 1)
     with styled():
-        figure, plots = new_figure(height, len(parts))
-        figure.subplots_adjust(
-            left=0.135,
-            right=0.965,
-            top=1 - HEAD / height,
-            bottom=(FOOT + LINE * lines) / height,
-            hspace=BETWEEN / PLOT,
-        )
-        words = f"{metric.label} against {label}: " + "; ".join(point.words for part in parts for point in part)
-        drawing = Drawing(f"{metric.name}-against-{cost}", f"{metric.label} against {label}", words, figure)
-        titles = (f"{metric.label}, this study", f"{metric.label}, published")
-        for axes, part, title in zip(plots, parts, titles, strict=False):
+        figure, plots = new_figure(FRAME + SIGN * -(-len(marks) // _in_a_line(marks)) + PLOT * len(parts), len(parts))
+        title = f"{metric.label} against {label}"
+        words = f"{title}: {'; '.join(point.words for part in parts for point in part)}"
+        drawing = Drawing(f"{metric.name}-against-{cost}", title, words, figure)
+        for axes, part in zip(plots, parts, strict=True):
             hollow = part is paper
             _points(drawing, axes, part, styles, hollow)
-            at = f"{label} of this study" if hollow and cost == "flops" else label
-            _axes(axes, title, at, [point.cost for point in part])
-        _legend(figure, styles, shown, height)
+            plain(axes.set_title(f"{metric.label}, {'published' if hollow else 'this study'}"))
+            of_ours = " of this study" if hollow and cost == "flops" else ""
+            plain(axes.set_xlabel(f"{label}{of_ours}", loc="right", labelpad=1))
+            _scale(axes, [point.cost for point in part])
+        _legend(figure, marks)
     return drawing
 
 
-def _in_a_line(groups: Sequence[str]) -> int:
+def _in_a_line(groups: Iterable[str]) -> int:
     """How many groups the legend shows side by side."""
-    letters = [4 + len(shortened(group, 14)) for group in groups]
-    return len(groups) if sum(letters) <= 52 else max(1, 52 // max(letters))
+    letters = [4 + len(shortened(group, LETTERS)) for group in groups]
+    return len(letters) if sum(letters) <= 52 else max(1, 52 // max(letters))
 
 
 def _side_by_side(part: Sequence[Point]) -> list[float]:
     """Where the points stand: those of one cost a little apart, so that none hides another."""
-    alike: dict[float, list[Point]] = {}
+    alike = defaultdict[float, list[Point]](list)
     for point in part:
-        alike.setdefault(point.cost, []).append(point)
-    return [
-        point.cost * (1 + APART * (of.index(point) - (len(of) - 1) / 2)) for point in part for of in [alike[point.cost]]
-    ]
+        alike[point.cost].append(point)
+    beside = {id(point): place - (len(of) - 1) / 2 for of in alike.values() for place, point in enumerate(of)}
+    return [point.cost * (1 + APART * beside[id(point)]) for point in part]
 
 
-def _base_group(entries: Sequence[Entry]) -> str:
-    return next((entry.group for entry in entries if entry.row == BASE), BASE)
-
-
-def _points(
-    drawing: Drawing, axes: Any, part: Sequence[Point], styles: dict[str, tuple[str, str]], hollow: bool
-) -> None:
+def _points(drawing: Drawing, axes: Any, part: Sequence[Point], styles: Styles, hollow: bool) -> None:
     for point, x in zip(part, _side_by_side(part), strict=True):
         color, marker = styles[point.entry.group]
         if point.sd is not None:
             (bar,) = axes.plot([x] * 2, [point.score - point.sd, point.score + point.sd], color=color, lw=0.9)
             drawing.mark(bar, point.entry.place, point.words)
-        (dot,) = axes.plot(
-            [x],
-            [point.score],
-            marker=marker,
-            color=color,
-            markersize=5,
-            linestyle="none",
-            markerfacecolor=PAPER if hollow else color,
-            markeredgewidth=0.9 if hollow else 0.4,
-            markeredgecolor=color if hollow else PAPER,
-        )
+        inside, edge, width = (PAPER, color, 0.9) if hollow else (color, PAPER, 0.4)
+        about = {"markerfacecolor": inside, "markeredgecolor": edge, "markeredgewidth": width, "linestyle": "none"}
+        (dot,) = axes.plot([x], [point.score], marker=marker, color=color, markersize=5, **about)
         drawing.mark(dot, point.entry.place, point.words)
 
 
-def _axes(axes: Any, title: str, label: str, costs: Sequence[float]) -> None:
-    plain(axes.set_title(title))
-    plain(axes.set_xlabel(label, loc="right", labelpad=1))
-    _place_costs(axes, costs)
-    axes.margins(x=0.06, y=0.12)
-    label_ticks(axes.xaxis, counted)
-    label_ticks(axes.yaxis, lambda value: f"{value:.10g}".replace("-", "−"))
-
-
-def _legend(figure: Any, styles: dict[str, tuple[str, str]], groups: Sequence[str], height: float) -> None:
+def _legend(figure: Any, marks: Styles) -> None:
     from matplotlib.lines import Line2D
 
-    marks = {group: styles[group] for group in groups}
     handles = [Line2D([], [], color=color, marker=shape, markersize=4.2, ls="none") for color, shape in marks.values()]
-    legend = figure.legend(
-        handles,
-        [shortened(group, 14) for group in groups],
-        loc="lower left",
-        bbox_to_anchor=(0.02, 0.03 / height),
-        ncols=_in_a_line(groups),
-        borderpad=0,
-        borderaxespad=0,
-        columnspacing=1.1,
-        handlelength=1.0,
-        handletextpad=0.4,
-        labelspacing=0.25,
-    )
-    for text in legend.get_texts():
-        plain(text)
+    legend_below(figure, handles, [shortened(group, LETTERS) for group in marks], _in_a_line(marks))
 
 
-def _place_costs(axes: Any, costs: Iterable[float]) -> None:
+def _scale(axes: Any, costs: Sequence[float]) -> None:
     """A few numbers along the x axis, which is logarithmic if positive costs differ by more than three times."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    known = list(costs)
-    if min(known) <= 0 or max(known) <= 3 * min(known):
+    axes.margins(x=0.06, y=0.12)
+    if min(costs) <= 0 or max(costs) <= 3 * min(costs):
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-        return
-    axes.set_xscale("log")
-    decades = max(known) / min(known)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 1000 else (1.0, 2.0, 5.0)))
-    axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_xscale("log")
+        wide = max(costs) > 1000 * min(costs)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+        axes.xaxis.set_minor_locator(NullLocator())
+    label_ticks(axes.xaxis, counted)
+    label_ticks(axes.yaxis)
 
 
-def _group_styles(groups: Sequence[str], base: str) -> dict[str, tuple[str, str]]:
-    """Color and marker by group; the group of base has ink and a circle."""
-    others = [group for group in dict.fromkeys(groups) if group != base]
+def _styles(entries: Sequence[Entry]) -> Styles:
+    """The group of base has ink and a circle."""
+    base = next((entry.group for entry in entries if entry.row == BASE), BASE)
+    others = [group for group in dict.fromkeys(entry.group for entry in entries) if group != base]
     shapes = MARKERS[1:]
     found = {
         group: (SERIES[place % len(SERIES)], shapes[(place + place // len(SERIES)) % len(shapes)])

@@ -1,10 +1,13 @@
 """The tables of the page as its templates show them: results and costs, a line per row in the study's order.
 
-Then where the numbers come from, with every trial's state."""
+Then what the rows wrote, side by side, and where the numbers come from, with every trial's state.
+"""
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from tracking.card import Card, Metric
@@ -12,12 +15,17 @@ from tracking.damage import unless_damaged
 from tracking.provenance import changes
 from tracking.report.drawing import Entry
 from tracking.statistics.findings import Findings
-from tracking.statistics.rows import TableRow
+from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.seeds import standings
 from tracking.study import Study, Trial
-from tracking.table.columns import COST_LABELS, columns_of, interval_of, published_names, score_names
-from tracking.table.layout import brief
-from tracking.words import flops, millions, parameters, stopped_at, time
+from tracking.table.columns import COST_LABELS, StudyColumn, columns_of, cost_words, interval_of
+from tracking.table.layout import brief, published_names, score_names
+from tracking.words import stopped_at, time
+
+SHOWN = 8
+LONGEST = 2000  # letters of a text that has no lines in common with others
+Texts = Mapping[str, Sequence[str]]
+"""Lines of the set by what they are, such as source and reference. The last one is what outputs are compared with."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +43,15 @@ def results(
     card: Card, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings, notes: str
 ) -> dict[str, Any]:
     """The study's table, and the lines below it."""
-    costs = known_costs(rows)
+    costs, known = known_costs(rows), columns_of(card, rows, findings)
+    columns = [known[name] for name in (*score_names(card, rows), *costs)]
     lines = [
         {
             "row": row,
             "entry": entry,
             "mark": findings.row_mark(row),
             "unlike": "; ".join(difference.text for difference in findings.unlike.get(row.row, ())),
-            "cells": _cells(card, rows, row, findings, costs),
+            "cells": _cells(card, columns, row, findings),
         }
         for row, entry in zip(rows, entries, strict=True)
     ]
@@ -55,21 +64,18 @@ def known_costs(rows: Sequence[TableRow]) -> list[str]:
     return [name for name in COST_LABELS if any(getattr(row, name) is not None for row in rows)]
 
 
-def _cells(
-    card: Card, rows: Sequence[TableRow], row: TableRow, findings: Findings, costs: Sequence[str]
-) -> list[Score]:
+def _cells(card: Card, columns: Sequence[StudyColumn], row: TableRow, findings: Findings) -> list[Score]:
     """In a row without a finished seed: its state once, in place of the first number."""
-    known = columns_of(card, rows, findings)
-    columns = [known[name] for name in (*score_names(card, rows), *costs)]
     about = {f"delta_{metric.name}": _about(row, metric, findings) for metric in card.tabled}
-    first = {*(metric.name for metric in card.tabled), *costs[:1]}
+    scores = {metric.name for metric in card.tabled}
+    first_cost = next((column.name for column in columns if column.name in COST_LABELS), "")
     found = list[Score]()
     for column, cell in zip(columns, brief(card, columns, row), strict=True):
         text, _, sd = cell.text.partition(" ± ")
-        role = "first" * (column.name in first) + "delta" * (column.name in about) + "published" * column.faint
-        ours = column.name in about or (column.name in first and column.name not in costs)
-        said = about.get(column.name, "")
-        found.append(Score(role, text, sd, said, not ours or column.value(row) is not None))
+        first = column.name in (*scores, first_cost)
+        role = "first" * first + "delta" * (column.name in about) + "published" * column.faint
+        known = column.name not in (*scores, *about) or column.value(row) is not None
+        found.append(Score(role, text, sd, about.get(column.name, ""), known))
     return found
 
 
@@ -109,8 +115,7 @@ def costs(study: Study, rows: Sequence[TableRow], entries: Sequence[Entry]) -> d
     card, shown = study.task, {row.row for row in rows}
     seen = standings(study, [trial for trial in study.trials if trial.row in shown])
     results = [each.result for each in seen if each.result is not None]
-    writes = {"params": millions if card.millions else parameters, "flops": flops, "seconds": time}
-    known = known_costs(rows)
+    writes, known = cost_words(card), known_costs(rows)
     noted = "; ".join(f"{COST_LABELS[name]}: {card.cost_notes.get(name, 'computed')}" for name in known)
     if not known:
         return {}
@@ -169,3 +174,86 @@ def _trial_cells(study: Study, trial: Trial) -> tuple[object, ...]:
 def utc(ts: float) -> str:
     """Unix seconds as 2026-11-22 20:14 UTC."""
     return datetime.fromtimestamp(ts, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The lines that one row wrote, with its first finished seed."""
+
+    entry: Entry
+    seed: int
+    lines: list[str]
+
+
+def samples(study: Study, entries: Sequence[Entry], texts: Texts) -> dict[str, dict[str, Any]]:
+    """By artifact; an artifact that no finished trial has is left out."""
+    set_name = study.task.headline.set
+    found = {artifact: _outputs(study, entries, artifact, set_name) for artifact in study.task.artifacts}
+    return {artifact: _shown(outputs, texts, set_name) for artifact, outputs in found.items() if outputs}
+
+
+def _outputs(study: Study, entries: Sequence[Entry], artifact: str, set_name: str) -> list[Output]:
+    by_row: dict[str, list[Trial]] = {}
+    for trial in study.trials:
+        by_row.setdefault(trial.row, []).append(trial)
+    found = [(entry, _first(study, by_row[entry.row], artifact, set_name)) for entry in entries]
+    return [Output(entry, *first) for entry, first in found if first is not None]
+
+
+def _first(study: Study, trials: Sequence[Trial], artifact: str, set_name: str) -> tuple[int, list[str]] | None:
+    for trial in trials:
+        folder = study.trial_folder(trial)
+        path: Path = folder.artifact_path(artifact, set_name)
+        if folder.finished_result(trial.key) is not None and path.is_file():
+            return trial.seed, path.read_text("utf-8", errors="replace").splitlines()
+    return None
+
+
+def _shown(outputs: Sequence[Output], texts: Texts, set_name: str) -> dict[str, Any]:
+    """Some lines of all rows, or the whole texts where rows did not write the same number of lines."""
+    if len({len(output.lines) for output in outputs}) > 1:
+        return {"note": "", "samples": [], "whole": [(output, _cut("\n".join(output.lines))) for output in outputs]}
+    texts = {name: lines for name, lines in texts.items() if len(lines) == len(outputs[0].lines)}
+    chosen = _chosen(outputs)
+    seeds = ", ".join(map(str, sorted({output.seed for output in outputs})))
+    words = f"{len(chosen)} of {len(outputs[0].lines)} lines of {set_name}, evenly spaced among those on which rows"
+    compared = list(texts)[-1] if texts else BASE
+    marks = f"Marked: words that the {compared} does not have there. Struck: words left out."
+    note = f"{words} differ; seed {seeds}. {marks}"
+    return {"note": note, "samples": [_sample(outputs, texts, place) for place in chosen], "whole": []}
+
+
+def _cut(text: str) -> str:
+    return f"{text[:LONGEST]}…" if len(text) > LONGEST else text
+
+
+def _chosen(outputs: Sequence[Output]) -> list[int]:
+    count = len(outputs[0].lines)
+    differing = [place for place in range(count) if len({output.lines[place] for output in outputs}) > 1]
+    places = differing or list(range(count))
+    return [places[number * len(places) // SHOWN] for number in range(SHOWN)] if len(places) > SHOWN else places
+
+
+def _sample(outputs: Sequence[Output], texts: Texts, place: int) -> dict[str, Any]:
+    """``wrote``: each line with the rows that wrote it."""
+    given = {name: lines[place] for name, lines in texts.items()}
+    base = next((output for output in outputs if output.entry.row == BASE), outputs[0])
+    compared = [*given.values(), base.lines[place]][max(0, len(given) - 1)]
+    wrote: dict[str, list[Entry]] = {}
+    for output in outputs:
+        wrote.setdefault(output.lines[place], []).append(output.entry)
+    return {
+        "line": place + 1,
+        "given": given,
+        "wrote": [(marked(text, compared), rows) for text, rows in wrote.items()],
+    }
+
+
+def marked(text: str, compared: str) -> list[tuple[str, str]]:
+    """The words of a text in parts: "equal" to the other text, not there in it, or, of its words, "delete"d."""
+    ours, theirs = text.split(), compared.split()
+    changes = difflib.SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes() if ours else []
+    return [
+        (kind, " ".join(theirs[first:last] if kind == "delete" else ours[start:end]))
+        for kind, first, last, start, end in changes
+    ]

@@ -39,6 +39,16 @@ def standings(study: Study, trials: Iterable[Trial] | None = None) -> list[Stand
     return [Standing(trial, *study.trial_folder(trial).standing(trial.key)) for trial in chosen]
 
 
+def measured_sets(study: Study) -> dict[str, list[str]]:
+    """The sets with scores in any trial that counts, each with the metrics that have a value there."""
+    found: dict[str, list[str]] = {}
+    for each in standings(study):
+        for name, of_set in (each.counted or {}).get("scores", {}).items():
+            metrics = [metric.name for metric in study.task.metrics if of_set.get(metric.name) is not None]
+            found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
+    return found
+
+
 @dataclass(frozen=True)
 class BestReport:
     """The best values of a row's seeds that count, each with its step. The table shows the last checkpoint's scores."""

@@ -8,8 +8,7 @@ from tracking.statistics.finding import SAYS, sentence
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, decode_of
 from tracking.statistics.unlike_trials import summary
-from tracking.table.columns import COST_LABELS, setting_words
-from tracking.table.view import PLAIN, View
+from tracking.table.columns import COST_LABELS, PLAIN, View, setting_words
 from tracking.words import listed, spanned, spread
 
 if TYPE_CHECKING:

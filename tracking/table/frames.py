@@ -57,16 +57,10 @@ def _read(folder: Path) -> Study:
     try:
         return read_study(folder)
     except StudyMissing as error:
-        near = [str(place) for place in study_folders(folder)] or _named_alike(folder)
-        if (folder.parent / STUDY_FILE).exists():
-            near = [str(folder.parent)]
+        here = [folder.parent] if (folder.parent / STUDY_FILE).exists() else study_folders(folder)
+        beside = {place.name: place for place in study_folders(folder.parent)}
+        near = [*here, *(beside[name] for name in get_close_matches(folder.name, beside, n=1))]
         raise StudyMissing(f"{error}; name a study's folder, such as {near[0]}" if near else str(error)) from None
-
-
-def _named_alike(folder: Path) -> list[str]:
-    """The study next to this folder whose name is nearest."""
-    beside = [place.name for place in study_folders(folder.parent)]
-    return [str(folder.parent / name) for name in get_close_matches(folder.name, beside, n=1)]
 
 
 def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:

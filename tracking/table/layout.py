@@ -1,36 +1,47 @@
 """The study's table in the layout of the paper's Table 3: which columns and lines each format prints."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 from rich.table import Table
 
-from tracking.card import Card
-from tracking.statistics.findings import NONE, Findings
+from tracking.card import TESTED, Card, Metric
+from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study
 from tracking.table.caption import caption
 from tracking.table.columns import (
+    CHANGED,
     COST_LABELS,
-    EXPLAINED,
+    OBJECTS,
+    PARAMS,
+    PLAIN,
     StudyColumn,
-    Style,
+    View,
+    change_of,
     columns_of,
-    csv_names,
-    json_names,
-    page_names,
-    print_names,
-    score_names,
+    other_changes,
+    seeds_of,
 )
-from tracking.table.html import html
-from tracking.table.latex import latex
-from tracking.table.terminal import LEAST, fitting, terminal
-from tracking.table.text import Cell, TextTable, csv_text, json_text, lines_of, markdown
-from tracking.table.view import PLAIN, View
+from tracking.table.text import (
+    LEAST,
+    Cell,
+    TextTable,
+    csv_text,
+    fitting,
+    html,
+    json_text,
+    latex,
+    lines_of,
+    markdown,
+    terminal,
+)
 
 FORMATS = ("md", "csv", "json", "tex", "html")
 MISSING = "–"
+EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
+"""The words that the row's note explains, for tables without room for them."""
 
 
 def written(kind: str, study: Study, rows: Sequence[TableRow], view: View = PLAIN, findings: Findings = NONE) -> str:
@@ -39,23 +50,17 @@ def written(kind: str, study: Study, rows: Sequence[TableRow], view: View = PLAI
     card = study.task
     if kind in ("csv", "json"):
         known = columns_of(card, rows, findings)
-        names = csv_names(card, rows, findings) if kind == "csv" else json_names(card, rows, findings)
-        columns = [replace(known[name], name=name) for name in view.named or names]
-        return csv_text(columns, rows) if kind == "csv" else json_text(columns, rows)
-    if kind == "tex":
-        notes = [f"{row.row}: {row.note}." for row in rows if row.note]
-        return latex(text_table(study, rows, print_names(card, rows), view, findings), notes)
-    return (markdown if kind == "md" else html)(text_table(study, rows, page_names(card, rows), view, findings))
-
-
-def text_table(
-    study: Study, rows: Sequence[TableRow], names: Sequence[str], view: View, findings: Findings
-) -> TextTable:
-    """These columns and those of verdicts, or the columns of the view, which follow the row's name."""
-    known = columns_of(study.task, rows, findings, Style(view.best, view.intervals))
+        names = view.named or (csv_names if kind == "csv" else json_names)(card, rows, findings)
+        columns = [replace(known[name], name=name) for name in names]
+        return (csv_text if kind == "csv" else json_text)(columns, rows)
+    known = columns_of(card, rows, findings, view)
     verdicts = [f"verdict_{name}" for name in findings.verdicts] if view.verdicts else []
-    columns = tuple(known[name] for name in view.named or [*names, *verdicts])
-    return _table(study, rows, columns, lines_of(columns, rows), view, findings)
+    names = view.named or [*(print_names if kind == "tex" else page_names)(card, rows), *verdicts]
+    columns = [known[name] for name in names]
+    table = _table(study, rows, columns, lines_of(columns, rows), view, findings)
+    if kind == "tex":
+        return latex(table, [f"{row.row}: {row.note}." for row in rows if row.note])
+    return (markdown if kind == "md" else html)(table)
 
 
 def shown(
@@ -72,12 +77,35 @@ def shown(
     return terminal(below, width, min(scores, len(fitting(below, width, 2, LEAST).columns)))
 
 
+def viewed(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> list[TableRow]:
+    """The chosen rows in their order; sorted, rows without the value come last, and the best one of a metric first."""
+    chosen = [row for name in view.rows for row in rows if row.row == name] if view.rows else list(rows)
+    column = columns_of(card, chosen, findings).get(view.sort or "")
+    if column is None:
+        return chosen
+    values = {row.row: column.value(row) for row in chosen}
+    known = [row for row in chosen if values[row.row] is not None]
+    known.sort(key=lambda row: _order(values[row.row]), reverse=_descending(card, column.name))
+    return known + [row for row in chosen if values[row.row] is None]
+
+
+def _order(value: Any) -> tuple[bool, float, str]:
+    """Numbers before words."""
+    number = isinstance(value, int | float)
+    return not number, value if number else 0.0, "" if number else str(value)
+
+
+def _descending(card: Card, name: str) -> bool:
+    """Whether the column holds values, or differences in them, that are better when larger."""
+    kinds = ("", "delta_", "paper_", "paper_delta_", "best_")
+    return any(name == f"{kind}{metric.name}" and metric.better == "up" for metric in card.tabled for kind in kinds)
+
+
 def _for_terminal(study: Study, rows: Sequence[TableRow], view: View, findings: Findings, plus_minus: str) -> TextTable:
-    known = columns_of(study.task, rows, findings, Style(view.best, view.intervals, plus_minus))
-    change = replace(known["change"], text=partial(_described, findings))
-    columns = [_beside(known[name]) for name in _shown_names(study.task, rows, view, findings)]
-    lines = tuple(brief(study.task, [change, *columns], row, EXPLAINED) for row in rows)
-    return _table(study, rows, (change, *columns), lines, view, findings)
+    known = columns_of(study.task, rows, findings, view, plus_minus)
+    change = replace(known["change"], text=_described(findings))
+    columns = [change, *(_beside(known[name]) for name in _shown_names(study.task, rows, view, findings))]
+    return _table(study, rows, columns, [brief(study.task, columns, row, EXPLAINED) for row in rows], view, findings)
 
 
 def _shown_names(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> list[str]:
@@ -95,10 +123,14 @@ def _beside(column: StudyColumn) -> StudyColumn:
     return replace(column, head="paper\nΔ") if column.name.startswith("paper_delta_") else column
 
 
-def _described(findings: Findings, row: TableRow) -> str:
+def _described(findings: Findings) -> Callable[[TableRow], str]:
     """The change, and the row's note below it, unless that stands in place of the numbers."""
-    change = (row.change if row.row != BASE else BASE) + findings.row_mark(row)
-    return change if row.note in ("", row.status) else f"{change}\n{row.note}"
+
+    def text(row: TableRow) -> str:
+        change = change_of(row) + findings.row_mark(row)
+        return change if row.note in ("", row.status) else f"{change}\n{row.note}"
+
+    return text
 
 
 def brief(
@@ -118,10 +150,78 @@ def brief(
 def _table(
     study: Study,
     rows: Sequence[TableRow],
-    columns: tuple[StudyColumn, ...],
-    lines: tuple[tuple[Cell, ...], ...],
+    columns: Sequence[StudyColumn],
+    lines: Sequence[tuple[Cell, ...]],
     view: View,
     findings: Findings,
 ) -> TextTable:
     groups, below = tuple(row.group for row in rows), caption(study.task, rows, findings, view)
-    return TextTable(study.name, columns, lines, groups, below)
+    return TextTable(study.name, tuple(columns), tuple(lines), groups, below)
+
+
+def csv_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[str]:
+    """Further columns are added at the end, so that those of earlier versions keep their places."""
+    names, published = [metric.name for metric in card.tabled], published_names(card, rows)
+    best = [f"best_{findings.best_of.name}", "best_step"] if findings.best_of else []
+    tests = [f"{kind}_{name}" for name in names if name in findings.families for kind in (*TESTED, "finding")]
+    verdicts = [f"verdict_{name}" for name in findings.verdicts]
+    return [
+        *("row", "group", "change", "seeds", "steps", *names, "params", "flops"),
+        *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
+        *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
+        *(f"sd_{name}" for name in names),
+        *(*tests, *verdicts, "unlike", *best, *(f"{name}_s{seed}" for name in names for seed in seeds_of(rows))),
+    ]
+
+
+def json_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[str]:
+    """The columns of CSV but for seeds, then changed cells, settings and seeds as objects."""
+    seeds = {f"{metric.name}_s{seed}" for metric in card.tabled for seed in seeds_of(rows)}
+    more = ["sample_tests"] * bool(findings.samples) + ["best_by_seed"] * (findings.best_of is not None)
+    return [*(name for name in csv_names(card, rows, findings) if name not in seeds), *OBJECTS, *more]
+
+
+def column_names(card: Card, rows: Sequence[TableRow], findings: Findings, headline: Metric) -> list[str]:
+    """The names that a reader can choose: those of CSV, then changes."""
+    programs = csv_names(card, rows, replace(findings, best_of=headline))
+    return list(dict.fromkeys([*programs, *card.symbols, "other"]))
+
+
+def page_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+    """The layout of Table 3: changed cells, our measurements, the published values."""
+    published, names = published_names(card, rows), [metric.name for metric in card.tabled]
+    paper = [name for name in names if name in published]
+    return [
+        *(*_settings_names(card, rows), *names, *(f"delta_{name}" for name in names), *COST_LABELS),
+        *(*(f"paper_{name}" for name in published), *(f"paper_delta_{name}" for name in paper), "note"),
+    ]
+
+
+def print_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+    """For a page of print: only symbols that a row changes, scores, differences and parameters."""
+    names = [metric.name for metric in card.tabled]
+    unchanged = set(card.symbols) - {name for row in rows if row.row != BASE for name in row.cells}
+    settings = [name for name in _settings_names(card, rows) if name.removeprefix(CHANGED) not in unchanged]
+    return [*settings, *names, *(f"delta_{name}" for name in names), "params"]
+
+
+def score_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+    """Each score with its difference and the published one."""
+    published = published_names(card, rows)
+    return [
+        f"{kind}{metric.name}"
+        for metric in card.tabled
+        for kind in ("", "delta_", *(["paper_delta_"] if metric.name in published else []))
+    ]
+
+
+def published_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+    """The quantities with a column for published values: all of them, or those that any row has."""
+    names = [*(metric.name for metric in card.tabled), PARAMS]
+    return [name for name in names if card.published_note or any(row.published.get(name) is not None for row in rows)]
+
+
+def _settings_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+    """The columns for changes: symbols, then what has none, and a row's own words, if any row has them."""
+    own, other = any(row.own_change for row in rows), any(other_changes(card, row) for row in rows)
+    return ["row", *["own_change"] * own, *(CHANGED + name for name in card.symbols), *["other"] * other]

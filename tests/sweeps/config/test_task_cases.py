@@ -32,11 +32,7 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({CONFIG: f"import nowhere\n{CONFIG}"}, "small.py:24", ["No module named 'nowhere'"]),
     ({"    model: Model\n": "    model: Modell\n"}, "small.py:26", ["NameError: name 'Modell' is not defined"]),
     ({TASK: f"raise SystemExit(3)\n{TASK}"}, "small.py:43", ["SystemExit: 3"]),
-    (
-        {"    Costs, Divided": "    Checkpoint, Divided"},
-        "small.py:5",
-        ["Checkpoint is of interface 1: work is no gen"],
-    ),
+    ({"    Costs, Divided": "    Checkpoint, Divided"}, "small.py:5", ["cannot import name 'Checkpoint'"]),
     ({", steps=lambda config: config.train.steps": ""}, "small.py:43", ["missing 1 required", "'steps'"]),
     ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["is a dict, not a Task"]),
     (

@@ -16,9 +16,7 @@ import pytest
 from allelse_in_folder import contents, own_row
 from studies import wait_until
 from typed import refusal, typed
-from typer.testing import CliRunner
 
-from sweeps.cli import app
 from sweeps.config.settings import Cluster
 from sweeps.preflight.checks import group_problems
 from sweeps.preflight.nodes import Node
@@ -293,18 +291,3 @@ def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path, override: 
     done = typed(tmp_path, "plan", BASE, override)
     assert done.exit_code == 0, done.output
     assert said in " ".join(done.output.split())
-
-
-@pytest.mark.parametrize("verb", ["sweep", "status"])
-def test_a_removed_working_folder_is_one_line(tmp_path: Path, verb: str) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    before = Path.cwd()
-    os.chdir(gone)
-    gone.rmdir()
-    try:
-        done = CliRunner().invoke(app, [verb])
-    finally:
-        os.chdir(before)
-    assert done.exit_code == 2
-    assert "the current folder was removed" in done.stderr

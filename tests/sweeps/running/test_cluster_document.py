@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from machine import Ended, Inside, Machine
 from machines import NOTICED_SOON, Machines, needs_namespaces
 from small_text import TEXT, write_text
-from studies import SMALL, last, lines, newest_checkpoint, printed, wait_until
+from studies import SMALL, last, newest_checkpoint, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
@@ -64,18 +63,7 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     log = followed.end()
     assert (log.code, log.output.startswith("--- attempt 1, ")) == (0, True), log.output
     running = started(two, settings, long, folder)
-    check_loss_is_noticed(two, folder)
     assert stopped_by(stop, two, running, folder).code == 130
-
-
-def check_loss_is_noticed(two: Machines, folder: Path) -> None:
-    """The trial has no room then, and waits."""
-    trial = folder / "runs" / "long" / "base-s1"
-    two.lose(two.all[1])
-    newest = lines(trial / "attempts.jsonl")[-1]["attempt"]
-    ends = {"attempt": newest, "end": True}.items()
-    wait_until(lambda: any(ends <= line.items() for line in lines(trial / "attempts.jsonl")), "the end", 120)
-    two.boot(two.all[1])  # without Ray
 
 
 def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(two: Machines, tmp_path: Path) -> None:
@@ -97,34 +85,6 @@ def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(two: Machi
         assert "1 of 1 finished" in shown
         provenance = json.loads((folder / "runs" / name / "base-s1" / "provenance.json").read_text())
         assert (provenance["host"], provenance["driver"]) == ("node-a", "node-b")
-
-
-def test_the_commands_for_more_nodes_and_for_mlflow(two: Machines, tmp_path: Path) -> None:
-    """What Slurm runs on each node is typed on one. The server has an SQLite file in the place of PostgreSQL."""
-    folder = write_text(tmp_path.resolve())
-    *before, head, _ = commands("### Start Ray")
-    settings = before[1:]
-    typed(two.head, before, head, folder, "--num-cpus=1")
-    (of_slurm,) = commands("## Twenty nodes")
-    join = re.sub(r"^srun .* bash -c '(.*)'$", r"\1", of_slurm)
-    assert join != of_slurm
-    two.all[1].popen(["bash", "-ec", script(settings, f"{join} --num-cpus=1", folder)], cwd=folder)
-    status = in_prose(f"ray status --address {two.address}")
-    wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 2, "both nodes", 60)
-    serve, sweep = commands("### MLflow for all")
-    serve = serve.replace("postgresql+psycopg://mlflow@db/mlflow", f"sqlite:///{folder}/server.db")
-    two.head.popen(["bash", "-ec", script(settings, f"{serve} > server.txt 2>&1", folder)], cwd=folder)
-    wait_until(lambda: answers(two.head, f"http://{two.head.address}:5000/health"), "the server", 180)
-    study = [*SMALL, *TEXT, "sweep.name=served", "sweep.rows=[base]", "train.steps=40", *HERE]
-    assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
-    uri = f"tracking.uri=http://{two.head.address}:5000"
-    assert uri in sweep
-    assert "up to date" in typed(two.head, [], f"allelse status {uri}", folder, "sweep.name=served")
-
-
-def answers(machine: Machine, address: str) -> bool:
-    ask = f"from urllib.request import urlopen; urlopen({address!r}, timeout=5)"
-    return machine.popen([sys.executable, "-c", ask]).end(60).code == 0
 
 
 def with_ray(two: Machines, folder: Path) -> list[str]:

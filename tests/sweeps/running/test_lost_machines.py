@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -11,13 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faulty_task import newest_state, reasons, train_to, write_paced_task
+from faulty_task import reasons
 from leftovers import check_no_locks, check_nothing_left, only_line
 from machine import Ended, Inside, Machine
-from machines import NOTICED_BY_DEFAULT, NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
+from machines import NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
 from same_results import check_same_model, check_same_results
 from small_text import TEXT, write_text
-from studies import SMALL, lines, newest_checkpoint, wait_until
+from studies import SMALL, lines, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
 STEPS = 600
@@ -113,9 +112,9 @@ def three() -> Iterator[Machines]:
 
 
 @contextmanager
-def idle_head(*names: str, env: dict[str, str] = NOTICED_WHEN_BUSY) -> Iterator[Machines]:
+def idle_head(*names: str) -> Iterator[Machines]:
     """The head has no CPU for a worker, and each of the others has one."""
-    with closing(Machines(env)) as made:
+    with closing(Machines(NOTICED_WHEN_BUSY)) as made:
         made.add("head", cpus=0)
         for name in names:
             made.add(name)
@@ -241,25 +240,3 @@ def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: 
     assert reasons(sweep.trial) == ["interrupted", "finished"]
     check_same_model(sweep.trial, sweep.undisturbed() / "base-s1")
     check_nothing_left(three, sweep.trial.parent)
-
-
-def test_a_head_that_is_out_of_reach_for_a_while_ends_nothing(tmp_path: Path) -> None:
-    """The link between it and the sweep is cut for 20 s."""
-    place, steps = write_paced_task(tmp_path / "study"), 60
-    train_to(20, place)
-    trial = place / "runs" / "s" / "base-s1"
-    words = ["sweep", "task=small", "sweep.name=s", f"train.steps={steps}", "sweep.rows=[base]"]
-    with idle_head("own", env=NOTICED_BY_DEFAULT) as made:
-        own = made.all[1]
-        running = own.start(*words, f"cluster.address={made.address}", cwd=place)
-        wait_until(lambda: newest_checkpoint(trial) >= 18 or running.ended(), "a checkpoint")
-        made.cut(own)
-        time.sleep(20)
-        made.restore(own)
-        train_to(steps, place)
-        done = running.end()
-        check_nothing_left(made, trial.parent)
-    assert done.code == 0, done.output
-    assert reasons(trial) == ["finished"], done.output
-    assert newest_state(trial / "checkpoints") == (steps, steps * 0.5)
-    assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, steps + 1, 2))

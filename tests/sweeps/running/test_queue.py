@@ -13,13 +13,11 @@ from small_task import write_task
 from sweeps.planning.continuation import plan_sweep
 from sweeps.running.failures import Silence
 from sweeps.running.group import Said, Turn, WorkerGroup
-from sweeps.running.opening import open_study
 from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Interrupted, Stopping
-from sweeps.schema import RefusedError
 from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
@@ -184,18 +182,6 @@ def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
     assert (first.run().group.stops, second.run().group.stops) == ([False, True, True], [False] * 3)
     assert [sweep.begin(BEGUN, DONE).run().trial, sweep.begin().trial] == ["square-s2", ""]
     assert "base-s2: it will not start" in sweep.said.getvalue()
-
-
-def test_a_result_that_goes_while_a_command_begins_is_not_trained_without_a_lock(sweep: Sweep) -> None:
-    scores = {"dev": {"score": 1.0, "decode": sweep.plan.trials[0].scoring}}
-    sweep.begin(BEGUN, [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, scores)]).run()
-
-    def meanwhile(stopping: Stopping) -> None:
-        sweep.recorders["base-s1"].folder.result_path.unlink()
-
-    refused = pytest.raises(RefusedError, match="base-s1: was finished")
-    with refused, open_study(sweep.plan.read_again(), ["allelse"], Console(file=sweep.said), meanwhile):
-        pytest.fail("the trial would be trained")
 
 
 @pytest.mark.parametrize(

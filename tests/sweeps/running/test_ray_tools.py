@@ -16,7 +16,7 @@ from machine import Inside, Machine
 from machines import NOTICED_WHEN_BUSY, Machines, needs_namespaces
 from studies import Running, lines, printed, wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 STEPS = 40
 WORDS = ("task=small", "sweep.name=s", "sweep.rows=[base]", f"train.steps={STEPS}", "cluster.dashboard=true")

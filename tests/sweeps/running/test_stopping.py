@@ -13,25 +13,26 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faulty_task import train_to, write_paced_task
+from faulty_task import reasons, train_to, write_paced_task
 from small_task import write_task
 from small_text import TEXT
 from studies import SMALL, Running, allelse, command, lines, newest_checkpoint, wait_until
+from typed import typed
 
 EVALUATES_UNTIL_TOLD = """    import pathlib, time
     here = pathlib.Path(__file__)
     here.with_name("evaluates").touch()
     while not here.with_name("go-on").exists():
+        trial.stopping(alone=True)
         time.sleep(0.1)
 """
 ONE_ROW = [*SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
 
 
-@pytest.mark.ray
 def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(workplace: Path) -> None:
     """The trial finishes, so the sweep is over."""
     write_task(workplace, {"    trial.evaluated(": f"{EVALUATES_UNTIL_TOLD}    trial.evaluated("})
-    running = Running.start("sweep", "task=small", "sweep.rows=[base]", cwd=workplace, trial=workplace)
+    running = Running.start("train", "task=small", cwd=workplace, trial=workplace)
     wait_until(lambda: (workplace / "evaluates").exists() or running.ended(), "the evaluation")
     assert not running.ended(), running.finish()[1]
     os.kill(running.process.pid, signal.SIGINT)
@@ -43,25 +44,25 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(wor
     assert "run again" not in output
 
 
-@pytest.mark.ray
 @pytest.mark.slow
-def test_a_sweep_that_is_told_to_stop_from_elsewhere_saves_and_the_next_one_goes_on(workplace: Path) -> None:
-    trial = workplace / "runs" / "files-tiny" / "base-s1"
-    running = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=trial)
-    running.wait_for_step(50)
-    stopped = allelse("stop", cwd=workplace)
-    assert stopped.returncode == 0, stopped.stderr
-    code, output = running.finish()
-    assert code == 130, output
-    saved = newest_checkpoint(trial)
-    assert saved == lines(trial / "journal.jsonl")[-1]["step"] < 4000
-    again = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=trial)
-    again.wait_for_step(saved + 50)
-    assert allelse("stop", "base-s1", cwd=workplace).returncode == 0
-    code, output = again.finish()
-    assert code == 130, output
-    assert f"resumed at step {saved}" in output
-    assert [line["reason"] for line in lines(trial / "attempts.jsonl") if "end" in line] == ["interrupted"] * 2
+def test_a_trial_that_is_told_to_stop_from_elsewhere_saves_and_the_next_command_goes_on(workplace: Path) -> None:
+    """By `allelse stop`, of all that runs and of this trial alone."""
+    write_paced_task(workplace)
+    trial, words = workplace / "runs" / "s" / "base-s1", ["task=small", "sweep.name=s", "train.steps=20"]
+    for step, stop in ((6, ["stop"]), (12, ["stop", "base-s1"])):
+        train_to(step, workplace)
+        running = Running.start("train", *words, cwd=workplace, trial=trial)
+        running.wait_for_step(step - 2)
+        assert typed(workplace, *stop).exit_code == 0
+        code, output = running.finish()
+        assert code == 130, output
+        assert f"base-s1 resumes from step {step + 1}" in output
+    assert "base-s1: resumed at step 7" in output
+    train_to(20, workplace)
+    done = typed(workplace, "train", *words)
+    assert done.exit_code == 0, done.output
+    assert reasons(trial) == ["interrupted", "interrupted", "finished"]
+    assert [line["step"] for line in lines(trial / "journal.jsonl")] == [*range(2, 21, 2)]
 
 
 @pytest.mark.ray
@@ -128,41 +129,38 @@ def test_a_terminal_that_is_closed_stops_a_trial_with_a_checkpoint(workplace: Pa
     assert [line.get("reason") for line in lines(trial / "attempts.jsonl")] == [None, "interrupted"]
 
 
+REMOVES = """        if step == 3 and trial.config.model.kind == "round" and not (HERE / "calm").exists():
+            while (HERE / "runs" / "s" / "base-s1" / "attempts.jsonl").exists():
+                shutil.rmtree(HERE / "runs" / "s" / "base-s1", ignore_errors=True)
+        total +="""
+REMOVED = "base-s1: FAILED: its folder was removed; the same command trains it again"
+WORDS = ["task=small", "sweep.name=s", "train.steps=20"]
+
+
+@pytest.fixture
+def removing(tmp_path: Path) -> Path:
+    """The folder of a task whose row base removes that of its trial."""
+    head = "\n\n@dataclass(frozen=True)\nclass Model"
+    here = f"\nimport shutil\nfrom pathlib import Path\n\nHERE = Path(__file__).parent\n{head}"
+    return write_task(tmp_path, {head: here, "        total +=": REMOVES})
+
+
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_removed_folder_ends_its_trial_alone(tmp_path: Path) -> None:
-    write_paced_task(tmp_path)
-    train_to(6, tmp_path)
-    study = tmp_path / "runs" / "s"
-    words = ["task=small", "sweep.name=s", "train.steps=20", "sweep.rows=[base,square]"]
-    running = Running.start("sweep", *words, cwd=tmp_path, trial=study / "base-s1")
-    running.wait_for_step(6)
-    wait_until(lambda: newest_checkpoint(study / "square-s1") >= 6 or running.ended(), "the other trial")
-    shutil.rmtree(study / "base-s1")
-    train_to(20, tmp_path)
-    code, output = running.finish()
-    assert code == 1, output
-    assert "base-s1: FAILED: its folder was removed; the same command trains it again" in output
-    assert "square-s1: finished" in output
-    assert lines(study / "square-s1" / "journal.jsonl")[-1]["step"] == 20
-    again = Running.start("sweep", *words, cwd=tmp_path, trial=study / "base-s1").finish()
-    assert again[0] == 0, again[1]
-    assert "2 of 2 finished" in again[1]
+@pytest.mark.faults
+def test_a_removed_folder_ends_its_trial_alone(removing: Path) -> None:
+    done = allelse("sweep", *WORDS, "sweep.rows=[base,square]", cwd=removing)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert REMOVED in done.stdout
+    assert "square-s1: finished" in done.stdout
+    assert lines(removing / "runs" / "s" / "square-s1" / "journal.jsonl")[-1]["step"] == 20
 
 
-@pytest.mark.slow
-def test_a_lone_trial_whose_folder_is_removed_ends(tmp_path: Path) -> None:
-    write_paced_task(tmp_path)
-    train_to(6, tmp_path)
-    trial = tmp_path / "runs" / "s" / "base-s1"
-    words = ["train", "task=small", "sweep.name=s", "train.steps=20"]
-    running = Running.start(*words, cwd=tmp_path, trial=trial)
-    running.wait_for_step(4)
-    shutil.rmtree(trial)
-    train_to(20, tmp_path)
-    code, output = running.finish()
-    assert code == 1, output
-    assert "base-s1: FAILED: its folder was removed; the same command trains it again" in output
-    assert "Traceback" not in output
-    code, output = Running.start(*words, cwd=tmp_path, trial=trial).finish()
-    assert code == 0, output
+def test_a_lone_trial_whose_folder_is_removed_ends_and_is_trained_again(removing: Path) -> None:
+    done = typed(removing, "train", *WORDS)
+    assert done.exit_code == 1, done.output
+    assert REMOVED in done.output
+    assert isinstance(done.exception, SystemExit), done.exception
+    (removing / "calm").touch()
+    again = typed(removing, "train", *WORDS)
+    assert again.exit_code == 0, again.output

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from typed import refusal, typed
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.stopping import Stopping, announced
 from tracking.attempts import Process, own_process
-from tracking.liveness import Runner, announce, known_runners, runners
+from tracking.liveness import Runner, announce, known_runners
 
 ROWS = "sweep.rows=[base,big,a_heads_1]"
 ELSEWHERE = Process("node7", 42, "another-42-1")
-BESIDE = Process(own_process().host, 42, "container-42-1")
 
 
 @pytest.fixture
@@ -62,29 +60,17 @@ def test_its_trials_run_or_wait_while_it_gives_signs_of_life(folder: Path) -> No
     assert typed(folder, "plan").stdout.splitlines()[-1] == "Next: allelse status --watch"
 
 
-def test_its_trials_do_not_run_once_it_is_silent_or_has_withdrawn(folder: Path) -> None:
+def test_its_trials_do_not_run_once_it_is_silent_or_its_record_is_damaged_or_gone(folder: Path) -> None:
     record(folder, ago=720)
     assert states(folder)["big"] == ("silent", "silent for 12 min 00 s on node7")
     assert "pid 42 on node7 gave no heartbeat for 12 min" in refusal(folder, "stop", "sweep.name=synthetic-tiny")
     assert typed(folder, "plan").stdout.splitlines()[-1].startswith("Next: allelse sweep")
     (path,) = (own_study(folder) / ".running").iterdir()
+    for content in ("", "[]", '{"process": {"host": 1}, "trials": [], "old": 2}'):
+        path.write_text(content)
+        assert states(folder)["big"] == ("interrupted", "")
     path.unlink()
     assert states(folder)["big"] == ("interrupted", "")
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"process": {"host": 1}, "trials": [], "old": 2}'])
-def test_a_damaged_record_says_nothing(folder: Path, content: str) -> None:
-    record(folder, ago=1)
-    (path,) = (own_study(folder) / ".running").iterdir()
-    path.write_text(content)
-    assert states(folder)["big"] == ("interrupted", "")
-
-
-def test_a_silent_container_of_this_machine_has_ended(tmp_path: Path) -> None:
-    sweep(tmp_path, ROWS, ends=0)
-    begin(tmp_path, BESIDE)
-    record(tmp_path, 720, BESIDE)
-    assert states(tmp_path)["big"] == ("interrupted", "")
 
 
 @pytest.mark.parametrize("ago", [1, 720])
@@ -110,25 +96,6 @@ def test_a_process_that_was_asked_to_stop_begins_nothing_more(folder: Path) -> N
     done = typed(folder, "stop")
     assert "The sweep (pid 42 on node7) stops after the current step, with a checkpoint" in done.stdout
     assert states(folder)["big"] == ("running", "on node7; asked to stop")
-
-
-@pytest.fixture
-def announcing(folder: Path) -> Iterator[Stopping]:
-    stopping = Stopping()
-    with announced(own_study(folder), ["big-s1"], ["../bin/allelse", "sweep", ROWS], stopping):
-        yield stopping
-
-
-def test_a_running_process_keeps_its_record_and_takes_requests(folder: Path, announcing: Stopping) -> None:
-    (own,) = runners(own_study(folder))
-    assert (own.process, own.trials, own.command) == (own_process(), ("big-s1",), f"allelse sweep '{ROWS}'")
-    announcing.waiting = "2 GPUs, 0 are free"
-    assert typed(folder, "stop", "big-s1").exit_code == 0
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and not (announcing.trials and runners(own_study(folder))[0].waiting):
-        time.sleep(0.1)
-    assert announcing.trials == {"big-s1"}
-    assert runners(own_study(folder))[0].waiting == announcing.waiting
 
 
 def test_what_is_gone_is_removed_when_a_process_announces_itself(folder: Path) -> None:

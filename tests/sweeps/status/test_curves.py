@@ -28,24 +28,24 @@ def study(tmp_path: Path) -> Study:
     return study
 
 
-def test_the_command_draws_the_study_and_names_the_next_command(study: Study) -> None:
-    done = typed(study.folder.parents[1], "status", "sweep.name=three", "--curves")
+@pytest.mark.parametrize(
+    ("option", "drawn"), [(["--curves"], "three: dev PPL"), (["--metric", "train/loss"], "three: train/loss")]
+)
+def test_curves_of_a_metric_are_drawn(study: Study, option: list[str], drawn: str) -> None:
+    done = typed(study.folder.parents[1], "status", "sweep.name=three", *option)
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("three: dev PPL over training steps.")
+    assert done.stdout.startswith(f"{drawn} over training steps.")
     assert done.stdout.splitlines()[-1].strip().startswith("Next: allelse table")
 
 
-def test_another_metric_can_be_drawn(study: Study) -> None:
-    done = typed(study.folder.parents[1], "status", "sweep.name=three", "--metric", "train/loss")
-    assert done.stdout.startswith("three: train/loss over training steps.")
-
-
-def test_a_metric_that_no_journal_has_is_refused_with_those_that_it_has(study: Study) -> None:
-    said = refusal(study.folder.parents[1], "status", "sweep.name=three", "--metric", "train/los")
-    assert '--metric is "train/los"' in said
-    assert "report train/loss, dev/ppl" in said
-    assert "did you mean train/loss?" in said
-
-
-def test_json_and_curves_are_refused_together(study: Study) -> None:
-    assert "--json" in refusal(study.folder.parents[1], "status", "sweep.name=three", "--curves", "--json")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--metric", "train/los"], '--metric is "train/los"'),
+        (["--metric", "train/los"], "report train/loss, dev/ppl did you mean train/loss?"),
+        (["--curves", "--json"], "--json prints the state of trials"),
+        (["--watch", "--json"], "--watch shows the states of trials"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(study: Study, options: list[str], said: str) -> None:
+    assert said in refusal(study.folder.parents[1], "status", "sweep.name=three", *options)

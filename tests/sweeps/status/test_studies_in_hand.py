@@ -1,6 +1,7 @@
 """Studies are listed, and read without being named: the one that was active last."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,20 @@ ROWS = "sweep.rows=[base,d_smoothing_0,big]"
 READING = ("status", "table")
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The default study, finished, and a newer one of two seeds, of which base's are finished. Only read."""
+    folder = tmp_path_factory.mktemp("two").resolve()
+    sweep(folder, ROWS)
+    asked_at(study_in(folder), "2030-01-01T00:00:00+00:00")
+    sweep(folder, f"sweep.name={NEWER}", "sweep.rows=[base,a_heads_1]", "sweep.seeds=[1,2]", ends=2)
+    asked_at(study_in(folder, NEWER), "2031-01-01T00:00:00Z")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The default study, finished, and a newer one of two seeds, of which base's are finished."""
-    sweep(tmp_path, ROWS)
-    asked_at(study_in(tmp_path), "2030-01-01T00:00:00+00:00")
-    sweep(tmp_path, f"sweep.name={NEWER}", "sweep.rows=[base,a_heads_1]", "sweep.seeds=[1,2]", ends=2)
-    asked_at(study_in(tmp_path, NEWER), "2031-01-01T00:00:00Z")
-    return tmp_path
+def own(folder: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(folder, tmp_path / "own").resolve()
 
 
 def asked_at(study: Study, ts: str) -> None:
@@ -37,18 +44,18 @@ def listed(folder: Path) -> list[dict[str, object]]:
     return lines
 
 
-def test_the_studies_are_listed_with_the_newest_first(folder: Path) -> None:
-    (folder / "runs/broken").mkdir()
-    (folder / "runs/broken/study.json").write_text("{")
-    (folder / "runs/no study").mkdir()
-    newer, older, broken = listed(folder)
+def test_the_studies_are_listed_with_the_newest_first(own: Path) -> None:
+    (own / "runs/broken").mkdir()
+    (own / "runs/broken/study.json").write_text("{")
+    (own / "runs/no study").mkdir()
+    newer, older, broken = listed(own)
     counts = {name: newer[name] for name in ("name", "rows", "seeds", "trials", "finished", "failed", "damage")}
     assert counts == {"name": NEWER, "rows": 2, "seeds": 2, "trials": 4, "finished": 2, "failed": 0, "damage": None}
     assert (newer["asked"], newer["base"]) == ("2031-01-01T00:00:00+00:00", {"ppl": 4.5, "bleu": 30.0})
     assert (older["name"], older["finished"]) == (OLDER, 3)
     assert (broken["name"], broken["trials"]) == ("broken", None)
     assert "broken/study.json: not a study" in str(broken["damage"])
-    shown = " ".join(typed(folder, "studies").stdout.split())
+    shown = " ".join(typed(own, "studies").stdout.split())
     assert "mine 2 × 2 2 of 4 2031-01-01 00:00 PPL 4.50, BLEU 30.0" in shown
     assert "broken damaged" in shown
     assert shown.endswith("Next: allelse table")
@@ -78,14 +85,14 @@ def test_the_only_study_needs_no_name_and_no_notice(tmp_path: Path) -> None:
     assert study_to_read(["paths.runs=" + str(tmp_path / "runs")]).settings.study_folder == tmp_path / "runs/only"
 
 
-def test_a_damaged_study_is_passed_over_unless_it_is_the_only_one(folder: Path) -> None:
-    (folder / f"runs/{NEWER}/study.json").write_text("{")
-    done = typed(folder, "table")
+def test_a_damaged_study_is_passed_over_unless_it_is_the_only_one(own: Path) -> None:
+    (own / f"runs/{NEWER}/study.json").write_text("{")
+    done = typed(own, "table")
     assert (done.exit_code, OLDER in done.stdout) == (0, True)
     assert "Skipped: " in done.stderr
     assert f"{NEWER}/study.json" in done.stderr
-    (folder / f"runs/{OLDER}/study.json").write_text("[]")
-    message = refusal(folder, "table")
+    (own / f"runs/{OLDER}/study.json").write_text("[]")
+    message = refusal(own, "table")
     assert f"{NEWER}/study.json: not a study" in message
     assert f"{OLDER}/study.json: not a study" in message
 

@@ -2,17 +2,13 @@
 
 import json
 import os
-import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 import yaml
 from allelse_in_folder import ALLELSE, Done, allelse, contents, own, plan, run_in
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from sweeps.cli import app
@@ -22,8 +18,6 @@ from sweeps.running.recorder import Recorder
 from sweeps.worker.events import Failed, Finished
 from tracking.study import write_study
 
-GROUP: Any = get_command(app)
-VERBS = sorted(GROUP.list_commands(typer.Context(GROUP)))
 ROWS = "sweep.rows=[base,a_heads_1,c_layers_2]"
 
 
@@ -55,14 +49,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def next_command(done: Done) -> str:
     return done.stdout.splitlines()[-1]
-
-
-def test_the_verbs_are_listed(tmp_path: Path) -> None:
-    done = allelse(tmp_path, "--help")
-    assert done.returncode == 0
-    of_studies = "init plan sweep train status stop logs table report compare config doctor sync ui studies drop rm"
-    assert set(VERBS) == {*of_studies.split()} | {"translate", "evaluate", "export"}
-    assert all(re.search(rf"\b{verb}\b", done.stdout) for verb in VERBS)
 
 
 def test_an_unknown_verb_gets_the_nearest_suggested(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
-from small_task import write_task
 from studies import command, wait_until
 
 PRINTING = """
@@ -25,8 +24,7 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("shown", ["live", "plain"])
-@pytest.mark.parametrize("leaves", ["terminal", "pipe"])
+@pytest.mark.parametrize(("leaves", "shown"), [("terminal", "live"), ("pipe", "plain")])
 def test_a_reader_that_leaves_ends_no_program(leaves: str, shown: str) -> None:
     reader, writer = pty.openpty() if leaves == "terminal" else os.pipe()
     process = subprocess.Popen([sys.executable, "-c", PRINTING, shown], stdin=subprocess.PIPE, stdout=writer)
@@ -39,15 +37,6 @@ def test_a_reader_that_leaves_ends_no_program(leaves: str, shown: str) -> None:
     assert process.returncode == 7
 
 
-def test_training_goes_on_where_its_output_does_not_fit(tmp_path: Path) -> None:
-    write_task(tmp_path)
-    with Path("/dev/full").open("w") as full:
-        words = command("train", "task=small", "row=base")
-        done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=full, timeout=600, check=False)
-    assert done.returncode == 0
-    assert (tmp_path / "runs" / "small-full" / "base-s1" / "result.json").exists()
-
-
 def test_a_refusal_has_its_exit_code_where_no_process_reads_it(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -56,14 +45,17 @@ def test_a_refusal_has_its_exit_code_where_no_process_reads_it(tmp_path: Path) -
     assert refused.returncode == 2
 
 
-def test_a_signal_has_its_exit_code_where_nothing_can_be_printed(tmp_path: Path) -> None:
-    write_paced_task(tmp_path)
-    train_to(5, tmp_path)
+def test_a_full_disk_behind_the_output_ends_no_training_and_a_signal_keeps_its_exit_code(workplace: Path) -> None:
+    write_paced_task(workplace)
+    train_to(5, workplace)
+    trial = workplace / "runs" / "small-full" / "base-s1"
     with Path("/dev/full").open("w") as full:
         words = command("train", "task=small", "row=base", "train.steps=50")
-        process = subprocess.Popen(words, cwd=tmp_path, stdout=full, stderr=full)
-    trial = tmp_path / "runs" / "small-full" / "base-s1"
-    wait_until(lambda: (trial / "journal.jsonl").exists() or process.poll() is not None, "training")
-    process.terminate()
-    assert process.wait(600) == 143
-    assert reasons(trial) == ["interrupted"]
+        process = subprocess.Popen(words, cwd=workplace, stdout=full, stderr=full)
+        wait_until(lambda: (trial / "journal.jsonl").exists() or process.poll() is not None, "training")
+        process.terminate()
+        assert process.wait(600) == 143
+        assert reasons(trial) == ["interrupted"]
+        train_to(50, workplace)
+        assert subprocess.run(words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False).returncode == 0
+    assert (trial / "result.json").exists()

@@ -4,10 +4,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from studies import wait_until
 from typed import refusal, typed
 
 TRIAL = ("base-s1", "sweep.name=copies")
@@ -37,18 +37,13 @@ def example(card: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def first(trial: Path) -> str:
-    """The trial's translation of the first sentence of dev, which is the example in a card."""
-    return (trial / "hypotheses" / "dev.txt").read_text("utf-8").split("\n")[0]
-
-
-@pytest.fixture(scope="module")
 def expected(trial: Path) -> list[str]:
+    """The trial's translations of dev; the first sentence is the example in a card."""
     return (trial / "hypotheses" / "dev.txt").read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize("kind", ["safetensors", "ctranslate2"])
-def test_three_lines_of_the_card_translate(trained: Path, first: str, kind: str) -> None:
+def test_three_lines_of_the_card_translate(trained: Path, expected: list[str], kind: str) -> None:
     printed = export(trained, *TRIAL, "--to", kind)
     folder = trained / f"copies-base-s1-{kind}"
     lines = example(folder / "README.md")
@@ -56,7 +51,7 @@ def test_three_lines_of_the_card_translate(trained: Path, first: str, kind: str)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as the trial was evaluated
     command = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.stdout == f"{first}\n", done.stderr
+    assert done.stdout == f"{expected[0]}\n", done.stderr
     assert f"{folder.name}/; see its README.md for how to use it" in printed
 
 
@@ -121,31 +116,22 @@ def served(model: str, uri: str, folder: Path) -> Iterator[str]:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it brings its own code
     environment = {**kept, "PATH": path, "MLFLOW_TRACKING_URI": uri, "MLFLOW_DISABLE_TELEMETRY": "true"}
     log = (folder / "serve.log").open("w")
-    process = subprocess.Popen(words, cwd=folder, env=environment, stdout=log, stderr=log)
+    process = subprocess.Popen(words, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
-        wait_for(f"http://127.0.0.1:{port}/ping", process)
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/ping") or process.poll() is not None, "the server")
         yield f"http://127.0.0.1:{port}/invocations"
     finally:
-        family: list[psutil.Process | subprocess.Popen[bytes]] = [
-            *psutil.Process(process.pid).children(recursive=True),
-            process,
-        ]
-        for member in family:
-            member.terminate()
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait(30)
         log.close()
 
 
-def wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the server ended"
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except (urllib.error.URLError, ConnectionError):
-            time.sleep(0.2)
-    raise AssertionError(f"{address} does not answer")
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5):
+            return True
+    except (urllib.error.URLError, ConnectionError):
+        return False
 
 
 def ask(address: str, question: Any) -> Any:

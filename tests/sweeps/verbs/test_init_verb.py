@@ -11,16 +11,11 @@ FILES = ("base", "row/no_momentum", "row/straight")
 
 REFUSED = [
     ("", "must be a module name"),
-    ("my-task", "must be a module name"),
-    ("_hidden", "must be a module name"),
     ("a/b", "must be a module name"),
-    ("--force", "must be a module name"),
     ("[red]x", 'is "[red]x"'),
-    ("x" * 300, "has 300 letters"),
     ("class", "a keyword of Python"),
     ("translation", "an installed task"),
     ("random", "an installed module, which random.py would shadow"),
-    ("numpy", "an installed module"),
 ]
 
 
@@ -37,7 +32,7 @@ def test_a_name_that_no_new_module_can_have(tmp_path: Path, name: str, reason: s
     ("there", "reason"),
     [
         ("curve.py", "curve.py exists"),
-        ("curve/__init__.py", "the package curve/ is here"),
+        ("curve/__init__.py", "curve/__init__.py exists"),
         ("conf/task/curve/row/mine.yaml", "conf/task/curve exists"),
         ("conf", "conf is not a folder"),
         ("conf/task", "conf/task is not a folder"),

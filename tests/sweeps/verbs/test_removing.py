@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,11 +19,18 @@ from tracking.study import Study
 STUDY = "runs/synthetic-tiny"
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of base and two rows with two seeds each, all finished; nothing is removed from it."""
+    folder = tmp_path_factory.mktemp("whole").resolve()
+    sweep(folder, "sweep.rows=[base,d_smoothing_0,big]", "sweep.seeds=[1,2]")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A study of base and two rows with two seeds each, all finished."""
-    sweep(tmp_path, "sweep.rows=[base,d_smoothing_0,big]", "sweep.seeds=[1,2]")
-    return tmp_path
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(whole, tmp_path / "own")
 
 
 def names(study: Study) -> list[str]:
@@ -45,25 +53,24 @@ def restored(folder: Path, output: str) -> None:
     subprocess.run(line.removeprefix("To restore: "), shell=True, cwd=folder, check=True)
 
 
-def test_without_yes_only_a_preview_is_printed(folder: Path) -> None:
-    before = contents(folder)
+def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
+    before = contents(whole)
     for words in (["drop", "big"], ["rm", "synthetic-tiny"]):
-        shown = done(folder, *words)
+        shown = done(whole, *words)
         assert shown.startswith("Would move ")
         assert "to runs/.trash/:" in shown
         assert shown.splitlines()[-1] == f"Next: {shlex.join(['allelse', *words, '--yes'])}"
-        assert contents(folder) == before
-    count = size(folder / STUDY / "big-s1")
-    assert f"big-s1, {count / 1e3:.3g} kB" in done(folder, "drop", "big")
+        assert contents(whole) == before
+    count = size(whole / STUDY / "big-s1")
+    assert f"big-s1, {count / 1e3:.3g} kB" in done(whole, "drop", "big")
 
 
 @pytest.mark.parametrize(
     ("words", "left"),
     [
-        (["big"], ["base-s1", "base-s2", "d_smoothing_0-s1", "d_smoothing_0-s2"]),
+        (["big", "big-s1"], ["base-s1", "base-s2", "d_smoothing_0-s1", "d_smoothing_0-s2"]),
         (["big-s2", "base-s2"], ["base-s1", "d_smoothing_0-s1", "d_smoothing_0-s2", "big-s1"]),
         (["big", "d_smoothing_0", "base-s2"], ["base-s1"]),
-        (["big", "big-s1", "big"], ["base-s1", "base-s2", "d_smoothing_0-s1", "d_smoothing_0-s2"]),
     ],
 )
 def test_rows_and_trials_are_dropped_and_restored(folder: Path, words: list[str], left: list[str]) -> None:
@@ -104,7 +111,6 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
     ("words", "reasons"),
     [
         (["base"], ["is base, with which d_smoothing_0, big are compared"]),
-        (["base-s1", "base-s2"], ["is base, with which d_smoothing_0, big are compared"]),
         (
             ["base", "big", "d_smoothing_0"],
             ["names every trial of synthetic-tiny", "`allelse rm synthetic-tiny` removes it"],
@@ -117,12 +123,12 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
         (["big", "--force"], ["--force (command line) is not an option of `allelse drop`"]),
     ],
 )
-def test_what_cannot_be_dropped_is_refused(folder: Path, words: list[str], reasons: list[str]) -> None:
-    before = contents(folder)
+def test_what_cannot_be_dropped_is_refused(whole: Path, words: list[str], reasons: list[str]) -> None:
+    before = contents(whole)
     for yes in ([], ["--yes"]):
-        message = refusal(folder, "drop", *words, *yes)
+        message = refusal(whole, "drop", *words, *yes)
         assert all(reason in message for reason in reasons), message
-    assert contents(folder) == before
+    assert contents(whole) == before
 
 
 def test_a_running_trial_is_neither_dropped_nor_removed(folder: Path) -> None:
@@ -146,7 +152,7 @@ def test_of_several_studies_one_must_be_named(folder: Path) -> None:
     assert (names(study_in(folder, "other")), len(study_in(folder).trials)) == (["base-s1"], 6)
 
 
-@pytest.mark.parametrize("name", ["synthetic-tiny", STUDY, f"./{STUDY}/"])
+@pytest.mark.parametrize("name", ["synthetic-tiny", f"./{STUDY}/"])
 def test_a_study_is_removed_and_restored(folder: Path, name: str) -> None:
     before = contents(folder / STUDY)
     output = done(folder, "rm", name, "--yes")

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +45,14 @@ BASE = ["task=small", "sweep.name=s"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two finished trials: their states are 1 and 2 with seed 1, 2 and 4 with seed 2, after steps 2 and 4."""
-    folder = write_task(tmp_path_factory.mktemp("verbs").resolve(), SOURCE)
+def folder(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished trial, whose states are 1 and 2 after steps 2 and 4, and a copy of its study."""
+    folder = write_task(furnish(tmp_path_factory.mktemp("verbs").resolve()), SOURCE)
     with (folder / "small.py").open("a") as file:
         file.write(VERBS)
-    for seed in (1, 2):
-        done = typed(folder, "train", *BASE, f"sweep.seeds=[{seed}]", "--add")
-        assert done.exit_code == 0, done.output
+    done = typed(folder, "train", *BASE)
+    assert done.exit_code == 0, done.output
+    shutil.copytree(folder / "runs/s", folder / "runs/copy")
     return folder
 
 
@@ -101,8 +103,9 @@ def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
     assert (head["scores"], sample) == (scored["dev"], {"part": 3.0})
     assert advice == "Next: allelse table sweep.name=s"
     assert result(folder, "base-s1") == before
-    *lines, _ = printed(folder, "rescore", "base-s1", "base-s2", "base-s1", *BASE)
-    assert [json.loads(line)[1]["dev"]["score"] for line in lines] == [1.5, 3.0]
+    *lines, _ = printed(folder, "rescore", "base-s1", "copy/base-s1", "base-s1", *BASE)
+    rescored = [json.loads(line)[:2] for line in lines]
+    assert [(name, scored["dev"]["score"]) for name, scored in rescored] == [("s/base-s1", 1.5), ("copy/base-s1", 1.5)]
     assert result(folder, "base-s1")["scores"]["dev"]["score"] == 1.5
 
 

@@ -77,12 +77,16 @@ def trained() -> dict[str, Any]:
 
 def test_a_state_comes_back_to_the_bit(opened: Opened) -> None:
     store, state = opened(), trained()
-    store.save(7, state, 12.5, None, ())
+    reports = Report(1, {"loss": 0.5}, 1.0), Report(2, {"loss": 0.25}, 2.0, 1, True)
+    store.save(7, state, 12.5, None, reports)
     store.settle()
     found = opened(2).newest()
     assert found is not None
     start, manifest, saved = found
     assert (saved.step, manifest.seconds, str(start.place)) == (7, 12.5, "a1/step-7")
+    assert manifest.reports == reports
+    names = {path.rpartition("/")[2] for path in files_of(store, 7)}
+    assert names == {"tensors.safetensors", "arrays.safetensors", "manifest.json"}, "nothing is read by executing it"
     assert not differing(leaves(state), leaves(saved.state))
     assert type(saved.state["numbers"][2, "b"]) is np.float32
     assert saved.state["tuple"] == state["tuple"]
@@ -128,13 +132,6 @@ def test_a_task_saves_its_own_format(opened: Opened) -> None:
     found = opened(2, own=own).newest()
     assert found is not None
     assert found[2].state == "mine"
-
-
-def test_nothing_is_read_by_executing_it(opened: Opened) -> None:
-    store = opened()
-    save(store, 1)
-    names = {path.rpartition("/")[2] for path in files_of(store, 1)}
-    assert names == {"tensors.safetensors", "manifest.json"}
 
 
 @pytest.mark.parametrize(
@@ -243,12 +240,3 @@ def test_all_workers_start_from_the_bytes_that_rank_zero_names(opened: Opened, u
     assert found is not None
     manifest, saved = Checkpoints(url, KEY, 2, ALL).at(found[0])
     assert (manifest, saved.step) == (found[1], 10)
-
-
-def test_reports_are_carried(opened: Opened) -> None:
-    store = opened()
-    store.save(2, 1.0, 0.0, None, [Report(1, {"loss": 0.5}, 1.0), Report(2, {"loss": 0.25}, 2.0, 1, True)])
-    store.settle()
-    found = opened(2).newest()
-    assert found is not None
-    assert found[1].reports == (Report(1, {"loss": 0.5}, 1.0), Report(2, {"loss": 0.25}, 2.0, 1, True))

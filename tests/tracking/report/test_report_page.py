@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from other_tasks import digits
@@ -14,6 +15,10 @@ from studies_on_disk import make_study
 from tracking.report.page import page as page_of
 from tracking.report.page import whole_content
 from tracking.study import Study
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+VOID = ("meta", "input", "link", "br", "path", "use", "rect")
 
 
 class Read(HTMLParser):
@@ -28,13 +33,14 @@ class Read(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "input", "link", "br", "path", "use", "rect"):
-            self.within.append(tag)
+        self.within += [tag] if tag not in VOID else []
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in self.within:
-            while self.within.pop() != tag:
-                pass
+        while tag in self.within and self.within.pop() != tag:
+            pass
 
     def handle_data(self, data: str) -> None:
         if data.strip():
@@ -62,10 +68,6 @@ def read(page: str) -> Read:
     return Read(page)
 
 
-def ids(read: Read) -> Iterator[str]:
-    return (str(attributes["id"]) for _, attributes in read.tags if "id" in attributes)
-
-
 def test_it_takes_nothing_from_elsewhere(page: str, read: Read) -> None:
     addresses = [of.get(name) for _, of in read.tags for name in ("href", "src", "xlink:href") if of.get(name)]
     assert all(str(address).startswith(("#", "data:")) for address in addresses)
@@ -73,7 +75,7 @@ def test_it_takes_nothing_from_elsewhere(page: str, read: Read) -> None:
     assert "@import" not in page
 
 
-def test_texts_of_a_study_are_shown_and_never_run(page: str, read: Read) -> None:
+def test_texts_of_a_study_are_shown_and_never_run(read: Read) -> None:
     assert len(read.all("script")) == 1
     assert read.all("i") == []
     assert "a cat" not in read.said("b")
@@ -84,7 +86,7 @@ def test_texts_of_a_study_are_shown_and_never_run(page: str, read: Read) -> None
 
 
 def test_every_id_is_there_once_and_every_reference_leads_somewhere(page: str, read: Read) -> None:
-    counted = Counter(ids(read))
+    counted = Counter(str(attributes["id"]) for _, attributes in read.tags if "id" in attributes)
     assert [name for name, count in counted.items() if count > 1] == []
     assert len(read.all("svg")) >= 8
     references = set(re.findall(r'(?:url\(|href=")#([^")]+)', page))
@@ -112,8 +114,10 @@ def test_a_study_in_which_nothing_ran_has_a_page(tmp_path: Path) -> None:
     assert "0 of 2 trials finished" in " ".join(read.said("p"))
 
 
-def test_a_task_with_unknown_flops_and_nothing_published(tmp_path: Path) -> None:
-    read = Read(page_of(whole_content(digits(tmp_path / "digits", 0.5, 0.75, 0.875, 1.0))))
+def test_a_damaged_trial_of_a_task_with_unknown_flops_and_nothing_published(tmp_path: Path) -> None:
+    study = digits(tmp_path / "digits", 0.5, 0.75, 0.875, 1.0)
+    study.trial_folder(study.trials[0]).journal_path.write_text("no json\n" * 3, "utf-8")
+    read = Read(page_of(whole_content(study)))
     titles = read.said("h2")
     assert titles == ["Results", "Differences from base", "Score against cost", "Costs", "Methods", "Provenance"]
     assert "0.938" in " ".join(read.said("td"))
@@ -122,11 +126,58 @@ def test_a_task_with_unknown_flops_and_nothing_published(tmp_path: Path) -> None
     assert not any("ublished" in text for text in read.said("p", "th", "td", "text", "dd"))
 
 
-def test_a_damaged_journal_and_a_missing_provenance_leave_a_page(tmp_path: Path) -> None:
-    study = reported(tmp_path / "damaged", seeds=1)
-    folder = study.trial_folder(study.trials[0])
-    folder.journal_path.write_text("no json\n" * 3, "utf-8")
-    folder.provenance_path.unlink()
-    folder.artifact_path("hypotheses", "dev").write_bytes(b"\xff\xfe broken \xff\n" * 3)
-    read = Read(page_of(whole_content(study, TEXTS)))
-    assert "Learning curves" in read.said("h2")
+@pytest.fixture(scope="module")
+def opened(page: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The page in Debian's Chromium, with everything that it asked for and complained about."""
+    from playwright.sync_api import sync_playwright
+
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    file.write_text(page, "utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        shown = browser.new_page(viewport={"width": 1400, "height": 900})
+        shown.heard = heard = list[str]()
+        for kind in ("console", "dialog", "pageerror", "request"):
+            shown.on(kind, lambda _, kind=kind: heard.append(kind))
+        shown.on("dialog", lambda dialog: dialog.dismiss())
+        shown.goto(file.as_uri())
+        yield shown
+        browser.close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs {CHROMIUM}: apt-get install chromium")
+class TestInABrowser:
+    """One page for all, since a browser starts slowly."""
+
+    def test_it_asks_for_itself_alone_and_never_scrolls_sideways(self, opened: Any) -> None:
+        assert opened.heard == ["request"]
+        for width in (1400, 700, 400, 320):
+            opened.set_viewport_size({"width": width, "height": 900})
+            boxes = [part.bounding_box() for part in opened.query_selector_all("figure svg, h2")]
+            assert opened.evaluate("document.documentElement.scrollWidth") <= width
+            assert all(box["x"] >= 0 and box["x"] + box["width"] <= width + 1 for box in boxes if box)
+
+    def test_rows_are_hidden_by_keyboard(self, opened: Any) -> None:
+        opened.set_viewport_size({"width": 1400, "height": 900})
+        opened.focus("#show-0")
+        opened.keyboard.press("Tab")
+        outline = opened.eval_on_selector("#show-1", "node => getComputedStyle(node).outlineStyle")
+        assert (opened.evaluate("document.activeElement.id"), outline) == ("show-1", "solid"), "the focus is visible"
+        opened.keyboard.press("Space")
+        assert not any(visible(opened, "tr.row-1, svg g.row-1"))
+        assert any(visible(opened, "tr.row-2"))
+        opened.keyboard.press("Space")
+        assert all(visible(opened, "tr.row-1"))
+
+    def test_it_is_readable_without_javascript(self, opened: Any) -> None:
+        plain = opened.context.browser.new_page(java_script_enabled=False)
+        plain.goto(opened.url)
+        assert all(visible(plain, "section, figure:not(details figure), table.study tr"))
+        assert not any(visible(plain, ".buttons"))
+        plain.uncheck("#show-2")
+        assert not any(visible(plain, "tr.row-2"))
+
+
+def visible(page: Any, selector: str) -> list[bool]:
+    return [part.is_visible() for part in page.query_selector_all(selector)]

@@ -15,17 +15,13 @@ from tracking.table.frames import StudyFrames
 
 TEXT, WHOLE, NUMBER = "string", "Int64", "float64"
 NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
+ABOUT = dict.fromkeys(("group", "change", "key", "state", "note"), TEXT)
+COUNTS = dict.fromkeys(("attempts", "step", "params"), WHOLE)
+VALUE = {"metric": TEXT, "value": NUMBER}
 COLUMNS = {
-    "trials": {
-        **NAMES,
-        **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT, "attempts": WHOLE, "step": WHOLE},
-        **{"params": WHOLE, "flops": NUMBER, "seconds": NUMBER},
-    },
-    "scores": {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER},
-    "curves": {
-        **{**NAMES, "attempt": WHOLE, "step": WHOLE, "time": "datetime64[ns, UTC]"},
-        **{"metric": TEXT, "value": NUMBER},
-    },
+    "trials": {**NAMES, **ABOUT, **COUNTS, "flops": NUMBER, "seconds": NUMBER},
+    "scores": {**NAMES, "set": TEXT, **VALUE},
+    "curves": {**NAMES, "attempt": WHOLE, "step": WHOLE, "time": "datetime64[ns, UTC]", **VALUE},
 }
 
 
@@ -78,32 +74,18 @@ def test_a_damaged_trial_is_kept_and_named(study: Study) -> None:
     assert (len(frames.curves), len(frames.scores) > 0) == (0, True)
 
 
-def test_a_wrong_folder_is_one_clear_error(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = study.folder.parent
-    for folder, hint in (
-        (runs, str(study.folder)),
-        (study.folder / "base-s1", str(study.folder)),
-        (runs / "nowhere", "no study at "),
-        (runs / "mien", f"such as {study.folder}"),
-        (study.folder / "study.json", str(study.folder)),
-    ):
-        with pytest.raises(StudyMissing, match=r"^no study at /") as missing:
+def test_a_wrong_folder_is_one_clear_error(study: Study) -> None:
+    for folder in (study.folder.parent, study.folder / "base-s1", study.folder.parent / "mien"):
+        with pytest.raises(StudyMissing, match=rf"^no study at /.*such as {study.folder}$"):
             allelse.load(folder)
-        assert hint in str(missing.value)
     (study.folder / "study.json").write_text("{")
     with pytest.raises(DamagedFileError, match=r"study\.json"):
         allelse.load(study.folder)
-    monkeypatch.chdir(study.folder)
-    (study.folder / "study.json").unlink()
-    with pytest.raises(StudyMissing):
-        allelse.load(".")
 
 
 def test_a_relative_path_gives_the_same(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(study.folder)
-    frames = allelse.load(".")
-    assert frames.name == "mine"
-    assert_frame_equal(frames.trials, allelse.load(study.folder).trials)
+    assert_frame_equal(allelse.load(".").trials, allelse.load(study.folder).trials)
 
 
 def test_the_import_is_light() -> None:

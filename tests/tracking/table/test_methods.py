@@ -28,13 +28,11 @@ def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
 
 
 def test_with_one_seed_only_samples_can_be_told(tmp_path: Path) -> None:
-    study = made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7}, (1,))
-    text = paragraph(study)
-    assert "one variant of it" in text
-    assert "with one random seed each" in text
-    assert "Smyth" not in text
+    text = paragraph(made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7}, (1,)))
+    assert "one variant of it, each with one named change, with one random seed each" in text
     assert "With too few seeds for a test over seeds, chance over samples" in text
     assert text.endswith("it says nothing of other seeds.")
+    assert "Smyth" not in text
 
 
 def test_a_translation_names_its_settings_and_signature(tmp_path: Path) -> None:

@@ -1,17 +1,18 @@
-"""The two sides of a comparison as they are named, and the texts behind their samples."""
+"""The verb ``compare``: two sides as they are named, and the texts behind their samples."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from sweeps.config.settings import Settings
-from sweeps.planning.command_task import source_of_study
-from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import known_study, must_finish, some_of, study_names
-from sweeps.planning.record import moved
-from sweeps.schema import Problem, RefusedError, nearest
-from sweeps.worker.prepared import check_whole, data_place
+import typer
+
+from sweeps.console import OUT, next_verb, print_json
+from sweeps.planning.naming import looking, must_finish, study_names
+from sweeps.schema import Problem, RefusedError
+from sweeps.verbs.command import Json, guarded, names_and_overrides, print_notices
+from sweeps.verbs.names import Checked, Named, given, meant, rows_of, unknown
 from tracking.card import Metric
 from tracking.damage import DamagedFileError
 from tracking.files import decoded, read_whole
@@ -19,21 +20,41 @@ from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.statistics.family import Family
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
-from tracking.study import STUDY_FILE, Study, Trial
-from tracking.table.view import study_of_metrics
+from tracking.study import Study, Trial, study_of_metrics
+
+if TYPE_CHECKING:
+    from sweeps.config.settings import Settings
 
 SIDES_KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
 
+Names = Annotated[list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")]
+OfSet = Annotated[str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")]
+OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")]
 
-@dataclass(frozen=True)
-class Named:
-    """What a name means: trials of one row, or a whole study, whose ``row`` is None."""
 
-    name: str
-    study: Study
-    row: str | None
-    trials: tuple[Trial, ...]
+@guarded
+def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
+    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
+    names, overrides = names_and_overrides(arguments)
+    sides = _named_sides(names, overrides)
+    metrics = _chosen_metrics(sides, metric, set_name)
+    from sweeps.verbs import shown_comparison as shown
+    from tracking.statistics.comparison import compared, differing, tested_pairs
+
+    together = tested_pairs(sides.pairs, metrics, set_name) if sides.of_studies else {}
+    found = [compared(*pair, metrics, set_name, _families(*pair, metrics, set_name), together) for pair in sides.pairs]
+    samples = differing(*sides.pairs[0], _by_output(metrics), set_name)
+    samples = _with_texts(samples, sides.pairs[0], sides.data)
+    if as_json:
+        print_json(shown.to_json(found, samples, sides.only))
+        return
+    print_notices(sides.notices)
+    for part in shown.shown(found, samples, sides.only if sides.of_studies else None):
+        OUT.print(part)
+    for line in shown.notes(found):
+        OUT.print(line, style="dim", soft_wrap=True)
+    next_verb("table", looking(sides.first.study.folder, overrides))
 
 
 @dataclass(frozen=True)
@@ -43,7 +64,7 @@ class Sides:
     first: Named
     second: Named
     pairs: list[tuple[Side, Side]]
-    settings: Settings
+    data: Path  # paths.data
     notices: tuple[str, ...]
 
     @property
@@ -56,95 +77,38 @@ class Sides:
         if not self.of_studies:
             return [], []
         shared = {first.trials[0].row for first, _ in self.pairs}
-        found = [[row for row in _rows(each.study) if row not in shared] for each in (self.first, self.second)]
+        found = [[row for row in rows_of(each.study) if row not in shared] for each in (self.first, self.second)]
         return found[0], found[1]
 
 
-def named_sides(names: Sequence[str], overrides: list[str]) -> Sides:
+def _named_sides(names: Sequence[str], overrides: list[str]) -> Sides:
     """The finished trials that the two names mean. Raises RefusedError with every problem."""
+    from sweeps.planning.named_study import study_to_read  # imports Hydra, which `--help` does not need
+
     if len(names) != 2:
         several = f"has {len(names)} names: {', '.join(names)}"
         found = "is missing" if not names else f"is only {names[0]}" if len(names) == 1 else several
         raise RefusedError([Problem(SIDES_KEY, found, "must be two trials, two rows or two studies")])
     taken = study_to_read(overrides)
     runs = Path(taken.settings.paths.runs)
-    found_all = [_meant(name, taken.study, runs) for name in names]
-    if problems := [each for each in found_all if isinstance(each, Problem)]:
-        raise RefusedError(dict.fromkeys(problems))
-    first, second = (each for each in found_all if isinstance(each, Named))
+    first, second = (meant(name, taken.study, runs) for name in names)
+    if first is None or second is None:
+        unmeant = dict.fromkeys(name for name, found in zip(names, (first, second), strict=True) if found is None)
+        raise RefusedError(_unknown(name, taken.study, runs) for name in unmeant)
     if problems := list(_mismatches(first, second)):
         raise RefusedError(problems)
     pairs = _row_pairs(first, second) if first.row is None else [(_side(first), _side(second))]
     if problems := list(_unfinished(first, second, pairs)):
         raise RefusedError(problems)
     of_taken = any(each.study.folder == taken.study.folder and each.row is not None for each in (first, second))
-    return Sides(first, second, pairs, taken.settings, taken.notices if of_taken else ())
+    data = Path(taken.settings.paths.data)
+    return Sides(first, second, pairs, data, taken.notices if of_taken else ())
 
 
-def chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list[Metric]:
-    """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
-    card, problems = sides.first.study.task, list[Problem]()
-    known = [metric.name for metric in card.metrics]
-    if name is not None and name not in known:
-        near = nearest(name, known)
-        problems.append(Problem("--metric", f'is "{name}"', f"must be one of {', '.join(known)}", near))
-    sets = dict.fromkeys(
-        of for pair in sides.pairs for side in pair for r in side.results.values() for of in r["scores"]
-    )
-    if set_name is not None and set_name not in sets:
-        allowed = f"must be an evaluated set: {', '.join(sets)}"
-        problems.append(Problem("--set", f'is "{set_name}"', allowed, nearest(set_name, sets)))
-    if problems:
-        raise RefusedError(problems)
-    return [metric for metric in card.metrics if metric.name == name or (name is None and _shown(sides, metric))]
-
-
-def families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Mapping[str, Family]:
-    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
-    reference, row = first.trials[0].row, second.trials[0].row
-    if first.study.folder != second.study.folder or reference == row or not (first.is_row and second.is_row):
-        return {}
-    study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
-    return find(study, table(study, reference), reference).families
-
-
-def by_output(metrics: Sequence[Metric]) -> list[Metric]:
-    """Those of the table first, and among them those that every setting for scoring changes: they score outputs."""
-    return sorted(metrics, key=lambda metric: (not metric.tabled, metric.changed_by is not None))
-
-
-def _shown(sides: Sides, metric: Metric) -> bool:
-    return metric.tabled or not sides.of_studies
-
-
-def _meant(name: str, here: Study, runs: Path) -> Named | Problem:
-    study_name, _, inner = name.rpartition("/")
-    place = Path(name).expanduser()
-    if found := _within(here, name, name):
-        return found
-    if name in study_names(runs) and (study := known_study(runs / name)):
-        return Named(name, study, None, study.trials)
-    if study_name in study_names(runs) and (study := known_study(runs / study_name)):
-        return _within(study, inner, name) or _unknown(name, study, runs)
-    if (place / STUDY_FILE).is_file() and (study := known_study(place.resolve())):
-        return Named(name, study, None, study.trials)
-    if place.is_dir() and (study := known_study(place.resolve().parent)):
-        return _within(study, place.resolve().name, name) or _unknown(name, study, runs)
-    return _unknown(name, here, runs)
-
-
-def _within(study: Study, inner: str, name: str) -> Named | None:
-    """A row or a trial of the study."""
-    trials = tuple(trial for trial in study.trials if inner in (trial.row, trial.name))
-    return Named(name, study, trials[0].row, trials) if trials else None
-
-
-def _unknown(name: str, study: Study, runs: Path) -> Problem:
-    rows, studies = _rows(study), study_names(runs)
-    inner = name.rpartition("/")[2]
-    near = nearest(inner, [*rows, *(trial.name for trial in study.trials), *studies])
-    found = f'is "{name}", but the rows of {study.name} are {some_of(rows)}'
-    return Problem(SIDES_KEY, found, ALLOWED, near)
+def _unknown(name: str, here: Study, runs: Path) -> Problem:
+    """With the rows of its study, if the name holds one that is known."""
+    of = meant(name.rpartition("/")[0], None, runs) if "/" in name else None
+    return unknown(SIDES_KEY, name, of.study if of else here, "rows", ALLOWED, study_names(runs))
 
 
 def _mismatches(first: Named, second: Named) -> Iterable[Problem]:
@@ -164,7 +128,7 @@ def _mismatches(first: Named, second: Named) -> Iterable[Problem]:
 def _row_pairs(first: Named, second: Named) -> list[tuple[Side, Side]]:
     alike = first.study.name == second.study.name
     names = [each.name if alike else each.study.name for each in (first, second)]
-    rows = [row for row in _rows(first.study) if row in _rows(second.study)]
+    rows = [row for row in rows_of(first.study) if row in rows_of(second.study)]
     pairs = [(_row_side(first, names[0], row), _row_side(second, names[1], row)) for row in rows]
     return [(one, other) for one, other in pairs if one.trials and other.trials]
 
@@ -188,19 +152,41 @@ def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]])
             yield Problem(SIDES_KEY, f"{named.name} is {' and '.join(words)}", must_finish(named.study.folder))
 
 
-def _rows(study: Study) -> list[str]:
-    return list(dict.fromkeys(trial.row for trial in study.trials))
+def _chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list[Metric]:
+    """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
+    card, checked = sides.first.study.task, Checked()
+    results = (result for pair in sides.pairs for side in pair for result in side.results.values())
+    sets = list(dict.fromkeys(name for result in results for name in result["scores"]))
+    named = checked.known("--metric", given(name), [metric.name for metric in card.metrics], "metric of the study")
+    checked.known("--set", given(set_name), sets, "set with scores")
+    checked.refuse()
+    usual = [metric.name for metric in card.metrics if metric.tabled or not sides.of_studies]
+    return [metric for metric in card.metrics if metric.name in (named or usual)]
+
+
+def _families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Mapping[str, Family]:
+    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
+    reference, row = first.trials[0].row, second.trials[0].row
+    if first.study.folder != second.study.folder or reference == row or not (first.is_row and second.is_row):
+        return {}
+    study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
+    return find(study, table(study, reference), reference).families
+
+
+def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
+    """Those of the table first, and among them those that every setting for scoring changes: they score outputs."""
+    return sorted(metrics, key=lambda metric: (not metric.tabled, metric.changed_by is not None))
 
 
 TextLines = Mapping[str, Sequence[str]]
 
 
-def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differing:
+def _with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differing:
     """The same samples with their texts, by what each is called. ``note`` says why there are none."""
     if found.trials is None or not found.samples:
         return found
     (first, second), (ours, theirs) = sides, found.trials
-    prepared, note = prepared_texts(first.study, ours, found.set_name, data)
+    prepared, note = _prepared_texts(first.study, ours, found.set_name, data)
     outputs = _outputs(_name(first, ours), first.study, ours, found.set_name)
     outputs |= _outputs(_name(second, theirs), second.study, theirs, found.set_name)
     lines = {**prepared, **outputs}
@@ -209,10 +195,10 @@ def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differ
         note = (
             f"{note or f'the task {first.study.task.name} keeps no texts'}; a {noun} is named by its place in the set"
         )
-    return replace(found, samples=[_with_texts(sample, lines) for sample in found.samples], note=note)
+    return replace(found, samples=[_sample_with_texts(sample, lines) for sample in found.samples], note=note)
 
 
-def _with_texts(sample: SampleCompared, lines: TextLines) -> SampleCompared:
+def _sample_with_texts(sample: SampleCompared, lines: TextLines) -> SampleCompared:
     texts = {name: of[sample.place - 1] for name, of in lines.items() if len(of) >= sample.place}
     return replace(sample, texts=texts)
 
@@ -236,8 +222,12 @@ def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, 
     return found
 
 
-def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[TextLines, str]:
+def _prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[TextLines, str]:
     """Sources, references and the like; none with the reason."""
+    from sweeps.planning.command_task import source_of_study  # these import Hydra
+    from sweeps.planning.record import moved
+    from sweeps.worker.prepared import check_whole, data_place
+
     try:
         task = source_of_study(study, Path.cwd()).task
         config = (task.texts and study.trial_folder(trial).trained_config()) or {}
@@ -256,11 +246,11 @@ def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tup
         return {}, f"its sources are not shown: {error}"
 
 
-def texts_of(study: Study, settings: Settings) -> dict[str, list[str]]:
+def texts_of(study: Study, settings: "Settings") -> dict[str, list[str]]:
     """What the task shows of the headline's set, such as sources and references. Empty where rows write no texts."""
     for trial in study.trials if study.task.artifacts else ():
         with suppress(OSError, ValueError):
-            texts, _ = prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
+            texts, _ = _prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
             if texts:
                 return {name: list(lines) for name, lines in texts.items()}
     return {}
