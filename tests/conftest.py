@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sweeps.config.hydra import Composed, Hydra
+from sweeps.config.hydra import Composed, Library
 
 PROJECT = Path(__file__).resolve().parent.parent
 # Ray gives its workers only what other processes leave of the CPUs: beside other work a test would wait for minutes
@@ -48,19 +48,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _each_composition_once() -> Generator[None]:
     """Hydra takes 0.07 s for a row. The same files with the same options are composed once per process."""
-    compose, composed = Hydra._compose, dict[Any, Composed]()
+    compose, composed = Library._compose, dict[Any, Composed]()
 
-    def once(hydra: Hydra, options: tuple[str, ...]) -> Composed:
-        files = sorted(file for folder in hydra.folders.searched for file in folder.glob("**/*.yaml"))
+    def once(library: Library, options: tuple[str, ...]) -> Composed:
+        files = sorted(file for folder in library.folders.searched for file in folder.glob("**/*.yaml"))
         state = (
-            hydra.folders.searched,
+            library.folders.searched,
             options,
             *((file, file.stat().st_mtime_ns, file.stat().st_ino) for file in files),
         )
         if state not in composed:
-            composed[state] = compose(hydra, options)
+            composed[state] = compose(library, options)
         return composed[state]
 
-    Hydra._compose = once  # type: ignore[method-assign]
+    Library._compose = once  # type: ignore[method-assign]
     yield
-    Hydra._compose = compose  # type: ignore[method-assign]
+    Library._compose = compose  # type: ignore[method-assign]

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tracking.damage import NUMBER, TEXT, WHOLE, misfit
 from tracking.files import Lines, append_line, to_json
 from tracking.uri import without_password
 
@@ -145,12 +146,8 @@ class Attempts:
 
 def attempt_fault(line: dict[str, Any]) -> str | None:
     """What is wrong with a line: the beginning of an attempt, or its end."""
-    if not (type(line.get("attempt")) is int and type(line.get("ts")) in (int, float)):
-        return "must have an attempt and its time, ts"
-    if line.get("end"):
-        return None if isinstance(line.get("reason"), str) else "must have the reason for the attempt's end"
-    begun = isinstance(line.get("host"), str) and type(line.get("pid")) is int
-    return None if begun else "must have a host and a pid"
+    form = {"attempt": WHOLE, "ts": NUMBER}
+    return misfit(line, form | ({"reason": TEXT} if line.get("end") else {"host": TEXT, "pid": WHOLE}))
 
 
 @cache

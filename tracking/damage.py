@@ -1,11 +1,16 @@
 """Damaged and unreadable files of a study: which file, where and why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from types import NoneType
+from typing import Any, TypeVar
 
 Found = TypeVar("Found")
 Other = TypeVar("Other")
+TEXT, WHOLE, NUMBER, OBJECT = (str,), (int,), (int, float), (dict,)
+"""Types as JSON is parsed: true and false are no numbers."""
+NUMBER_OR_NONE, WHOLE_OR_NONE = (*NUMBER, NoneType), (*WHOLE, NoneType)
+NOUNS = {str: "text", int: "a whole number", dict: "an object"}
 REMEDIES = {
     "study.json": "move it away; `allelse sweep` with its overrides writes it again and keeps finished trials",
     "result.json": "`allelse sweep` resumes from the last checkpoint and writes it again",
@@ -57,6 +62,14 @@ class UnreadableError(DamagedFileError):
     @property
     def note(self) -> str:
         return f"{self.path.name} {self.cause}"
+
+
+def misfit(content: Mapping[str, Any], form: Mapping[str, tuple[type, ...]]) -> str | None:
+    """Such as "must have a whole number as its step", for the first key whose value has none of the form's types."""
+    for name, types in form.items():
+        if type(content.get(name)) not in types:
+            return f"must have {'a number' if float in types else NOUNS[types[0]]} as its {name}"
+    return None
 
 
 def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tracking.damage import NUMBER, OBJECT, WHOLE, WHOLE_OR_NONE, misfit
 from tracking.files import NEWEST, Lines
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
-NUMBERS = {int, float}
-"""As JSON is parsed: true and false are neither."""
+NUMBERS = {*NUMBER}
+REPORT = {"step": WHOLE, "attempt": WHOLE, "ts": NUMBER, "metrics": OBJECT, "checkpoint": WHOLE_OR_NONE}
 NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 
@@ -72,14 +73,9 @@ class Journal:
 
 def report_fault(line: dict[str, Any]) -> str | None:
     """What is wrong with a line of the journal."""
-    metrics, checkpoint = line.get("metrics"), line.get("checkpoint")
-    if not (type(line.get("step")) is type(line.get("attempt")) is int and type(line.get("ts")) in NUMBERS):
-        return "must have a step, an attempt and its time, ts"
-    if not isinstance(metrics, dict) or not NUMBERS.issuperset(map(type, metrics.values())):
-        return "must have metrics, each a number"
-    if not (checkpoint is None or type(checkpoint) is int):
-        return "must have a step, or nothing, as its checkpoint"
-    return None
+    if wrong := misfit(line, REPORT):
+        return wrong
+    return None if NUMBERS.issuperset(map(type, line["metrics"].values())) else "must have metrics, each a number"
 
 
 def reports_behind(path: Path, after: int, everything: bool) -> int:

@@ -35,26 +35,23 @@ def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
 
 
 def _keep_good_lines(path: Path, check: Check) -> str:
-    good, bad = _sorted(path, check)
+    lines = _lines(path, check)
     if not path.is_file():
         return f"kept as {set_aside(path).name}" if path.exists() else "was lost"
-    copy = kept_name(path)
+    copy, good = kept_name(path), _good(lines)
     shutil.copyfile(path, copy)  # no rename: after a crash before the next line the damage must still be found
     write_atomic(path, "".join(to_json(line) + "\n" for line in good))
-    return f"kept as {copy.name}; {len(good)} of {len(good) + bad} lines are good and stay"
-
-
-def _sorted(path: Path, check: Check) -> tuple[list[dict[str, Any]], int]:
-    """The good lines, and the number of bad ones. Raises UnreadableError."""
-    lines = _lines(path, check)
-    good = [line for line in lines if not isinstance(line, DamagedFileError)]
-    return good, len(lines) - len(good)
+    return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"
 
 
 def _lines(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
     """Every line, or its fault; none of what is no file. Raises UnreadableError."""
     lines = unless_lost(lambda: Lines(path, check), None)
     return [] if lines is None else [lines.found(place) for place in range(len(lines))]
+
+
+def _good(lines: list[dict[str, Any] | DamagedFileError]) -> list[dict[str, Any]]:
+    return [line for line in lines if not isinstance(line, DamagedFileError)]
 
 
 def _lost_reports(journal: Path) -> str:
@@ -74,18 +71,18 @@ def _lost_reports(journal: Path) -> str:
 def _where(before: int | None, after: int | None) -> str:
     if before is not None and after is not None:
         return f" between steps {before} and {after}"
-    if before is not None:
-        return f" after step {before}"
-    return f" before step {after}" if after is not None else ""
+    return f" after step {before}" if before is not None else f" before step {after}" if after is not None else ""
 
 
 def _highest_attempt(folder: TrialFolder) -> int:
     """The highest number that an attempt can have had: each lost line may have begun one."""
-    attempts, lost = _sorted(folder.attempts_path, attempt_fault)
-    journal, _ = _sorted(folder.journal_path, report_fault)
+    attempts, journal = _lines(folder.attempts_path, attempt_fault), _lines(folder.journal_path, report_fault)
     places = (re.fullmatch(r"a(\d+)", path.name) for path in folder.path.glob("checkpoints/**/a*"))
-    numbers = [*(line["attempt"] for line in (*attempts, *journal)), *(int(place[1]) for place in places if place)]
-    return max(numbers, default=0) + lost
+    numbers = [
+        *(line["attempt"] for line in _good([*attempts, *journal])),
+        *(int(place[1]) for place in places if place),
+    ]
+    return max(numbers, default=0) + len(attempts) - len(_good(attempts))
 
 
 def _count_to(folder: TrialFolder, number: int) -> None:

@@ -19,6 +19,11 @@ from tracking.trial import TrialFolder
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
+STORED = (
+    *("identity", "moves", "code", "margins", "task", "settings", "rows", "seeds", "chosen"),
+    *("trials", "cells", "asked"),
+)
+"""What it holds, in this order, besides the study's name."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -134,22 +139,8 @@ def take_over(folder: Path) -> None:
 
 def write_study(study: Study) -> None:
     """Write `study.json` atomically."""
-    content = {
-        "name": study.name,
-        "identity": study.identity,
-        "moves": study.moves,
-        "code": list(study.code),
-        "margins": study.margins,
-        "task": study.task.to_dict(),
-        "settings": study.settings,
-        "rows": list(study.rows),
-        "seeds": list(study.seeds),
-        "chosen": study.chosen,
-        "trials": [asdict(trial) for trial in study.trials],
-        "cells": study.cells,
-        "asked": list(study.asked),
-    }
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    content = {"name": study.name} | {name: getattr(study, name) for name in STORED}
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=asdict)
     write_atomic(study.folder / STUDY_FILE, text + "\n")
 
 
@@ -230,16 +221,22 @@ def seconds(ts: str) -> float | None:
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
-    trials = tuple(_trial(fields) for fields in content["trials"])
-    shared = [{group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen")]
-    rows, seeds = tuple(map(_row, content["rows"])), tuple(content["seeds"])
-    asked = tuple(map(_command, content["asked"]))
-    place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-    task, identity = Card.of(content["task"]), str(content.get("identity", ""))
-    moves, code = int(content.get("moves", 0)), tuple(map(str, content.get("code", ())))
-    cells, margins = dict(content["cells"]), dict(content.get("margins", {}))
-    about = (place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, moves, code, margins)
-    return Study(*about, task=task)
+    settings, chosen = ({group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen"))
+    return Study(
+        folder=Path(os.path.abspath(folder)),  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
+        trials=tuple(map(_trial, content["trials"])),
+        cells=dict(content["cells"]),
+        asked=tuple(map(_command, content["asked"])),
+        settings=settings,
+        rows=tuple(map(_row, content["rows"])),
+        seeds=tuple(content["seeds"]),
+        chosen=chosen,
+        identity=str(content.get("identity", "")),
+        moves=int(content.get("moves", 0)),
+        code=tuple(map(str, content.get("code", ()))),
+        margins=dict(content.get("margins", {})),
+        task=Card.of(content["task"]),
+    )
 
 
 def _command(fields: dict[str, Any]) -> dict[str, Any]:

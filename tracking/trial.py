@@ -11,13 +11,28 @@ from typing import Any, Literal
 
 from tracking.attempts import Attempt, Attempts, Process
 from tracking.card import COSTS, Card
-from tracking.damage import DamagedFileError, set_aside, unless_damaged, unless_lost
+from tracking.damage import (
+    NUMBER_OR_NONE,
+    OBJECT,
+    TEXT,
+    WHOLE,
+    WHOLE_OR_NONE,
+    DamagedFileError,
+    misfit,
+    set_aside,
+    unless_damaged,
+    unless_lost,
+)
 from tracking.files import NEWEST, Lines, append_line, read_object, read_whole, read_yaml, to_json, write_atomic
-from tracking.journal import NUMBERS, Journal, JournalLine, PastReport, journal_line, report_fault
+from tracking.journal import Journal, JournalLine, PastReport, journal_line, report_fault
 from tracking.provenance import Record, with_scoring
 from tracking.uri import without_password
 
 CONFIG_PATHS = ("runs", "data", "checkpoints")
+RESULT = {
+    **{"key": TEXT, "step": WHOLE, "attempt": WHOLE, "seed": WHOLE, "scores": OBJECT, "diverged": WHOLE_OR_NONE},
+    **dict.fromkeys(COSTS, NUMBER_OR_NONE),
+}
 TAKEN = ("checkpoints", "statistics")
 """Folders of a trial whose files have a form of their own."""
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
@@ -280,56 +295,29 @@ def statistics_text(head: dict[str, Any], samples: Iterable[dict[str, Any]]) -> 
 
 def samples_fault(line: dict[str, Any], card: Card) -> str | None:
     """The first line of ``statistics/<set>.jsonl``: key, step and scores."""
-    if not isinstance(line.get("key"), str) or not _whole(line.get("step")):
-        return "must have a key and a step"
-    return _scores(line.get("scores"), card)
+    return misfit(line, {"key": TEXT, "step": WHOLE, "scores": OBJECT}) or _scores_fault(line["scores"], card)
 
 
 def result_fault(content: dict[str, Any], card: Card) -> str | None:
     """``result.json``."""
-    scores = content.get("scores")
-    if not isinstance(content.get("key"), str) or not all(_whole(content.get(k)) for k in ("step", "attempt", "seed")):
-        return "must have key, step, attempt and seed"
-    if content.get("diverged") is not None and not _whole(content["diverged"]):
-        return "must have a step, or nothing, as its diverged"
-    if "steps" in content and not (_whole(content["steps"]) and content["steps"] > content["step"]):
+    if wrong := misfit(content, RESULT):
+        return wrong
+    if "steps" in content and not (type(content["steps"]) is int and content["steps"] > content["step"]):
         return "must have more steps than its step, or none"
-    if wrong := [name for name in COSTS if not _measured(content.get(name))]:
-        return f"{wrong[0]} must be a number"
-    if not isinstance(scores, dict):
-        return "must have scores"
-    return next(filter(None, (_scores(of_set, card) for of_set in scores.values())), None)
+    return next(filter(None, (_scores_fault(of_set, card) for of_set in content["scores"].values())), None)
 
 
 def config_fault(content: dict[str, Any], card: Card) -> str | None:
     """``config.yaml``. A file with a key was written by a sweep, which writes all groups, ``paths`` last."""
-    groups = (*card.groups, "paths")
-    if wrong := [name for name in groups if not isinstance(content.get(name, {}), dict)]:
-        return f"{wrong[0]} must be a group of keys"
-    if "key" not in content:
-        return None
-    if not all(isinstance(content.get(name), str) for name in ("key", "data_fingerprint")):
-        return "must have key and data_fingerprint"
-    missing = [name for name in groups if name not in content]
-    missing += [f"paths.{name}" for name in CONFIG_PATHS if name not in content.get("paths", {})]
-    return f"{missing[0]} is missing" if missing else None
+    groups, by_sweep = (*card.groups, "paths"), "key" in content
+    form = {name: OBJECT for name in groups if by_sweep or name in content}
+    wrong = misfit(content, form | ({"key": TEXT, "data_fingerprint": TEXT} if by_sweep else {}))
+    if wrong or not by_sweep:
+        return wrong
+    return next((f"paths.{name} is missing" for name in CONFIG_PATHS if name not in content["paths"]), None)
 
 
-def _scores(scores: Any, card: Card) -> str | None:
-    if not isinstance(scores, dict) or not isinstance(scores.get("decode"), dict):
-        return "must have scores with their decode settings"
-    wrong = [metric.name for metric in card.metrics if not _measured(scores.get(metric.name))]
-    return f"{wrong[0]} must be a number" if wrong else None
-
-
-def _whole(value: Any) -> bool:
-    return type(value) is int
-
-
-def _number(value: Any) -> bool:
-    return type(value) in NUMBERS
-
-
-def _measured(value: Any) -> bool:
-    """A number, or None where it was not finite."""
-    return value is None or _number(value)
+def _scores_fault(scores: Any, card: Card) -> str | None:
+    """A metric is None where it was not finite."""
+    form = {"decode": OBJECT} | dict.fromkeys((metric.name for metric in card.metrics), NUMBER_OR_NONE)
+    return misfit(scores, form) if isinstance(scores, dict) else "must have scores with their decode settings"

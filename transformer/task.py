@@ -3,6 +3,8 @@
 Every command imports this: torch, NumPy and SentencePiece are imported inside the functions that need them.
 """
 
+import hashlib
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +14,12 @@ from pathlib import Path
 
 from sweeps.task import Costs, Keep, Problem, Task, Told, Trial, added_later
 from transformer.card import CARD, words
-from transformer.config import SEMANTICS, DataConfig, TrialConfig, digest
+from transformer.config import SEMANTICS, DataConfig, TrialConfig
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
-from transformer.verbs.models import problems, refusing
 from transformer.verbs.translate import translate
 
 BYTES_PER_PARAMETER = 12
@@ -59,27 +60,20 @@ def _prepared_tokens(folder: Path) -> int | None:
     """The last offset of the longer side, an int64 at the end of its file; None if the files are damaged."""
     try:
         files = [folder / f"train.{side}.offsets.npy" for side in ("source", "target")]
-        return max(int.from_bytes(_end(file, 8), "little") for file in files)
+        return max(int.from_bytes(file.read_bytes()[-8:], "little") for file in files)
     except OSError:  # refused when the text is opened
         return None
-
-
-def _end(path: Path, size: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(-size, os.SEEK_END)
-        return file.read()
 
 
 def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     """Prepared sentences that do not fit the model's positions; before that, files that are missing."""
     if prepared is None:
-        return problems(corpus(config.data).faults(config.data))
-    from transformer.data.prepared import Prepared, check_lengths
+        return list(corpus(config.data).problems(config.data))
+    from transformer.data.prepared import Prepared, length_problems
 
-    return problems(check_lengths(Prepared(prepared), config.model, config.data))
+    return list(length_problems(Prepared(prepared), config.model, config.data))
 
 
-@refusing()
 def fingerprint(data: DataConfig) -> str:
     """SHA-256 of the current text's declaration, and of how it is prepared. It never covers the prepared output."""
     declares: dict[str, object] = {
@@ -90,12 +84,12 @@ def fingerprint(data: DataConfig) -> str:
     }
     if options := added_later(data):
         declares["options"] = options
-    return digest(declares)
+    text = json.dumps(declares, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-@refusing()
 def _prepare(configs: Sequence[TrialConfig], folder: Path, told: Told) -> None:
-    from transformer.data.preparation import prepare
+    from transformer.data.prepared import prepare
 
     prepare(configs[0].data, folder, told)
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from sweeps.task import Costs, DivergedError, StateError, Trial
+from sweeps.task import Costs, DivergedError, Trial
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
@@ -15,9 +15,9 @@ from transformer.data.prepared import PairCounts, Prepared
 from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
-from transformer.training.meter import NotFiniteLossError, rates
+from transformer.training.meter import rates
 from transformer.training.precision import efficient
-from transformer.training.state import MisfitError, TrainState, compare, mean_weights, start
+from transformer.training.state import TrainState, compare, mean_weights, start
 from transformer.training.train import fit
 from transformer.training.worker_group import StopRequested, Worker, pick_device, tokens_per_micro_batch
 
@@ -29,10 +29,7 @@ def work(trial: Trial[TrialConfig]) -> None:
     """
     torch.set_num_threads(trial.threads)
     with trial.process_group():
-        try:
-            _train_and_score(trial)
-        except MisfitError as error:
-            raise StateError(str(error)) from error
+        _train_and_score(trial)
 
 
 def worker_of(trial: Trial[TrialConfig]) -> Worker:
@@ -54,11 +51,9 @@ def _train_and_score(trial: Trial[TrialConfig]) -> None:
 
 @contextmanager
 def _diverging(state: TrainState) -> Iterator[None]:
-    """Inside this context, a number that is not finite means that training diverged."""
+    """Inside this context, an output that is not finite means that training diverged."""
     try:
         yield
-    except NotFiniteLossError as error:
-        raise DivergedError(str(error), error.step) from error
     except NotFiniteError as error:
         raise DivergedError(str(error), state.step) from error
 
@@ -105,5 +100,4 @@ def _score(trial: Trial[TrialConfig], state: TrainState, prepared: Prepared, wor
         except StopRequested:
             return
         if found is not None:
-            texts = {f"hypotheses/{name}.txt": "".join(f"{line}\n" for line in found.hypotheses)}
-            trial.evaluated(name, found.scores, texts, found.samples)
+            trial.evaluated(name, found.scores, {f"hypotheses/{name}.txt": found.text}, found.samples)

@@ -41,8 +41,8 @@ class Folders:
     @property
     def place(self) -> Path:
         """The task's folder below a ``conf/``."""
-        ours = OURS.get(self.source.task.name)
-        return Path(ours.folder) if ours else Path(TASKS, self.source.task.name)
+        name = self.source.task.name
+        return Path() if name in OURS else Path(TASKS, name)
 
     @cached_property
     def own(self) -> Path | None:
@@ -136,6 +136,7 @@ HEADER = re.compile(r"\s*#\s*@package\s+(\S+)\s*$")
 MISREAD = re.compile(r"[-+]?0[\d_]+$|.*:")
 """Numbers that YAML 1.1 reads as octal or as base 60."""
 YAML_TAG = "tag:yaml.org,2002:"
+NUMBERS = (f"{YAML_TAG}int", f"{YAML_TAG}float")
 PLAIN_YAML = "must hold groups of keys in UTF-8, without tags, << or anchors of groups"
 
 
@@ -145,7 +146,7 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
     Raises RefusedError if it is not plain YAML, or if Hydra would read something else than it says.
     """
     try:
-        text = _text(path)
+        text = path.read_text("utf-8-sig")
         root = _root(text)
         about_all = group in ("", *ABOUT_ALL_GROUPS)
         misread = list(_misread(root, "" if about_all else group, shown))
@@ -184,13 +185,6 @@ def keys_set(path: Path) -> list[str]:
     groups = root.value if isinstance(root, yaml.MappingNode) else []
     inner = ((group.value, node.value) for group, node in groups if isinstance(node, yaml.MappingNode))
     return [f"{group}.{name.value}" for group, nodes in inner for name, _ in nodes]
-
-
-def _text(path: Path) -> str:
-    """The content, without a byte-order mark."""
-    if not path.is_file():  # opening a pipe would wait for its writer
-        raise OSError("there is no file that can be opened")
-    return path.read_bytes().decode("utf-8-sig")
 
 
 def _root(text: str) -> yaml.MappingNode:
@@ -234,17 +228,14 @@ def _misread(node: yaml.Node, key: str, shown: str) -> Iterator[Problem]:
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _misread(item, key, shown)
-    elif _is_plain_number(node) and MISREAD.match(node.value):
+    elif isinstance(node, yaml.ScalarNode) and _is_misread(node):
         read, place = yaml.safe_load(node.value), f"{shown}:{node.start_mark.line + 1}"
         fix = f"write {read}, or put quotes around a text"
         yield Problem(key, f"is {node.value}, which YAML reads as {read}", fix, None, place)
 
 
-def _is_plain_number(node: yaml.Node) -> bool:
-    """Whether it is one without quotes."""
-    return (
-        isinstance(node, yaml.ScalarNode) and node.style is None and node.tag in (f"{YAML_TAG}int", f"{YAML_TAG}float")
-    )
+def _is_misread(node: yaml.ScalarNode) -> bool:
+    return node.tag in NUMBERS and node.style is None and MISREAD.match(node.value) is not None
 
 
 def _misread_keys(mapping: yaml.MappingNode, key: str, shown: str) -> Iterator[Problem]:
@@ -270,14 +261,7 @@ def _part_problems(root: yaml.MappingNode, group: str, name: str, shown: str, sc
     if group and schema.seed and (line := line_of(root, schema.seed)):
         allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
         yield Problem(schema.seed, f"is set by {owner}", allowed, None, f"{shown}:{line}")
-    if group == "scale" and (named := _value_of(root, "scale", "name")) not in (None, name):
+    scale = yaml.SafeLoader("").construct_document(root).get("scale") if group == "scale" else None
+    if isinstance(scale, dict) and (named := scale.get("name", name)) != name:
         found, allowed = f"is {named}, but the file is {name}.yaml", f"must be {name}: it names the study"
         yield Problem("scale.name", found, allowed, None, f"{shown}:{line_of(root, 'scale.name')}")
-
-
-def _value_of(node: yaml.Node, *keys: str) -> str | None:
-    """The text of a value."""
-    for key in keys:
-        inner = node.value if isinstance(node, yaml.MappingNode) else []
-        node = next((value for name, value in inner if name.value == key), yaml.ScalarNode(YAML_TAG, None))
-    return node.value if isinstance(node, yaml.ScalarNode) else None

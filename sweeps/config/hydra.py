@@ -1,4 +1,4 @@
-"""Hydra and OmegaConf: rows composed from files, overrides read by their grammar, references resolved.
+"""Hydra and OmegaConf: a task's configuration composed, overrides read by their grammar, references resolved.
 
 The only module that imports them; what leaves it is plain data.
 """
@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeps.config.files import CONFIG, Folders
-from sweeps.schema import Problem, Tree
+from sweeps.config.files import BASE, CONFIG, Folders, examined, line_of, root_of
+from sweeps.config.schema import Schema
+from sweeps.config.settings import tree_type
+from sweeps.config.tasks import TaskSource
+from sweeps.schema import Problem, Tree, keys
 from sweeps.task import RefusedError
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
@@ -39,12 +43,36 @@ class Composed:
     choices: dict[str, str]
 
 
-class Hydra:
-    """Composes the configuration of one task; each combination of options once."""
+FIXED = ("scale", "cluster", "tracking", "sweep")
+"""Groups whose option is the same for all rows."""
 
-    def __init__(self, folders: Folders) -> None:
-        self.folders = folders
+
+class Library:
+    """The configuration of a task for a command in the folder ``here``: its keys, their types, and what Hydra composes.
+
+    A row may change ``row_keys``, which have the order of the schema. Each combination of options is composed once.
+    """
+
+    def __init__(self, source: TaskSource, here: Path) -> None:
+        self.source, self.task, self.folders = source, source.task, Folders(here, source)
+        self.schema, self.tree = Schema.of(source.task), tree_type(source.task)
+        self.keys = keys(self.tree)
+        self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
+        self.base_problems: list[Problem] = []
         self._composed: dict[tuple[str, ...], Composed] = {}
+
+    @cached_property
+    def defaults(self) -> dict[str, str]:
+        """The default option of each group. Raises RefusedError if the task has no base."""
+        if self.folders.find(BASE) is None and self.folders.place != Path():
+            raise RefusedError([self._no_base()])
+        if (base := self.folders.find(BASE)) is not None:
+            self.base_problems = examined(base, self.folders.show(base), "", self.schema)
+        return self.compose().choices
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(self.defaults)
 
     def compose(self, *options: str) -> Composed:
         """As ``hydra.compose("config", options)``. Raises RefusedError."""
@@ -59,6 +87,28 @@ class Hydra:
             listed = loader.compute_defaults_list(CONFIG, self._typed(options), RunMode.RUN).defaults
         paths = [(self.folders.find(each.config_path or ""), each.package or "") for each in listed]
         return [(path, package) for path, package in paths if path is not None]
+
+    def place_of(self, key: str, *options: str) -> str | None:
+        """file:line of the file whose value of the key counts in this composition; None if none sets it."""
+        for file, package in self._last_first(options):
+            inner = key.removeprefix(f"{package}.") if package else key
+            if (inner != key or not package) and (line := line_of(root_of(file), inner)):
+                return f"{self.folders.show(file)}:{line}"
+        return None
+
+    def place_of_missing(self, key: str, *options: str) -> str | None:
+        """Where a missing key should stand: the line of its group, or the start of the file that is about it."""
+        group = key.partition(".")[0]
+        about = (file for file, package in self._last_first(options) if group in (package, file.parent.name))
+        file = next(about, None) or self.folders.find(BASE) or self.folders.find(CONFIG)
+        return self.place_of(group, *options) or (f"{self.folders.show(file)}:1" if file else None)
+
+    def _last_first(self, options: tuple[str, ...]) -> list[tuple[Path, str]]:
+        """The composed files; none if they cannot be composed."""
+        try:
+            return self.files(*options)[::-1]
+        except RefusedError:
+            return []
 
     def _compose(self, options: tuple[str, ...]) -> Composed:
         with _faults_as_problems(self.folders, options), self._initialized():
@@ -75,6 +125,14 @@ class Hydra:
     def _typed(self, options: tuple[str, ...]) -> list[str]:
         searched = ", ".join(quoted(folder.as_uri()) for folder in self.folders.searched[1:])
         return [f"hydra.searchpath=[{searched}]", *map(_in_ascii, options)]
+
+    def _no_base(self) -> Problem:
+        """The refusal of a task without base values."""
+        groups = ", ".join(self.schema.groups)
+        file = self.folders.written_to(BASE)
+        if misplaced := self.folders.misplaced("", BASE):
+            return Problem(BASE, f"is missing, but there is {self.folders.show(misplaced)}", f"rename it to {file}")
+        return Problem(BASE, f"is missing: there is no {file}", f"create it with the keys of {groups}")
 
 
 @contextmanager

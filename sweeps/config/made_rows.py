@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from sweeps.config.files import BASE
-from sweeps.config.library import Library
+from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.settings import MAKERS
 from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of, nearest
@@ -42,14 +42,15 @@ class MadeRow:
     final: Values = field(default_factory=dict)
 
 
-@dataclass
 class MadeRows:
-    """``asked`` are the keys that make rows."""
+    """The rows that one command makes; ``asked`` are the keys that make them."""
 
-    asked: list[str] = field(default_factory=list)
-    rows: dict[str, MadeRow] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    def __init__(self, library: Library, place: PlaceOf) -> None:
+        self.library, self.place, self.order = library, place, library.row_keys
+        self.asked: list[str] = []
+        self.rows: dict[str, MadeRow] = {}
+        self.notes: list[str] = []
+        self.problems: list[Problem] = []
 
     def offered(self, unknown: Problem, name: str) -> Problem:
         """The refusal of an unknown row, with the made rows as those that there are."""
@@ -58,19 +59,13 @@ class MadeRows:
         allowed = f"must be one of {', '.join(self.rows)}, or have a file"
         return replace(unknown, allowed=allowed, nearest=nearest(name, self.rows) or unknown.nearest)
 
-
-class RowMaker:
-    """Makes the rows of one command. ``base`` has the values at the paper's size."""
-
-    def __init__(self, library: Library, base: Tree, made: MadeRows, place: PlaceOf) -> None:
-        self.library, self.made, self.place = library, made, place
-        groups = {group: base[group] for group in library.schema.groups if isinstance(base.get(group), dict)}
-        self.order, self.base = library.row_keys, library.schema.neutral | dotted(groups)
-
-    def vary(self, maker: str, asked: Any) -> None:
-        """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it."""
-        self.made.asked.append(maker)
-        before = len(self.made.problems)
+    def vary(self, maker: str, asked: Any, base: Tree) -> None:
+        """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it; ``base`` is of the paper's size."""
+        self.asked.append(maker)
+        before, groups = len(self.problems), self.library.schema.groups
+        usual = self.library.schema.neutral | dotted(
+            {name: base[name] for name in groups if isinstance(base.get(name), dict)}
+        )
         grids = list(self._grids(maker, asked))
         if not self._fits(maker, sum(math.prod(map(len, grid.values())) for grid, _ in grids)):
             return
@@ -79,24 +74,24 @@ class RowMaker:
         ]
         like_base = []
         for values, place in made:
-            if changed := {key: value for key, value in values.items() if not _equal(value, self.base.get(key))}:
+            if changed := {key: value for key, value in values.items() if not _equal(value, usual.get(key))}:
                 self._add(made_name(changed, self.order), MadeRow(changed, maker.removeprefix("sweep."), place))
             else:
                 like_base.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
-        if like_base and len(like_base) == len(made) and len(self.made.problems) == before:
+        if like_base and len(like_base) == len(made) and len(self.problems) == before:
             allowed = "add a value that differs from base's before scaling"
             self._refuse(maker, f"makes no row: base has {'; '.join(like_base)}", allowed)
         elif like_base:
-            self.made.notes.append(f"{maker} makes no row of {'; '.join(like_base)}: that is base.")
+            self.notes.append(f"{maker} makes no row of {'; '.join(like_base)}: that is base.")
 
     def sweep(self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]) -> list[str]:
         """The names of each of the rows with each combination of the swept options and values.
 
         ``final`` gives a row's value of a key after scaling: with that, the row stays as it is.
         """
-        self.made.asked += list(sweeps)
+        self.asked += list(sweeps)
         problems = [problem for key in sweeps if "." in key and (problem := self._key_problem(key))]
-        self.made.problems += [replace(problem, place=COMMAND_LINE) for problem in problems]
+        self.problems += [replace(problem, place=COMMAND_LINE) for problem in problems]
         if not self._fits(next(iter(sweeps)), len(rows) * math.prod(map(len, sweeps.values()))) or problems:
             return []
         chosen = [dict(zip(sweeps, each, strict=True)) for each in product(*sweeps.values())]
@@ -129,8 +124,8 @@ class RowMaker:
             allowed = f"rename {file}, or list it in sweep.rows and leave the value out"
             maker = f"sweep.{row.group}" if row.values else next(iter({**row.options, **row.final}))
             found = f"makes row {name}, but a file has that name"
-            self.made.problems.append(Problem(maker, found, allowed, None, row.place))
-        self.made.rows.setdefault(name, row)
+            self.problems.append(Problem(maker, found, allowed, None, row.place))
+        self.rows.setdefault(name, row)
 
     def _fits(self, key: str, rows: int) -> bool:
         if rows > MOST_ROWS:
@@ -166,7 +161,7 @@ class RowMaker:
             unknown = self._key_problem(key)
             twice = Problem(key, "is given twice", "give all its values in one list") if key in found else None
             if problem := unknown or twice or _list_problem(key, values):
-                self.made.problems.append(replace(problem, place=self._where(maker, key)))
+                self.problems.append(replace(problem, place=self._where(maker, key)))
             if isinstance(values, list) and values and not unknown:  # those of a list with a fault are checked too
                 each = [self._number(key, value) for value in values]
                 found[key] = [value for place, value in enumerate(each) if not _in(value, each[:place])]
@@ -188,7 +183,7 @@ class RowMaker:
         return self.place(f"{maker}.{key}") or self.place(maker)
 
     def _refuse(self, key: str, found: str, allowed: str) -> None:
-        self.made.problems.append(Problem(key, found, allowed, None, self.place(key)))
+        self.problems.append(Problem(key, found, allowed, None, self.place(key)))
 
     def _number(self, key: str, value: Any) -> Any:
         """A whole number as a decimal where the key takes decimals, so that 0 and 0.0 make the same row."""

@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.hydra import Override, listed, parsed
-from sweeps.config.library import FIXED, Library
+from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
 from sweeps.config.settings import MAKERS
 from sweeps.schema import COMMAND_LINE, Problem, kind_of, nearest
 from tracking.words import for_shell
@@ -183,56 +182,49 @@ def _repeated(text: str) -> list[str]:
 
 
 OTHER_NAMES = {
-    "model.n_layers": "layers num_layers nlayers depth num_hidden_layers encoder_layers decoder_layers blocks n",
-    "model.d_model": "hidden_size hidden dim width embed_dim embedding_dim embedding_size emb_dim n_embd model_dim d",
-    "model.d_ff": "ffn_dim ffn ff feedforward dim_feedforward ffn_size intermediate_size inner_size mlp_dim d_inner"
-    " d_hidden d_hid filter_size d_ffn",
-    "model.n_heads": "heads num_heads nheads nhead n_head attention_heads num_attention_heads h",
-    "model.d_k": "key_size key_dim d_key d_head head_dim dim_head",
+    "model.n_layers": "depth blocks n",
+    "model.d_model": "hidden hidden_size dim width embed_dim embedding_dim embedding_size emb_dim n_embd model_dim d",
+    "model.d_ff": "ffn_dim ffn_size feedforward dim_feedforward intermediate_size inner_size mlp_dim d_inner d_hidden"
+    " filter_size",
+    "model.n_heads": "attention_heads num_attention_heads h",
+    "model.d_k": "key_size key_dim d_head head_dim dim_head",
     "model.d_v": "value_size value_dim d_value",
-    "model.p_drop": "dropout drop p_dropout dropout_rate dropout_p drop_prob dropout_prob drop_rate hidden_dropout"
-    " residual_dropout resid_pdrop",
-    "model.positions": "position positional_encoding pos_encoding pos_enc positional position_embedding pos_emb",
-    "model.max_positions": "max_len max_length maxlen max_seq_len max_seq_length max_sequence_length seq_len block_size"
-    " context_length context_size n_positions n_ctx max_position_embeddings max_source_positions",
-    "train.steps": "max_steps num_steps n_steps iterations iters max_iters num_iterations updates max_updates"
-    " max_update total_steps training_steps train_steps step steps epochs epoch num_epochs n_epochs max_epochs"
-    " max_epoch num_train_epochs",
-    "train.warmup_steps": "warmup warm_up warmup_iters warmup_updates num_warmup_steps n_warmup_steps",
-    "train.label_smoothing": "ε_ls eps_ls epsilon_ls epsilon eps smoothing label_smooth ls",
-    "train.evaluate_every": "eval_every eval_interval eval_steps eval_freq val_every val_interval validate_every"
-    " validate_interval",
-    "train.checkpoint_every": "save_every save_interval save_steps save_freq ckpt_every checkpoint_interval"
-    " checkpoint_steps",
+    "model.p_drop": "dropout dropout_rate dropout_p dropout_prob hidden_dropout residual_dropout",
+    "model.positions": "positional_encoding pos_encoding pos_enc pos_emb",
+    "model.max_positions": "max_len max_length max_seq_len max_seq_length max_sequence_length seq_len block_size"
+    " context_length context_size n_positions n_ctx max_source_positions",
+    "train.steps": "step iterations iters max_iters num_iterations updates max_updates epoch epochs num_epochs"
+    " max_epochs",
+    "train.label_smoothing": "ε_ls eps_ls epsilon_ls epsilon eps ls",
+    "train.evaluate_every": "eval_interval eval_steps eval_freq val_every val_interval validate_interval",
+    "train.checkpoint_every": "save_every save_interval save_steps save_freq checkpoint_steps",
     "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
-    "train.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
-    "decode.beam": "beam beams beam_size beam_width num_beams n_beams",
+    "train.lr_factor": "lr learning_rate max_lr base_lr peak_lr lr_max eta",
+    "train.tokens_per_batch": "batch batch_size bs bsz max_tokens batch_tokens global_batch_size train_batch_size",
+    "decode.beam": "beam_width",
     "decode.alpha": "α length_penalty len_penalty lenpen lp",
     "decode.average_checkpoints": "average avg avg_checkpoints averaging average_last checkpoint_average",
-    "data.vocab_size": "vocab n_vocab num_vocab bpe_size spm_vocab_size pieces num_pieces",
-    "data.source": "src source_lang src_lang source_language",
-    "data.target": "tgt trg target_lang tgt_lang target_language",
-    "cluster.workers": "worker num_workers n_workers nproc nproc_per_node world_size processes",
-    "cluster.gpus_per_worker": "gpus num_gpus n_gpus ngpus gpu gpu_count",
-    "cluster.cpus_per_worker": "cpus num_cpus n_cpus ncpus cpu threads num_threads",
-    "sweep.name": "name study study_name run_name sweep_name exp_name run_id",
-    "sweep.vary": "vary params variations one_at_a_time",
-    "sweep.grid": "grid grid_search param_grid product cartesian",
-    "sweep.max_failures": "retries max_retries num_retries failures",
-    "tracking.uri": "tracking_uri mlflow_uri mlflow_tracking_uri mlflow uri",
-    "tracking.experiment": "experiment exp experiment_name mlflow_experiment project",
-    "paths.runs": "output out output_dir out_dir outdir dir save_dir run_dir runs_dir log_dir results results_dir",
-    "paths.data": "data_dir data_path data_root datadir cache_dir",
-    "paths.checkpoints": "checkpoints checkpoint_dir checkpoint_path ckpt_dir ckpt_path",
-    "train.lr_factor": "lr learning_rate max_lr base_lr peak_lr lr_max eta lrate",
-    "train.tokens_per_batch": "batch_size batch bs bsz batchsize max_tokens batch_tokens global_batch_size"
-    " train_batch_size",
-    "sweep.seeds": "seed seeds random_seed manual_seed rng rng_seed",
-    "sweep.rows": "rows row_names variants",
-    "data": "dataset datasets corpus",
+    "data": "datasets corpus",
+    "data.vocab_size": "num_vocab pieces num_pieces",
+    "data.source": "src_lang",
+    "data.target": "tgt_lang",
     "cluster": "machine device",
+    "cluster.workers": "nproc nproc_per_node world_size processes",
+    "cluster.gpus_per_worker": "gpu gpus num_gpus n_gpus ngpus gpu_count",
+    "cluster.cpus_per_worker": "cpu cpus num_cpus n_cpus ncpus threads num_threads",
+    "sweep.name": "name study study_name run_name run_id",
+    "sweep.rows": "variants",
+    "sweep.seeds": "seed random_seed manual_seed rng rng_seed",
+    "sweep.vary": "params variations one_at_a_time",
+    "sweep.grid": "grid_search param_grid product cartesian",
+    "sweep.max_failures": "retries max_retries num_retries",
+    "tracking.uri": "mlflow mlflow_uri",
+    "tracking.experiment": "exp project",
+    "paths.runs": "output out output_dir out_dir dir save_dir log_dir results results_dir",
+    "paths.data": "data_dir data_path data_root cache_dir",
+    "paths.checkpoints": "ckpt_dir ckpt_path",
 }
-"""Our key or group: its other names."""
+"""Our key or group: other names, which do not look like it."""
 
 NOTES = {
     "train.lr_factor": "train.lr_factor multiplies the paper's learning rate; 1.0 is the paper's",

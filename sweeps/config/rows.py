@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.files import BASE, examined, keys_set
-from sweeps.config.hydra import option, resolved
-from sweeps.config.library import Library, place_of, place_of_missing
+from sweeps.config.hydra import Library, option, resolved
 from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.scale import Kept, Layered, apply_scale, before_scaling, keep_differences
@@ -42,7 +41,7 @@ class FoundProblems:
         self.library, self.typed, self.overrides, self.study, self.recorded = library, typed, overrides, study, rows
         self.chosen = dict(overrides.choices)
         self.every: list[Problem] = []
-        self.made = MadeRows()
+        self.made = MadeRows(library, self.place_of_maker)
         self.way_out = ""  # what to type about a value that the study has recorded
         self._wrong_in_base: set[str] = set()
 
@@ -82,7 +81,7 @@ class FoundProblems:
 
     def place_of_maker(self, key: str) -> str | None:
         """Where a key that makes rows was written."""
-        return self.source(".".join(key.split(".")[:2])) or place_of(key, self.library.hydra, *self.options(BASE))
+        return self.source(".".join(key.split(".")[:2])) or self.library.place_of(key, *self.options(BASE))
 
     def is_only_recorded(self, row: str) -> bool:
         """Whether the row has no file and is not made: the study alone has it."""
@@ -101,12 +100,13 @@ class FoundProblems:
             return made.place
         if self.is_only_recorded(row):
             return self.record
-        find, file = place_of_missing if missing else place_of, self.library.folders.find(f"row/{row}")
+        file = self.library.folders.find(f"row/{row}")
+        find = self.library.place_of_missing if missing else self.library.place_of
         if row != BASE and file:  # its value was meant, though the scale's stands above it
-            own = find(key, self.library.hydra, *self.options(row), "~scale")
+            own = find(key, *self.options(row), "~scale")
             if own and own.startswith(f"{self.library.folders.show(file)}:"):
                 return own
-        return find(key, self.library.hydra, *self.options(made.of, made.options), *self.scale_option)
+        return find(key, *self.options(made.of, made.options), *self.scale_option)
 
     @property
     def record(self) -> str | None:
@@ -160,7 +160,7 @@ class RowTrees:
     @cached_property
     def lists(self) -> Tree:
         """The lists of values in the sweep's file, of which rows are made, by dotted key."""
-        sweep = self.library.hydra.compose(*self.found.options(BASE), *self.found.scale_option).tree["sweep"]
+        sweep = self.library.compose(*self.found.options(BASE), *self.found.scale_option).tree["sweep"]
         return {key: sweep[key.removeprefix("sweep.")] for key in MAKERS if sweep.get(key.removeprefix("sweep."))}
 
     @cached_property
@@ -234,7 +234,7 @@ class RowTrees:
     def _composed(self, *options: str) -> Tree | None:
         """As Hydra composes it, without the lists of which rows are made; a problem is kept."""
         try:
-            tree = deepcopy(self.library.hydra.compose(*options).tree)
+            tree = deepcopy(self.library.compose(*options).tree)
         except RefusedError as error:
             self.found.every += error.problems
             return None

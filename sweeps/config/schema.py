@@ -142,14 +142,18 @@ class Schema:
         values = self.values(config)
         return {key: values[key] for key in self.fingerprinted} or values
 
-    def trial_key(self, config: Any, seed: int, fingerprint: str, version: int | None = None) -> str:
+    def trial_key(self, config: Any, seed: int, fingerprint: str) -> str:
         """SHA-256 (64 hex digits) of exactly what determines the trained weights.
 
         Keys added later are left out while they are neutral.
         """
-        version = self.task.version if version is None else version
         config = {group: kept for group in self.groups if (kept := self._deciding(config, group))}
-        decides = {"task": [self.task.name, version], "config": config, "seed": seed, "fingerprint": fingerprint}
+        decides = {
+            "task": [self.task.name, self.task.version],
+            "config": config,
+            "seed": seed,
+            "fingerprint": fingerprint,
+        }
         text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.roles import field_types
-from sweeps.schema import keys, nearest, parse
+from sweeps.schema import nearest, parse
 from sweeps.task import Problem, Range, Task
 from tracking.uri import without_password
 
@@ -139,12 +139,6 @@ def tree_type(task: Task[Any]) -> type:
     named = ("task", str, field(default=task.name))
     groups = [(group, hints[group]) for group in schema.groups]
     return make_dataclass("Tree", [("row", row), ("scale", scale), *groups, *shared, named], frozen=True)
-
-
-@cache
-def known_keys(tree: type) -> tuple[str, ...]:
-    """Every key of a task's settings; ``tree`` is the dataclass that has their form."""
-    return tuple(keys(tree))
 
 
 def parse_settings(source: TaskSource, tree: object) -> tuple[Settings | None, list[Problem]]:

@@ -37,13 +37,12 @@ def task_faults(task: Task[Any]) -> list[str]:
     if not isinstance(task.verbs, tuple) or not all(map(callable, task.verbs)):
         found.append("its verbs must be a tuple of functions, such as (predict,)")
     found += [f"its {name} must be a function" for name in FUNCTIONS if not callable(getattr(task, name))]
-    found += [f"its {name} must be a function or None" for name in OPTIONAL if not _is_optional(getattr(task, name))]
+    optional = {name: getattr(task, name) for name in OPTIONAL}
+    found += [
+        f"its {name} must be a function or None" for name, of in optional.items() if not (of is None or callable(of))
+    ]
     of_parts = [*_metric_faults(task.metrics), *_schema_faults(task.schema)]
     return [*found, *(of_parts or [fault for fault in task_card(task).faults() if "version" not in fault])]
-
-
-def _is_optional(function: Any) -> bool:
-    return function is None or callable(function)
 
 
 def _metric_faults(metrics: Any) -> Iterator[str]:
@@ -103,44 +102,41 @@ RESULTS: dict[str, tuple[str, Fits]] = {
     "words": ("text", lambda found: isinstance(found, str)),
     "keep": ("Keep", lambda found: isinstance(found, Keep)),
     "texts": ("texts by what each is called", lambda found: isinstance(found, Mapping)),
+    "problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
+    "data_problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
+    "cautions": ("a list, each str", lambda found: all(isinstance(each, str) for each in found)),
+    "prepare": ("", lambda found: True),
+    "resolved": ("", lambda found: True),
 }
-LIST_RESULTS: dict[str, type] = {"problems": Problem, "data_problems": Problem, "cautions": str}
-UNCHECKED = ("prepare", "resolved")
+LISTING = ("problems", "data_problems", "cautions")
 
 
 def checked_functions(task: Task[Any], name: str, here: str) -> Task[Any]:
     """The task with functions that raise RefusedError alone."""
-    found = {each: getattr(task, each) for each in (*RESULTS, *LIST_RESULTS, *UNCHECKED)}
+    found = {each: getattr(task, each) for each in RESULTS}
     checked: dict[str, Any] = {each: _checked(of, each, name, here) for each, of in found.items() if of is not None}
     return replace(task, **checked)
 
 
 def _checked(function: Callable[..., Any], called: str, name: str, here: str) -> Callable[..., Any]:
+    wanted, fits = RESULTS[called]
+
     def call(*arguments: Any) -> Any:
         try:
             found = function(*arguments)
-            found = list(found) if called in LIST_RESULTS else found
+            found = list(found) if called in LISTING else found
         except RefusedError:
             raise
         except Exception as error:  # whatever the user's code raises
             if isinstance(error, OSError) and error.errno in FIXES:
                 raise  # a full disk is no fault of the code
             raise failed(f'is "{name}", whose {called} fails', error, here) from error
-        if wanted := _other_than(called, found):
+        if not fits(found):
             result = f'is "{name}", whose {called} returns {found!r:.60}'
             raise RefusedError([Problem("task", result, f"must return {wanted}")])
         return found
 
     return call
-
-
-def _other_than(called: str, found: Any) -> str | None:
-    """What the function must return, if it did not."""
-    if called in LIST_RESULTS:
-        kind = LIST_RESULTS[called]
-        return None if all(isinstance(each, kind) for each in found) else f"a list, each {kind.__name__}"
-    wanted, fits = RESULTS.get(called, ("", bool))
-    return None if called in UNCHECKED or fits(found) else wanted
 
 
 SITE = "site-packages"

@@ -23,17 +23,10 @@ class TaskSource:
     task: Task[Any]
 
 
-@dataclass(frozen=True)
-class Shipped:
-    """A task of ours: where it is declared, and its folder below ``conf/``."""
-
-    reference: str
-    folder: str
-
-
 DEFAULT_TASK = "translation"
 """Of ``task=`` in a folder without tasks."""
-OURS = {DEFAULT_TASK: Shipped("transformer.task:TRANSLATION", ".")}
+OURS = {DEFAULT_TASK: "transformer.task:TRANSLATION"}
+"""Our tasks, whose files lie in ``conf/`` itself, and where they are declared."""
 ENTRY_POINTS = "allelse.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
@@ -61,8 +54,7 @@ def load_task(name: str, here: Path) -> Task[Any]:
 
 def reference_of(name: str) -> str:
     """``module:attribute`` of a task."""
-    ours = OURS[name].reference if name in OURS else None
-    return ours or _installed().get(name) or (name if ":" in name else f"{name}:{ATTRIBUTE}")
+    return OURS.get(name) or _installed().get(name) or (name if ":" in name else f"{name}:{ATTRIBUTE}")
 
 
 def forget_tasks() -> None:
@@ -112,16 +104,17 @@ def usual_task(here: Path) -> str:
 
 def tasks_in(here: Path) -> list[str]:
     """The modules of a folder that declare a task and have its base in ``conf/task/``."""
-    files = (file for file in sorted(here.glob("*.py")) if file.is_file())
-    makers = (file.stem for file in files if MAKES_TASK.search(file.read_text("utf-8", "replace")))
-    return [name for name in makers if any((here / "conf" / "task").glob("*/*.yaml"))]
+    return _makers(here) if any((here / "conf" / "task").glob("*/*.yaml")) else []
 
 
 def known_tasks(here: Path) -> list[str]:
     """Names for messages: ours, the installed ones, and files here that make a task."""
-    files = (path.stem for path in sorted(here.glob("*.py")) if path.is_file())
-    makers = (name for name in files if "Task(" in (here / f"{name}.py").read_text("utf-8", "replace"))
-    return list(dict.fromkeys([*OURS, *_installed(), *makers]))
+    return list(dict.fromkeys([*OURS, *_installed(), *_makers(here)]))
+
+
+def _makers(here: Path) -> list[str]:
+    files = (file for file in sorted(here.glob("*.py")) if file.is_file())
+    return [file.stem for file in files if MAKES_TASK.search(file.read_text("utf-8", "replace"))]
 
 
 def _installed() -> dict[str, str]:

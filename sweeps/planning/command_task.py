@@ -3,8 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.config.hydra import parsed
-from sweeps.config.library import Library
+from sweeps.config.hydra import Library, parsed
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.naming import known_study
 from sweeps.planning.record import Record

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import resolved
-from sweeps.config.library import Library
-from sweeps.config.made_rows import RowMaker
+from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
@@ -127,9 +124,9 @@ class _Composer:
     def make_rows(self) -> None:
         """The rows of ``sweep.vary`` and ``sweep.grid``, which then count as rows with a file."""
         asked = self.rows.lists | self.lists
-        if asked and self._maker is not None:
+        if asked and (base := self.rows.base):
             for key, lists in asked.items():
-                self._maker.vary(key, lists)
+                self.found.made.vary(key, lists, base.paper)
 
     def row_names(self) -> list[str]:
         """All rows of a sweep, without unknown names, which are refused. Empty if only the record names rows."""
@@ -143,11 +140,11 @@ class _Composer:
         if makes and (listed is None or "sweep" not in self.found.chosen):
             listed = [BASE]
         known = self._selected(listed)
-        names = self._maker.sweep(known, swept, self._final) if swept and self._maker else known
+        names = made.sweep(known, swept, self._final) if swept and self.rows.base else known
         if (typed or swept) and BASE not in names:
             names = [BASE, *names]
-            self.found.made.notes.append("Row base is added: each row is compared with it.")
-        names = list(dict.fromkeys([*names, *self.found.made.rows]))
+            made.notes.append("Row base is added: each row is compared with it.")
+        names = list(dict.fromkeys([*names, *made.rows]))
         names = sorted(names, key=lambda name: name != BASE) if typed or swept else names
         if made.asked or swept or typed or not isinstance(listed, list):
             self.values["sweep.rows"] = names
@@ -223,12 +220,8 @@ class _Composer:
         return settings and absolute(settings, self.here)
 
     def _row(self, name: str, settings: Settings, changes: dict[str, Any], scaled: Scaled) -> ComposedRow:
-        made, file, folders = (
-            self.found.made.rows.get(name),
-            self.library.folders.find(f"row/{name}"),
-            self.library.folders,
-        )
-        place = made.place if made else None
+        made, folders = self.found.made.rows.get(name), self.library.folders
+        file, place = folders.find(f"row/{name}"), made.place if made else None
         if file and folders.is_own(file):
             first = next(iter([*changes, *scaled.kept.left_out]), None)
             place = (first and self.found.place(first, name)) or f"{folders.show(file)}:1"
@@ -267,11 +260,6 @@ class _Composer:
         scaled = self._scaled(row)
         return self.values.get(key, scaled.tree.get(group, {}).get(name) if scaled else None)
 
-    @cached_property
-    def _maker(self) -> RowMaker | None:
-        base = self.rows.base
-        return RowMaker(self.library, base.paper, self.found.made, self.found.place_of_maker) if base else None
-
     def _refuse_erased(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
         """An override of a key that a row changes would erase the row's difference."""
         for key in self.overrides.values:
@@ -285,7 +273,7 @@ class _Composer:
 def job_of(overrides: list[str]) -> dict[str, Any]:
     """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
     library, typed = _checked(overrides)
-    tree, problems = resolved(library.hydra.compose(*typed).tree)
+    tree, problems = resolved(library.compose(*typed).tree)
     if tree is None:
         raise RefusedError(problems)
     return tree
@@ -295,7 +283,7 @@ def defaults_of(overrides: list[str]) -> Table:
     """The composed files with their packages; a value of a later one counts. Raises RefusedError."""
     library, typed = _checked(overrides)
     table = Table("file", "package", box=box.SIMPLE_HEAD)
-    for file, package in library.hydra.files(*typed):
+    for file, package in library.files(*typed):
         table.add_row(escape(library.folders.show(file)), escape(package or "_global_"))
     return table
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import option
-from sweeps.config.library import Library, place_of
+from sweeps.config.hydra import Library, option
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
@@ -210,7 +209,7 @@ class _Continued:
     def _place(self, key: str, composition: Composition, row: str) -> str | None:
         """The line that sets the value; of a row, the line or the file of the row, or what made it."""
         options = [option(group, name) for group, name in composition.overrides.choices.items() if group != "row"]
-        line = place_of(key, self.library.hydra, *options, *([option("row", row)] if row != BASE else []))
+        line = self.library.place_of(key, *options, *([option("row", row)] if row != BASE else []))
         file = self.library.folders.find(f"row/{row}")
         if row == BASE:
             return line

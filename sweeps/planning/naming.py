@@ -85,12 +85,8 @@ def hydra_text(text: str) -> str:
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
     """The overrides for a verb that reads the study: its name, unless it is the only one, and its places."""
-    return [*_unless_only(study), *chosen(overrides, PLACES)]
-
-
-def _unless_only(study: Path) -> list[str]:
-    """The study's name, if its folder of runs has other studies."""
-    return [by_name(study)] if len(study_folders(study.parent)) > 1 else []
+    name = [by_name(study)] if len(study_folders(study.parent)) > 1 else []
+    return [*name, *chosen(overrides, PLACES)]
 
 
 def known_study(folder: Path) -> Study | None:

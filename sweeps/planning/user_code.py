@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -40,8 +40,6 @@ NAMED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.([A-Za-z_]\w*)?")
 """A text that may name a module, or begin the name of one."""
 IMPORTING = ("import_module", "__import__", "instantiate", "get_class", "get_method", "locate")
 """Functions that import what they are given, of importlib, Hydra and pydoc."""
-COMPUTED = "*"
-"""Instead of a name that only a running program knows."""
 NO_CODE = (*INSTALLS, "__pycache__")
 
 
@@ -95,31 +93,24 @@ def user_code(source: TaskSource) -> Code | None:
     """All that the task can import of the user's, as it is now; None for our own task."""
     if source.name in OURS:
         return None
-    files = _found(Path(source.folder))
-    installs = _editable_installs(Path(source.folder))
-    everything = files | {
-        f"{INSTALLED}{name}/{path}": of for name, (_, own) in installs.items() for path, of in own.items()
-    }
-    named = {name.split("/")[0] for name in reached(source, everything) if name.startswith(INSTALLED)}
-    kept = {
-        name: of for name, of in everything.items() if not name.startswith(INSTALLED) or name.split("/")[0] in named
-    }
-    roots = {f"{INSTALLED}{name}": str(root) for name, (root, _) in installs.items() if f"{INSTALLED}{name}" in named}
-    return Code(kept, {"": source.folder, **roots})
+    here = Path(source.folder)
+    installs = {f"{INSTALLED}{name}": root for name, root in _editable_folders(here)}
+    of_installs = {f"{name}/{path}": of for name, root in installs.items() for path, of in _found(root, here).items()}
+    everything = _found(here) | of_installs
+    named = {name.split("/")[0] for name in reached(source, everything) if name in of_installs}
+    kept = {name: of for name, of in everything.items() if name not in of_installs or name.split("/")[0] in named}
+    return Code(kept, {"": source.folder, **{name: str(installs[name]) for name in installs if name in named}})
 
 
 def reached(source: TaskSource, files: Mapping[str, bytes]) -> set[str]:
     """The files that the task names, directly or by others: by an import anywhere, or by a text such as "nets.small".
 
-    A package that is named counts as a whole, and so does a folder of which a file imports names that it computes.
+    A package that is named counts as a whole.
     """
-    names, whole, found = {reference_of(source.name).partition(":")[0].partition(".")[0]}, set[str](), set[str]()
-    while new := {name for name in files.keys() - found if _root(name) in whole or names & _parts(name)}:
+    names, found = {reference_of(source.name).partition(":")[0].partition(".")[0]}, set[str]()
+    while new := {name for name in files.keys() - found if names & _parts(name)}:
         found |= new
-        for name in new:
-            said = {*_names_in(files[name])}
-            names |= said
-            whole |= {_root(name)} if COMPUTED in said else set()
+        names |= {said for name in new for said in _names_in(files[name])}
     return found
 
 
@@ -136,26 +127,14 @@ class Watch:
     def __init__(self, source: TaskSource, code: Code | None) -> None:
         names = reached(source, code.files) if code is not None else ()
         self._files = {name: (code.place(name), code.files[name]) for name in sorted(names)} if code else {}
-        self._seen: dict[str, tuple[int, int] | None] = {}
 
     def __call__(self) -> str:
         """A line; "" if nothing has changed, or if it was said."""
-        stamps = {name: _stamp(path) for name, (path, _) in self._files.items()}
-        touched = [name for name, stamp in stamps.items() if stamp is None or stamp != self._seen.get(name)]
-        self._seen = stamps
-        changed = [name for name in touched if _content(self._files[name][0]) != self._files[name][1]]
+        changed = [name for name, (path, content) in self._files.items() if _content(path) != content]
         if not changed:
             return ""
         self._files = {}
         return f"{', '.join(changed)} changed: this sweep goes on with the code that it began with"
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
 
 
 def _content(path: Path) -> bytes | None:
@@ -202,11 +181,6 @@ def _refusal(study: Study, before: Code, now: Code, names: list[str]) -> Problem
     return Problem("the task's code", found, allowed, None, now.roots[""])
 
 
-def _root(name: str) -> str:
-    """The editable install that holds the file; "" is the task's folder."""
-    return name.partition("/")[0] if name.startswith(INSTALLED) else ""
-
-
 def _parts(name: str) -> set[str]:
     """What an import may call the file, or a package that holds it."""
     *folders, file = name.split("/")
@@ -228,27 +202,17 @@ def _names_in(content: bytes) -> Iterator[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and NAMED.fullmatch(node.value):
             yield node.value.partition(".")[0]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in IMPORTING:
-            yield _called_with(node.args[0] if node.args else None)
-            given = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
-            yield from (str(each.value) for each in given if isinstance(each, ast.Constant))  # such as package="nets"
-
-
-def _called_with(argument: ast.expr | None) -> str:
-    """The first part of the module that a call imports. A text may only begin with it, such as f"nets.{name}"."""
-    if isinstance(argument, ast.JoinedStr) and argument.values:
-        argument = argument.values[0]
-    text = argument.value if isinstance(argument, ast.Constant) else None
-    return (text.lstrip(".").partition(".")[0] if isinstance(text, str) else "") or COMPUTED
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            yield from (
+                str(each.value).lstrip(".").partition(".")[0] for each in given if isinstance(each, ast.Constant)
+            )
 
 
 def _found(root: Path, without: Path | None = None) -> dict[str, bytes]:
     """The Python files below the folder, by their path there."""
-    files = [path for path in _python_files(root, 0, (os.path.realpath(root),)) if not _is_in(path, without)]
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
-
-
-def _is_in(path: Path, folder: Path | None) -> bool:
-    return folder is not None and path.is_relative_to(folder)
+    files = _python_files(root, 0, (os.path.realpath(root),))
+    own = (path for path in files if without is None or not path.is_relative_to(without))
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in own}
 
 
 def _python_files(folder: Path, empty: int, real: tuple[str, ...]) -> Iterator[Path]:
@@ -286,17 +250,11 @@ def _is_ours(folder: Path) -> bool:
     return folder.name in CODE and getattr(sys.modules.get(folder.name), "__path__", [None])[0] == str(folder)
 
 
-def _editable_installs(here: Path) -> dict[str, tuple[Path, dict[str, bytes]]]:
-    """By name, the folder and the files of each; what lies in the task's folder is known from there."""
-    found = dict[str, tuple[Path, dict[str, bytes]]]()
-    for name, root in _editable_folders():
-        if name != DISTRIBUTION and not root.is_relative_to(here):
-            found[name] = root, _found(root, here)
-    return found
-
-
-def _editable_folders() -> Iterable[tuple[str, Path]]:
+def _editable_folders(here: Path) -> Iterator[tuple[str, Path]]:
+    """Name and folder of each editable install, but for ours; what lies in the task's folder is known from there."""
     for each in distributions():
         content = json.loads(each.read_text("direct_url.json") or "{}")
-        if content.get("dir_info", {}).get("editable"):
-            yield each.name, Path(unquote(urlsplit(content["url"]).path))
+        if content.get("dir_info", {}).get("editable") and each.name != DISTRIBUTION:
+            root = Path(unquote(urlsplit(content["url"]).path))
+            if not root.is_relative_to(here):
+                yield each.name, root

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeps.config.hydra import option
-from sweeps.config.library import place_of
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
@@ -89,7 +88,7 @@ def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
     options = [option(group, name) for group, name in typed.choices.items() if group != "row"]
 
     def place(key: str) -> str | None:
-        return COMMAND_LINE if key in typed.values else place_of(key, library.hydra, *options)
+        return COMMAND_LINE if key in typed.values else library.place_of(key, *options)
 
     return [replace(problem, place=problem.place or place(problem.key)) for problem in problems]
 

@@ -29,7 +29,13 @@ class Examined:
 
 def examine() -> list[Examined]:
     """Check Python, packages, devices, memory, disk and the files of ``conf/``."""
-    return [_python(), *map(_package, EXAMINED_PACKAGES), _devices(), _memory(), _disk(Path.cwd()), _configuration()]
+    rooms = [
+        _room("memory", memory(), 4 * GIB, "a sweep needs 1 GB per trial plus 2 GB for Ray and MLflow"),
+        _room(
+            "free disk here", shutil.disk_usage(Path.cwd()).free, 2 * GIB, "point paths.runs and paths.data elsewhere"
+        ),
+    ]
+    return [_python(), *map(_package, EXAMINED_PACKAGES), _devices(), *rooms, _configuration()]
 
 
 def examination_table(findings: list[Examined]) -> Table:
@@ -58,29 +64,19 @@ def _package(name: str) -> Examined:
 
 
 def _devices() -> Examined:
+    cores = f"{cpus()} CPU cores"
     try:
         import torch
     except ImportError:
-        return Examined("devices", "warning", f"{cpus()} CPU cores", "GPUs are unknown without torch")
+        return Examined("devices", "warning", cores, "GPUs are unknown without torch")
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    cores = f"{cpus()} CPU cores"
-    if gpus:
-        return Examined("devices", "ok", f"{', '.join(gpus)}; {cores}", "use cluster=gpu")
-    return Examined("devices", "ok", f"no GPU, {cores}")
+    return Examined("devices", "ok", f"{', '.join(gpus) or 'no GPU'}; {cores}", "use cluster=gpu" if gpus else "")
 
 
-def _memory() -> Examined:
-    total = memory()
-    small = total < 4 * GIB
-    advice = "a sweep needs 1 GB per trial plus 2 GB for Ray and MLflow" if small else ""
-    return Examined("memory", "warning" if small else "ok", f"{total / GIB:.0f} GiB", advice)
-
-
-def _disk(folder: Path) -> Examined:
-    free = shutil.disk_usage(folder).free
-    small = free < 2 * GIB
-    advice = "point paths.runs and paths.data to a larger disk" if small else ""
-    return Examined("disk here", "warning" if small else "ok", f"{free / GIB:.0f} GiB free", advice)
+def _room(what: str, size: int, least: int, advice: str) -> Examined:
+    """Bytes of memory or of a disk; a warning if they are fewer than ``least``."""
+    small = size < least
+    return Examined(what, "warning" if small else "ok", f"{size / GIB:.0f} GiB", advice if small else "")
 
 
 def _configuration() -> Examined:

@@ -1,25 +1,27 @@
-"""What a node has. Ray sends the content of this module there, so it needs nothing but Python itself."""
+"""What a node has, and whether it is what this machine has: other files of ours, or another torch, give other results.
 
-import errno
-import fcntl
+Ray sends ``facts`` to the nodes as it is, so that and what it calls need nothing but Python itself.
+"""
+
 import hashlib
 import importlib
 import importlib.util
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
+
+from sweeps.schema import Problem
 
 OUR_PACKAGES = ("sweeps", "tracking", "transformer", "allelse")
 Packages = dict[str, str | None]
 
 
 def facts(question: dict[str, Any]) -> dict[str, Any]:
-    """Versions, which of the question's files this node sees, of which it gets the lock that the asking process holds,
-    and what keeps it from running the study's trials."""
+    """Versions, which of the question's files this node sees, and what keeps it from running the study's trials."""
     found: dict[str, Any] = packages()
     seen = {key: _sees(file) for key, file in question["files"].items()}
-    unlocked = [key for key, file in question["files"].items() if _gets_lock(file)]
-    found |= {"seen": seen, "unlocked": unlocked, "problems": []}
+    found |= {"seen": seen, "problems": []}
     if found["digest"] == question["digest"]:  # else ours cannot be asked here
         asked = importlib.import_module("sweeps.preflight.question")
         found["problems"] = asked.problems(question["trials"], seen)
@@ -32,16 +34,6 @@ def _sees(file: str) -> bool:
         return Path(file).exists()
     except OSError:
         return False
-
-
-def _gets_lock(file: str) -> bool:
-    """Storage that has no locks gives them to everybody."""
-    try:
-        with Path(file).open("rb") as opened:
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-    return True
 
 
 def packages() -> Packages:
@@ -73,3 +65,21 @@ def _version(name: str) -> str | None:
         return distribution(name).version
     except PackageNotFoundError:
         return None
+
+
+def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
+    key, version, torch = "cluster.address", ours["allelse"] or "this version", ours["torch"]
+    if theirs["digest"] is None:
+        fix = f"install allelse {version} for the Python that starts Ray there"
+        yield Problem(key, "allelse is not installed", fix)
+    elif theirs["digest"] != ours["digest"]:
+        found = f"allelse {theirs['allelse']} in {theirs['place']} differs from {version} in {ours['place']} here"
+        yield Problem(key, found, "must be the same version or commit on every node, and unchanged while a sweep runs")
+    if _public(theirs["torch"]) != _public(torch):
+        found = f"torch is {theirs['torch']}" if theirs["torch"] else "torch is not installed"
+        yield Problem(key, found, f"must be {torch}, as here")
+
+
+def _public(version: str | None) -> str | None:
+    """Without the build, such as cpu or cu128: nodes may have different hardware."""
+    return version and version.partition("+")[0]

@@ -7,16 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sweeps.config.settings import Cluster, Settings, address_problems
-from sweeps.preflight.node_facts import Packages, packages
-from sweeps.preflight.other_packages import other_packages
-from sweeps.preflight.question import Question, checkpoint_place, locking_folders
+from sweeps.preflight.node_facts import Packages, other_packages, packages
+from sweeps.preflight.question import Question, checkpoint_place
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
@@ -69,15 +68,14 @@ def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[
     if problems := list(address_problems(address)):
         raise RefusedError(problems)
     _refuse_silent_head(address)
-    nodes = [_node(found) for found in _asked(address, question, answer_s)]
-    if not nodes:
+    asked = _asked(address, question, answer_s)
+    if not asked:
         raise _unreached(address, "none of its nodes is alive", START_AGAIN)
-    return nodes
-
-
-def _node(found: dict[str, Any]) -> Node:
-    memory = found["total"].get("memory", math.inf) / COUNTED_BY_RAY
-    return Node(found["total"], found["free"], memory, 0, found["name"], found["answer"])
+    memories = [each["total"].get("memory", math.inf) / COUNTED_BY_RAY for each in asked]
+    return [
+        Node(each["total"], each["free"], memory, 0, each["name"], each["answer"])
+        for each, memory in zip(asked, memories, strict=True)
+    ]
 
 
 def this_machine(with_gpus: bool) -> Node:
@@ -167,7 +165,7 @@ def gpu_memories() -> list[int]:
 
 
 SHOWN_NODES = 3
-"""How many nodes are named before the rest is counted."""
+"""So many are named; the others are counted."""
 
 
 def node_problems(nodes: list[Node], shared: Settings, answer_s: float = NODE_ANSWER_S) -> list[Problem]:
@@ -177,17 +175,11 @@ def node_problems(nodes: list[Node], shared: Settings, answer_s: float = NODE_AN
     for node in nodes:
         for problem in [*_problems(node, ours, answer_s), *_unshared_checkpoints(node, shared)]:
             having.setdefault(problem, []).append(node.name)
-    return [_on(problem, names) for problem, names in having.items()]
+    return [replace(each, found=f"on {_listed(names)}: {each.found}") for each, names in having.items()]
 
 
 def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
-    """Lines on a cluster on which trials run nevertheless."""
-    yield from _unshared(nodes, shared)
-    yield from _unlocked(nodes, shared)
-
-
-def _unshared(nodes: list[Node], shared: Settings) -> Iterator[str]:
-    """A line if some nodes do not see the folder of the data."""
+    """A line if some nodes do not see the folder of the data: trials run nevertheless."""
     key, task = "paths.data", shared.source.task
     effect = "the data must lie there, too" if task.prepare is None else "the data is prepared there once more"
     if names := [node.name for node in nodes if not _sees(node, key)]:
@@ -208,19 +200,6 @@ def _sees(node: Node, key: str) -> bool:
     return not node.answer or bool(node.answer.get("seen", {}).get(key, True))
 
 
-def _unlocked(nodes: list[Node], shared: Settings) -> Iterator[str]:
-    """A line for each folder whose locks do not hold between machines."""
-    effects = {
-        "paths.runs": "two sweeps could train one trial",
-        "paths.data": "two workers could prepare the same data",
-    }
-    for key, folder in locking_folders(shared.paths).items():
-        names = [node.name for node in nodes if node.answer and key in node.answer.get("unlocked", ())]
-        if names:
-            found = f"{key}: {folder} has no locks between this machine and {_listed(names)}"
-            yield f"{found}: {effects[key]}. Mount it with locks (flock) for all."
-
-
 def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
     answer = node.answer
     if answer is None:
@@ -234,19 +213,8 @@ def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
             yield Problem(**problem)
 
 
-def _on(problem: Problem, names: list[str]) -> Problem:
-    found = f"on {_listed(names)}: {problem.found}"
-    return Problem(problem.key, found, problem.allowed, problem.nearest, problem.place)
-
-
-def _listed(names: Iterable[str]) -> str:
-    *first, last = _shortened(list(names))
+def _listed(names: list[str]) -> str:
+    """At most SHOWN_NODES of them, and how many more there are."""
+    more = len(names) - SHOWN_NODES
+    *first, last = [*names[:SHOWN_NODES], f"{more} more nodes"] if more > 0 else names
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _shortened(names: list[str]) -> list[str]:
-    return (
-        names
-        if len(names) <= SHOWN_NODES
-        else [*names[: SHOWN_NODES - 1], f"{len(names) - SHOWN_NODES + 1} more nodes"]
-    )

@@ -5,7 +5,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
@@ -138,16 +138,18 @@ def _known_protocol(place: str) -> Problem | None:
 def _try_remotely(place: str) -> Iterator[Problem]:
     """Write and remove a small file, as a training does. A filesystem that waits is left behind."""
     failures: list[Exception] = []
-    if not _within(PLACE_ANSWER_S, lambda: failures.extend(_write_and_remove(place))):
-        found = f"is {place}, which did not answer within {PLACE_ANSWER_S:g} s"
-        yield Problem("paths.checkpoints", found, "must be reachable from here; check the address and the network")
+    thread = Thread(target=_write_and_remove, args=(place, failures), daemon=True)  # never keeps the process alive
+    thread.start()
+    thread.join(PLACE_ANSWER_S)
+    if thread.is_alive():
+        failures.append(TimeoutError(f"it did not answer within {PLACE_ANSWER_S:g} s"))
     for error in failures:
         cause = (str(error).splitlines() or [""])[0] or type(error).__name__
-        allowed = "must exist, with credentials that may write there"
+        allowed = "must exist and be reachable from here, with credentials that may write there"
         yield Problem("paths.checkpoints", f"is {place}, which cannot be written to: {cause}", allowed)
 
 
-def _write_and_remove(place: str) -> list[Exception]:
+def _write_and_remove(place: str, failures: list[Exception]) -> None:
     import fsspec
 
     try:
@@ -156,16 +158,7 @@ def _write_and_remove(place: str) -> list[Exception]:
         filesystem.pipe_file(probe, b"")
         filesystem.rm_file(probe)
     except Exception as error:  # each filesystem has its own errors
-        return [error]
-    return []
-
-
-def _within(seconds: float, action: Callable[[], None]) -> bool:
-    """Whether the action ended in time. It may hang for ever: its thread never keeps the process alive."""
-    thread = Thread(target=action, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return not thread.is_alive()
+        failures.append(error)
 
 
 PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}

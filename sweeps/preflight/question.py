@@ -1,11 +1,10 @@
 """What every node of a cluster is asked, the files that it should see, and whether trials can run there."""
 
-import fcntl
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from sweeps.config.schema import Schema
@@ -38,24 +37,16 @@ def question(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
         return
     with ExitStack() as stack:
         files: dict[str, str] = {}
-        for key, folder in (shared_folders(shared.paths) | locking_folders(shared.paths)).items():
+        for key, folder in shared_folders(shared.paths).items():
             with suppress(OSError):  # a folder that cannot be written to is refused as such
-                files[key] = stack.enter_context(_file_in(nearest_existing(folder)))
+                place = nearest_existing(folder)
+                files[key] = stack.enter_context(NamedTemporaryFile(prefix=".allelse-", dir=place)).name
         yield {
             "worker": {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker},
             "digest": packages()["digest"],
             "files": files,
             "trials": _trials(shared, plan),
         }
-
-
-@contextmanager
-def _file_in(folder: Path) -> Iterator[str]:
-    """A file that this process holds locked, as it holds its trials."""
-    with tempfile.NamedTemporaryFile(prefix=".allelse-", dir=folder) as file:
-        with suppress(OSError):  # without locks, which the nodes then tell
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield file.name
 
 
 def checkpoint_place(paths: Paths) -> tuple[str, str]:
@@ -68,11 +59,6 @@ def shared_folders(paths: Paths) -> dict[str, Path]:
     key, place = checkpoint_place(paths)
     folders = {key: local(place), "paths.data": Path(paths.data)}
     return {key: folder for key, folder in folders.items() if folder is not None}
-
-
-def locking_folders(paths: Paths) -> dict[str, Path]:
-    """The folders whose locks keep sweeps and workers apart, by key."""
-    return {"paths.runs": Path(paths.runs), "paths.data": Path(paths.data)}
 
 
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:

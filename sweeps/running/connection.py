@@ -119,7 +119,6 @@ def _children() -> set[psutil.Process]:
 
 
 def _end_since(before: set[psutil.Process]) -> None:
-    """Disconnect, and kill the processes that were started since."""
     import ray
 
     ray.shutdown()
@@ -244,7 +243,6 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def _silence() -> None:
-    """Drop what Ray prints from now on."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         with suppress(OSError):
             stream.flush()

@@ -17,8 +17,7 @@ from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.node_facts import Packages
-from sweeps.preflight.other_packages import other_packages
+from sweeps.preflight.node_facts import Packages, other_packages
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.failures import Silence, died, silent
 from sweeps.running.orders import Order, order_of
@@ -47,7 +46,6 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
         self._process: Any = ray.get_runtime_context().current_actor  # told once, to be asked later how it died
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take the next trial."""
         self._turn = Turn(self._group, partial(order_of, self.trial_id))
         self._process = ray.get_runtime_context().current_actor
         return True
@@ -62,7 +60,6 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
         return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
 
     def cleanup(self) -> None:
-        """End the workers with this process."""
         self._group.close()
 
 
@@ -141,12 +138,10 @@ class WorkerGroup:
 
     @property
     def begun(self) -> bool:
-        """Whether all of them work."""
         return self._beginning is None
 
     @property
     def over(self) -> bool:
-        """Whether all of them have ended the attempt."""
         return self.begun and not self._unfinished
 
     def begin(self, assignment: Assignment) -> None:

@@ -127,7 +127,6 @@ class Progress:
         self.tick()
 
     def notice(self, name: str, text: str) -> None:
-        """Say this of a trial."""
         self._say(f"{name}: {text}")
 
     def stop(self, fault: str = "") -> None:
@@ -146,7 +145,6 @@ class Progress:
         return tuple(self._begun[name].resumes(name) for name in self._states if name in self._begun.keys() - over)
 
     def stop_one(self, name: str, begun: bool) -> None:
-        """Show that one trial was asked to stop, and that the others go on."""
         after = "stopping after the current step, with a checkpoint" if begun else "it will not start"
         if not begun:
             self.skip(name)
@@ -161,7 +159,6 @@ class Progress:
         return {name for name, state in self._states.items() if state in ENDED}
 
     def failed(self) -> bool:
-        """Whether a trial is FAILED."""
         return "FAILED" in self._states.values()
 
     def complete(self) -> bool:
@@ -169,7 +166,6 @@ class Progress:
         return set(self._states.values()) <= {"finished", "FAILED"}
 
     def wait(self, words: str) -> None:
-        """Show for what the trials wait, or that they wait no more."""
         if words and not self.waiting and not self.console.is_terminal:
             self._say(f"Waiting for {words}")
         self.waiting = words
@@ -186,7 +182,6 @@ class Progress:
         self._say(f"{name}: {cause}; it resumes with the next sweep")
 
     def fail(self, name: str, cause: str) -> None:
-        """Show that a trial is given up."""
         self._become(name, "FAILED")
         self._say(f"{name}: FAILED: {cause}")
 

@@ -201,7 +201,6 @@ class Queue:
         self._send(self._orders)
 
     def _send(self, processes: Iterable[str]) -> None:
-        """Their orders, as they are now."""
         poll_s = max(POLL_S, len(self._orders) / POLLS_PER_S)
         stops = {process for process, name in self._running.items() if self.stopping.requested_for(name)}
         self._put({each: replace(self._orders[each], stop=each in stops, poll_s=poll_s) for each in processes})

@@ -65,7 +65,6 @@ class Stopping:
         return self.number is not None
 
     def requested_for(self, trial: str) -> bool:
-        """Whether this trial should stop."""
         return self.requested() or trial in self.trials
 
     @contextmanager
@@ -181,7 +180,6 @@ class Announcement(threading.Thread):
         withdraw(self.study, self.runner)
 
     def beat(self) -> None:
-        """Write the record."""
         waiting, left = self.stopping.waiting, self.stopping.seconds_left
         self.runner = replace(self.runner, seen=time.time(), waiting=waiting, left=left)
         with suppress(OSError):  # a full disk: the next beat writes it
@@ -207,7 +205,6 @@ def _stop_this_process() -> None:
 
 
 def discard(*descriptors: int) -> None:
-    """Drop what is written there from now on."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in descriptors:
         os.dup2(nowhere, descriptor)

@@ -54,7 +54,6 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
 
 
 def _way_to_carry(settings: Settings) -> str:
-    """What brings MLflow up to date now."""
     study, tracking = settings.study_folder.resolve(), settings.tracking
     shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
     there = [] if shown == (tracking.uri or "") else [f"tracking.uri={hydra_text(shown)}"]

@@ -114,7 +114,6 @@ class WorkerActor:
         return None if self.driver is None else _caught(self.driver.newest)
 
     def load(self, start: Start | None) -> Failed | Lost | None:
-        """Read the checkpoint that rank zero found."""
         return None if self.driver is None else _caught(partial(self.driver.load, start))
 
     def run(self, world: int, address: str) -> None:
@@ -160,7 +159,6 @@ class WorkerActor:
 
 
 def _caught(act: Callable[[], T]) -> T | Failed | Lost:
-    """What ``act`` returns, or why it failed."""
     try:
         return act()
     except RefusedError as error:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.library import Library
+from sweeps.config.hydra import Library
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
@@ -246,8 +246,9 @@ def find(name: str, settings: Settings) -> Path:
 def _unknown(name: str, settings: Settings) -> Problem:
     runs, here = Path(settings.paths.runs), known_study(settings.study_folder)
     everywhere = [f"{study.name}/{trial.name}" for study in studies(runs)[0] for trial in study.trials]
-    same_name = (other for other in everywhere if other.rpartition("/")[2] == name)
-    if here is not None:
+    if here is not None and "/" not in name:
         return unknown("TRIAL", name, here, "trials", TRIAL_KINDS, everywhere)
-    found = f'is "{name}", but {runs} holds no study {settings.study_folder.name}; {studies_there(runs)}'
+    missing = "such trial" if "/" in name else f"study {settings.study_folder.name}"
+    same_name = (other for other in everywhere if other.rpartition("/")[2] == name)
+    found = f'is "{name}", but {runs} holds no {missing}; {studies_there(runs)}'
     return Problem("TRIAL", found, TRIAL_KINDS, next(same_name, nearest(name, everywhere)))

@@ -160,11 +160,11 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
         raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
     if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
         raise RefusedError(problems)
-    asked = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
-    chosen = [(runner, own) for runner, own in asked if own or not trials]
-    for runner, own in chosen:
+    named = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
+    asked = [(runner, own) for runner, own in named if own or not trials]
+    for runner, own in asked:
         request_stop(study.folder, runner, own or None)
-    return [line for runner, own in chosen for line in _said(study, runner, own)]
+    return [line for runner, own in asked for line in _said(study, runner, own)]
 
 
 def _shown_log(study: Study, trial: Trial, follow: bool) -> Iterator[str]:

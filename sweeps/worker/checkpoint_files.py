@@ -154,7 +154,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 def described(parts: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
-    """Bytes and SHA-256 of each file."""
     return {name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in parts.items()}
 
 

@@ -165,7 +165,6 @@ class Checkpoints:
             yield self._patiently(partial(self._of_step, step))
 
     def steps(self) -> set[int]:
-        """Those with a finished checkpoint."""
         return {place.step for place in self._places() if self._is_finished(place)}
 
     def tidy(self) -> None:

@@ -43,7 +43,6 @@ def process_group(backend: str, address: str, rank: int, world: int) -> Iterator
 
 
 def barrier() -> None:
-    """Wait for all workers, if the trial has joined them."""
     distributed = _joined()
     if distributed is not None:
         distributed.barrier()

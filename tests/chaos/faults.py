@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 import psutil
-from machine import Machine
+from machines import Machine
 from target import TRAINS, WORKER, Target
 
 Repair = Callable[[], None]

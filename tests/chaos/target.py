@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from machine import Inside, Machine
-from machines import Machines
+from machines import Inside, Machine, Machines
 from own_filesystem import OwnFilesystem
 from studies import command, lines, wait_until
 

@@ -6,7 +6,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-from machine import Machine
+from machines import Machine
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 

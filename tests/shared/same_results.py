@@ -29,17 +29,6 @@ def check_same_results(study: Path, undisturbed: Path) -> None:
     assert not found, f"{study.name} is not as an undisturbed sweep: {'; '.join(found)}"
 
 
-def check_same_model(trial: Path, undisturbed: Path) -> None:
-    """Of a trial that a person stopped meanwhile: this adds a report at its step, and so changes the next mean."""
-    result, expected = (json.loads((each / "result.json").read_text("utf-8")) for each in (trial, undisturbed))
-    assert computed(result) == computed(expected), f"{result} is not {expected}"
-    others = differing(_state(trial, expected["step"]), _state(undisturbed, expected["step"]))
-    assert not others, f"{trial.name} has other weights: {', '.join(others[:3])}"
-    steps = [line["step"] for line in _journal(trial)]
-    assert steps == sorted({*steps, *(line["step"] for line in _journal(undisturbed))}), f"the steps are {steps}"
-    assert not (found := [*_differences_in_mlflow(trial.parent, [trial.name])]), "; ".join(found)
-
-
 def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
     if not (trial / "result.json").exists():
         yield f"{trial.name} has no result"

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.data.preparation import prepare
-from transformer.data.prepared import ParallelSet, Prepared, Sentences
+from transformer.data.prepared import ParallelSet, Prepared, Sentences, prepare
 from transformer.data.vocabulary import EOS, PAD
 from transformer.model.encoder_decoder import DecoderLayer, Transformer
 

@@ -1,18 +1,13 @@
-"""Plain data into the schema: every mistake at once; conflicts between keys; unknown variants fail."""
+"""Plain data into the schema: every mistake at once; conflicts between keys."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import pytest
-import torch
-from small_trials import SMALL, SYNTHETIC, small_trial
+from small_trials import DECODE, SMALL, SYNTHETIC, small_trial
 
 from sweeps.schema import Range, parse
 from transformer.config import TrialConfig
-from transformer.cost import parameters
-from transformer.model.encoder_decoder import Positions, Transformer
-from transformer.training.precision import autocast
 
 
 @dataclass(frozen=True)
@@ -81,8 +76,12 @@ def test_keys_that_contradict_each_other_are_found(model: Any, train: Any, key: 
     assert [p.key for p in small_trial(model=replace(SMALL, **model), **train).problems()] == [key]
 
 
-def test_an_odd_width_is_fine_with_learned_positions() -> None:
-    assert small_trial(model=replace(SMALL, d_model=15, positions="learned")).problems() == []
+@pytest.mark.parametrize(("n", "every", "fits"), [(3, 200, True), (3, 201, False), (1, 601, True), (600, 1, True)])
+def test_the_steps_of_an_average_must_lie_within_training(n: int, every: int, fits: bool) -> None:
+    trial = small_trial(decode=replace(DECODE, average_checkpoints=n, average_every=every), steps=600)
+    allowed = "times decode.average_every (201), it must be at most train.steps (600)"
+    assert list(map(str, trial.problems())) == ([] if fits else [f"decode.average_checkpoints: is 3; {allowed}."])
+    assert not fits or (len(trial.averaged_steps), trial.averaged_steps[-1]) == (n, 600)
 
 
 def test_only_the_files_corpus_accepts_files() -> None:
@@ -90,18 +89,3 @@ def test_only_the_files_corpus_accepts_files() -> None:
     without = small_trial(data=replace(SYNTHETIC, name="files", dev=["a"], test=["a", "b"]))
     assert [p.key for p in with_files.problems()] == ["data.train"]
     assert [p.key for p in without.problems()] == ["data.train", "data.dev"]
-
-
-ROTARY = replace(SMALL, positions=cast(Any, "rotary"))
-UNKNOWN: dict[str, Callable[[], object]] = {
-    "positions": lambda: Positions(ROTARY),
-    "a model's positions": lambda: Transformer(ROTARY, 30),
-    "parameters of positions": lambda: parameters(ROTARY, 30),
-    "precision": lambda: autocast(cast(Any, "fp8"), torch.device("cpu")),
-}
-
-
-@pytest.mark.parametrize("name", UNKNOWN)
-def test_an_unknown_variant_fails(name: str) -> None:
-    with pytest.raises(AssertionError, match="unreachable"):
-        UNKNOWN[name]()

@@ -1,17 +1,26 @@
-"""One trial from its configuration to its scores, and what it says on the way."""
+"""One trial from its configuration to its scores, what it says on the way, and the mean of its last checkpoints."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_trials import SMALL, copy_data, prepared_text, small_trial
+import torch
+from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
 from toy_trial import ToyTrial
 
-from sweeps.task import Saved, StateError
+from sweeps.task import MissingStepError, Saved, StateError
 from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepared import Prepared
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set
+from transformer.decoding.translator import Translator
+from transformer.task import TRANSLATION
+from transformer.training.state import mean_weights, start
+from transformer.training.worker_group import Worker
 from transformer.work import work, worker_of
+
+STEPS = 13
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +30,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def config(folder: Path) -> TrialConfig:
-    """One training pair does not fit."""
+    """One training pair does not fit. The mean is of steps 4, 8 and 12; others are observed."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     with (folder / "train.txt").open("a") as file:
         file.write("a " * 60 + "\n")
-    return small_trial(data, SMALL)
+    averaged, observed = replace(DECODE, average_checkpoints=3, average_every=4), {"checkpoint_every": 6}
+    return small_trial(data, replace(SMALL, p_drop=0.1), averaged, steps=STEPS, keep_checkpoints=1, **observed)
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +45,15 @@ def prepared(config: TrialConfig, folder: Path) -> Prepared:
 
 @pytest.fixture(scope="module")
 def whole(config: TrialConfig, prepared: Prepared) -> ToyTrial:
-    trial = ToyTrial(config, prepared.folder)
+    return worked(ToyTrial(config, prepared.folder))
+
+
+def worked(trial: ToyTrial) -> ToyTrial:
+    """The trial after its work; its store keeps only what the task asks it to keep, and the newest."""
     work(trial)
+    keep = TRANSLATION.keep(trial.config)
+    newest = sorted(trial.checkpoints)[-keep.newest :]
+    trial.checkpoints = {step: trial.checkpoints[step] for step in {*newest, *keep.steps} & trial.checkpoints.keys()}
     return trial
 
 
@@ -58,19 +75,43 @@ def test_every_set_is_scored_with_texts_and_samples(whole: ToyTrial, prepared: P
         assert len(text.splitlines()) == len(samples) == len(prepared.references(name))
         assert {"nll", "ppl", "bleu", "chrf"} < scores.keys()
         json.dumps([scores, samples])
-    assert whole.said("evaluated")[0][1]["nll"] == whole.reports[10]["dev/nll"]
 
 
-def test_a_stopped_trial_is_not_scored_and_goes_on_without_repeating_itself(whole: ToyTrial) -> None:
-    first = ToyTrial(whole.config, whole.data, stops_after=7)
-    work(first)
-    assert (max(first.checkpoints), max(first.reports)) == (7, 7)
-    assert first.said("evaluated") == first.said("spent") == []
-    second = first.again()
-    work(second)
-    assert second.said("notice") == []
-    assert list(second.reports) == [10]
-    assert (second.said("evaluated"), second.said("spent")) == (whole.said("evaluated"), whole.said("spent"))
+def test_the_scores_are_those_of_the_mean_of_the_last_multiples(whole: ToyTrial, prepared: Prepared) -> None:
+    config = whole.config
+    assert (config.averaged_steps, sorted(whole.checkpoints)) == ([4, 8, 12], [4, 8, 12, STEPS])
+    states = [whole.checkpoints[step] for step in (4, 8, 12)]
+    model = start(config, 270, torch.device("cpu")).model
+    model.load_state_dict(mean_weights(states, model))
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(weight, torch.stack([saved.state["model"][name] for saved in states]).mean(0))
+    translator = Translator(model.eval(), prepared.vocabulary, config.decode, "fp32")
+    found = evaluate_set(translator, EvaluationSet.of(prepared, "dev", "letters"), Worker(tokens_per_micro_batch=8000))
+    assert found is not None
+    assert whole.said("evaluated")[0][:2] == ("dev", found.scores)
+    last = worked(ToyTrial(replace(config, decode=DECODE), prepared.folder))
+    assert last.said("evaluated")[0][1]["nll"] == last.reports[STEPS]["dev/nll"] != found.scores["nll"]
+
+
+@pytest.mark.parametrize("steps", [[10], [2, 4, 5, 7, 10, 11]], ids=str)
+def test_a_stopped_trial_is_scored_once_with_the_weights_of_an_uninterrupted_one(
+    whole: ToyTrial, steps: list[int]
+) -> None:
+    trial = worked(ToyTrial(whole.config, whole.data, stops_after=steps[0]))
+    for step in [*steps[1:], 99]:
+        assert trial.said("evaluated") == trial.said("spent") == []
+        trial = worked(trial.again(stops_after=step))
+        assert trial.said("notice") == []
+    assert (trial.said("evaluated"), trial.said("spent")) == (whole.said("evaluated"), whole.said("spent"))
+    assert trial.checkpoints.keys() == whole.checkpoints.keys()
+
+
+def test_a_missing_checkpoint_is_not_replaced_by_another(whole: ToyTrial) -> None:
+    again = whole.again()
+    del again.checkpoints[8]
+    with pytest.raises(MissingStepError, match="step 8"):
+        work(again)
+    assert again.said("evaluated") == []
 
 
 def test_a_checkpoint_that_does_not_fit_is_a_state_error(whole: ToyTrial) -> None:

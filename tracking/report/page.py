@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tracking.card import Card
 from tracking.files import write_bytes
-from tracking.report.curves import Curves, curve_figures, read_curves
+from tracking.report.curves import curve_figures, read_curves
 from tracking.report.drawing import FORMATS, Drawing, Entry, entries
 from tracking.report.forest import forest
 from tracking.report.scatter import scatters
@@ -40,16 +40,17 @@ class Figures:
 
 @dataclass(frozen=True)
 class Content:
-    """All that the page shows."""
+    """What the page shows. ``texts``: lines of the headline's set, such as source and reference."""
 
     study: Study
     rows: Sequence[TableRow]
-    entries: Sequence[Entry]
     findings: Findings
+    texts: Texts
     figures: Figures
-    notes: str  # below the table
-    methods: str = ""
-    texts: Texts = field(default_factory=dict)  # of the headline's set: what rows read and should write
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        return entries(self.rows)
 
     @property
     def published(self) -> bool:
@@ -68,15 +69,8 @@ class Section:
 
 
 def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts: Texts, drawn: bool = True) -> Content:
-    """All that the report shows of these rows. ``texts``: lines of the headline's set, such as source and reference.
-
-    Journals are read only for figures, if these are to be ``drawn``.
-    """
-    named = entries(rows)
-    figures = _draw(study.task, rows, named, findings, read_curves(study)) if drawn else Figures()
-    notes = caption(study.task, rows, findings, View(intervals=True))
-    told = methods(study, findings, [row.row for row in rows]) if any(row.seeds for row in rows) else ""
-    return Content(study, rows, named, findings, figures, notes, told, texts)
+    """All that the report shows of these rows. Journals are read only for figures, if these are to be ``drawn``."""
+    return Content(study, rows, findings, texts, _draw(study, rows, findings) if drawn else Figures())
 
 
 def whole_content(study: Study, texts: Texts | None = None) -> Content:
@@ -98,11 +92,11 @@ def write_figures(folder: Path, files: Mapping[str, bytes]) -> None:
         write_bytes(folder / name, content)
 
 
-def _draw(
-    card: Card, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings, curves: Curves
-) -> Figures:
-    found = [forest(metric, rows, entries, findings) for metric in card.tabled]
-    return Figures([each for each in found if each], scatters(card, rows, entries), curve_figures(curves, entries))
+def _draw(study: Study, rows: Sequence[TableRow], findings: Findings) -> Figures:
+    card, named = study.task, entries(rows)
+    differences = [forest(metric, rows, named, findings) for metric in card.tabled]
+    curves = curve_figures(read_curves(study), named)
+    return Figures([each for each in differences if each], scatters(card, rows, named), curves)
 
 
 def page(content: Content) -> str:
@@ -114,13 +108,13 @@ def page(content: Content) -> str:
 
 def _sections(content: Content) -> list[Section]:
     study, rows, entries, findings = content.study, content.rows, content.entries, content.findings
-    card, figures = study.task, content.figures
-    found = samples(study, entries, content.texts).items()
+    figures, found = content.figures, samples(study, entries, content.texts).items()
     differences = {"drawings": figures.differences, "note": _differences_note(content)}
     scores = {"drawings": figures.scores, "note": _scores_note(content)}
-    methods = [("", part) for part in content.methods.split("\n") if part]
+    notes = caption(study.task, rows, findings, View(intervals=True))
+    told = methods(study, findings, [row.row for row in rows]) if any(row.seeds for row in rows) else ""
     return [
-        Section("table", "Results", "results.html", results(card, rows, entries, findings, content.notes)),
+        Section("table", "Results", "results.html", results(study.task, rows, entries, findings, notes)),
         Section(
             "differences", f"Differences from {findings.reference}", "figures.html", figures.differences and differences
         ),
@@ -129,7 +123,7 @@ def _sections(content: Content) -> list[Section]:
         Section("curves", "Learning curves", "curves.html", figures.curves),
         Section("costs", "Costs", "costs.html", costs(study, rows, entries)),
         *(Section(f"samples-{at}", name.capitalize(), "samples.html", of) for at, (name, of) in enumerate(found, 1)),
-        Section("methods", "Methods", "text.html", methods),
+        Section("methods", "Methods", "text.html", told and [("", told)]),
         Section("provenance", "Provenance", "provenance.html", provenance(study)),
     ]
 

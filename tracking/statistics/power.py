@@ -54,7 +54,8 @@ class Power:
         """Seeds that mark a true difference of this compared row with probability 0.8, if it and the reference have at
         least so many, and the other rows as many as ``now``. Without a row: that of the noisiest row, if all have so
         many, and the reference no fewer than now. None if 1000 are too few, as for a difference of 0."""
-
+        if difference == 0:
+            return None
         judged = int(np.argmax(self.variances[1:])) if row is None else row
 
         def is_enough(seeds: int) -> bool:

@@ -1,14 +1,17 @@
-"""The sources of parallel text, the hashes that identify it, and its checks."""
+"""The sources of parallel text, the hashes that identify it, and what is wrong with it before it is read."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweeps.task import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.data.text_file import SentencePair, TextFile, file_faults, read_pairs, unreadable
-from transformer.faults import Fault, FaultyError, raise_any
+from transformer.data.text_file import SentencePair, TextFile, file_problems, read_pairs, unreadable
+
+Sets = Mapping[str, Iterable[SentencePair]]
+"""The sets of a corpus, each to be read once. A set of files raises RefusedError at its end if they are faulty."""
 
 SPLITS = ("train", "dev", "test")
 
@@ -32,37 +35,17 @@ MULTI30K_SHA256 = {
 
 
 @dataclass(frozen=True)
-class Text:
-    """The sets of a corpus, each to be read once. A set of ``files`` raises FaultyError at its end if they are faulty.
-
-    ``declared`` identifies the very bytes that were read: ask for it after the last set.
-    """
-
-    sets: dict[str, Iterable[SentencePair]]
-    declared: Callable[[], dict[str, object]]
-    files: tuple[TextFile, ...] = ()
-
-    @property
-    def share_read(self) -> float | None:
-        """The share of the files that was read; None without files."""
-        size = sum(file.size for file in self.files)
-        return min(1.0, sum(file.bytes_read for file in self.files) / size) if size else None
-
-
-@dataclass(frozen=True)
 class Corpus:
     """A named source of text: ``declared`` identifies the current text, ``load`` opens every set.
 
-    ``faults`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder. The
-    declaration of the text that it returns is of the exact bytes it read. It differs if the text changed in between.
-
+    ``problems`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder.
     ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs;
     ``train_pairs`` is the number of training pairs, None if only the text can tell.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
-    faults: Callable[[DataConfig], Iterable[Fault]]
-    load: Callable[[DataConfig, Path], Text]
+    problems: Callable[[DataConfig], Iterable[Problem]]
+    load: Callable[[DataConfig, Path], Sets]
     mean_lengths: tuple[float, float]
     train_pairs: int | None = None
 
@@ -72,18 +55,11 @@ def corpus(data: DataConfig) -> Corpus:
     return CORPORA[data.name]
 
 
-def _load_synthetic(data: DataConfig, downloads: Path) -> Text:
-    sets: dict[str, Iterable[SentencePair]] = {**synthetic.generate()}
-    return Text(sets, synthetic.parameters)
-
-
-def _load_multi30k(data: DataConfig, downloads: Path) -> Text:
+def _load_multi30k(data: DataConfig, downloads: Path) -> Sets:
     names = _multi30k_names(data)
     paths = {name: _multi30k_file(name, data, downloads) for pair in names.values() for name in pair}
     _refuse_other_content(paths)
-    files = {set_name: _files([str(paths[name]) for name in pair], "data.mirror") for set_name, pair in names.items()}
-    read = [(name, file) for set_name, pair in names.items() for name, file in zip(pair, files[set_name], strict=True)]
-    return _text(files, lambda: {**MULTI30K_SHA256, **{name: file.sha256 for name, file in read}})
+    return {split: _pairs("data.mirror", [paths[name] for name in pair]) for split, pair in names.items()}
 
 
 def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
@@ -91,21 +67,16 @@ def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
     return {name: [f"{stem}.{side}.gz" for side in (data.source, data.target)] for name, stem in MULTI30K_SETS.items()}
 
 
-def _faults_of_multi30k(data: DataConfig) -> Iterator[Fault]:
+def _problems_of_multi30k(data: DataConfig) -> Iterator[Problem]:
     unknown = [key for key in ("source", "target") if f"train.{getattr(data, key)}.gz" not in MULTI30K_SHA256]
     for key in unknown:
         language = getattr(data, key)
-        yield Fault(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
+        yield Problem(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
     if data.mirror and "://" not in data.mirror and not unknown:
         names = dict.fromkeys(name for pair in _multi30k_names(data).values() for name in pair)
-        missing = [name for name in names if not (Path(data.mirror) / name).is_file()]
-        if missing:
-            allowed = f"must hold the files of multi30k's data/task1/raw{_also_lacks(missing[1:])}"
-            yield Fault("data.mirror", f"{Path(data.mirror) / missing[0]} does not exist", allowed)
-
-
-def _also_lacks(names: list[str]) -> str:
-    return f"; it also lacks {', '.join(names)}" if names else ""
+        if missing := [name for name in names if not (Path(data.mirror) / name).is_file()]:
+            found = f"{data.mirror} lacks {', '.join(missing)}"
+            yield Problem("data.mirror", found, "must hold the files of multi30k's data/task1/raw")
 
 
 def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
@@ -120,56 +91,56 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
         return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads, progressbar=False))
     except (OSError, ValueError) as error:
         hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
-        raise FaultyError(Fault("data.mirror", f"cannot fetch {source}: {error}", hint)) from error
+        raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
 
 
 def _refuse_other_content(paths: dict[str, Path]) -> None:
-    found = {name: _hash("data.mirror", str(path)) for name, path in paths.items()}
-    others = [name for name in paths if found[name] != MULTI30K_SHA256[name]]
-    if others:
-        more = f", and {', '.join(others[1:])} differ too" if others[1:] else ""
-        content = f"{paths[others[0]]} has SHA-256 {found[others[0]]}{more}"
-        allowed = f"must be the released file, {MULTI30K_SHA256[others[0]]}"
-        raise FaultyError(Fault("data.mirror", content, allowed))
+    found = {name: _hash("data.mirror", path) for name, path in paths.items()}
+    problems = [
+        Problem("data.mirror", f"{paths[name]} has SHA-256 {sha256}", f"must be the released file, {released}")
+        for name, sha256 in found.items()
+        if sha256 != (released := MULTI30K_SHA256[name])
+    ]
+    if problems:
+        raise RefusedError(problems)
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
-    raise_any(_faults_of_files(data))
-    return {split: [_hash(f"data.{split}", name) for name in getattr(data, split)] for split in SPLITS}
+    if problems := list(_problems_of_files(data)):
+        raise RefusedError(problems)
+    return {split: [_hash(f"data.{split}", Path(name)) for name in getattr(data, split)] for split in SPLITS}
 
 
-def _hash(key: str, name: str) -> str:
+def _hash(key: str, path: Path) -> str:
     try:
-        with Path(name).open("rb") as file:
+        with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise FaultyError(unreadable(key, Path(name), error)) from None
+        raise RefusedError([unreadable(key, path, error)]) from None
 
 
-def _faults_of_files(data: DataConfig) -> Iterator[Fault]:
+def _problems_of_files(data: DataConfig) -> Iterator[Problem]:
     for split in SPLITS:
         for name in dict.fromkeys(getattr(data, split)):
-            yield from file_faults(f"data.{split}", name)
+            yield from file_problems(f"data.{split}", name)
 
 
-def _load_files(data: DataConfig, downloads: Path) -> Text:
-    files = {split: _files(getattr(data, split), f"data.{split}") for split in SPLITS}
-    return _text(files, lambda: {split: [file.sha256 for file in pair] for split, pair in files.items()})
+def _load_files(data: DataConfig, downloads: Path) -> Sets:
+    return {split: _pairs(f"data.{split}", map(Path, getattr(data, split))) for split in SPLITS}
 
 
-def _files(names: list[str], key: str) -> list[TextFile]:
-    return [TextFile(Path(name), key) for name in names]
-
-
-def _text(files: dict[str, list[TextFile]], declared: Callable[[], dict[str, object]]) -> Text:
-    sets: dict[str, Iterable[SentencePair]] = {name: read_pairs(*pair) for name, pair in files.items()}
-    return Text(sets, declared, tuple(file for pair in files.values() for file in pair))
+def _pairs(key: str, paths: Iterable[Path]) -> Iterator[SentencePair]:
+    return read_pairs(*(TextFile(path, key) for path in paths))
 
 
 CORPORA = {
     "synthetic": Corpus(
-        lambda data: synthetic.parameters(), lambda data: (), _load_synthetic, (12.0, 12.3), synthetic.Sizes().train
+        lambda data: synthetic.parameters(),
+        lambda data: (),
+        lambda data, downloads: synthetic.generate(),
+        (12.0, 12.3),
+        synthetic.Sizes().train,
     ),
-    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _faults_of_multi30k, _load_multi30k, (14.4, 15.1), 29_000),
-    "files": Corpus(_declared_files, _faults_of_files, _load_files, (25.0, 25.0)),
+    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _problems_of_multi30k, _load_multi30k, (14.4, 15.1), 29_000),
+    "files": Corpus(_declared_files, _problems_of_files, _load_files, (25.0, 25.0)),
 }

@@ -1,10 +1,15 @@
-"""Text in pieces, read from its folder; which pairs are left out, and whether the rest fits the model."""
+"""Text in binary pieces in a folder: read there, checked against a model's positions, and prepared.
+
+It is prepared by way of a copy that is checked, and no step needs the whole text in memory.
+"""
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -12,10 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sweeps.task import Problem, RefusedError, Told
 from transformer.config import DataConfig, ModelConfig
-from transformer.data import vocabulary
-from transformer.data.text_file import ONE_SENTENCE
-from transformer.faults import Fault, FaultyError
+from transformer.data.corpora import Sets, corpus
+from transformer.data.text_file import SentencePair
+from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
 
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
@@ -41,6 +47,11 @@ class Sentences:
     def __getitem__(self, index: int) -> npt.NDArray[np.int32]:
         return self.pieces[self.offsets[index] : self.offsets[index + 1]]
 
+    def first(self, size: int) -> "Sentences":
+        """The first ``size`` sentences, or all of them if there are fewer."""
+        offsets = self.offsets[: size + 1]
+        return Sentences(self.pieces[: offsets[-1]], offsets)
+
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Pieces of each sentence, end-of-sentence included."""
@@ -56,6 +67,10 @@ class ParallelSet:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def first(self, size: int) -> "ParallelSet":
+        """The first ``size`` pairs, or all of them if there are fewer."""
+        return ParallelSet(self.source.first(size), self.target.first(size))
 
     @cached_property
     def longest_sides(self) -> npt.NDArray[np.int64]:
@@ -89,8 +104,8 @@ class Prepared:
         return self.folder / "vocabulary.model"
 
     @property
-    def vocabulary(self) -> vocabulary.Vocabulary:
-        return vocabulary.Vocabulary(self.vocabulary_path)
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.vocabulary_path)
 
     @property
     def vocabulary_sha256(self) -> str:
@@ -117,12 +132,6 @@ class Prepared:
         return Sentences(np.load(pieces, mmap_mode="r"), np.load(offsets))
 
 
-LEAST_SHARE = 0.1
-"""The share of training pairs that must remain; with fewer, the settings do not fit the text."""
-ADVISED = 2048
-"""The most positions that are ever advised; a longer line is hardly one sentence."""
-
-
 @dataclass(frozen=True)
 class PairCounts:
     """Training pairs: used, and left out because a side is blank or longer than ``model.max_positions``."""
@@ -131,74 +140,163 @@ class PairCounts:
     blank: int
     too_long: int
 
-    @property
-    def given(self) -> int:
-        return self.train + self.left_out
-
-    @property
-    def left_out(self) -> int:
-        return self.blank + self.too_long
-
     def notices(self, max_positions: int) -> Iterator[str]:
         """The notice for the user, if any pairs are left out."""
-        if self.left_out:
+        if left_out := self.blank + self.too_long:
             reasons = [f"{self.blank} blank"] * bool(self.blank)
             reasons += [f"{self.too_long} longer than model.max_positions ({max_positions})"] * bool(self.too_long)
-            yield f"{self.left_out} of {self.given} training pairs are left out: {', '.join(reasons)}"
+            yield f"{left_out} of {self.train + left_out} training pairs are left out: {', '.join(reasons)}"
 
 
-def refuse_incomplete(name: str, complete: int, given: int) -> None:
-    """Raises FaultyError if too few pairs of a set have text on both sides: of train a tenth, of others one."""
-    least, words = (_least(given), "at least a tenth of the pairs") if name == "train" else (1, "some pair")
-    if complete < least:
-        found = f"has text on both sides in only {complete} of {given} pairs"
-        raise FaultyError(Fault(f"data.{name}", found, f"{words} must have text on both sides"))
+LEAST_SHARE = 0.1
+"""The share of training pairs that must fit; with fewer, the settings do not fit the text."""
 
 
-def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int, max_positions: int, longest: str) -> Iterator[Fault]:
-    """A fault if ``max_positions`` leaves too few training pairs; ``longest`` describes the longest of them."""
-    fit = int((longest_sides <= max_positions).sum())
-    counts = PairCounts(fit, blank, len(longest_sides) - fit)
-    least = _least(counts.given)
+def length_problems(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Problem]:
+    """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped."""
+    most, train = model.max_positions, np.sort(prepared.pairs("train").longest_sides)
+    fit, least = int((train <= most).sum()), ceil(len(train) * LEAST_SHARE)
     if fit < least:
-        needed = int(np.sort(longest_sides)[least - 1])
-        found = f"is {max_positions}; {'; '.join(counts.notices(max_positions))}"
-        allowed = f"must be at least {needed}, which keeps a tenth of them"
-        if needed > ADVISED:
-            allowed = f"{ONE_SENTENCE} {longest}; a tenth of the pairs has at most {needed}"
-        yield Fault("model.max_positions", found, allowed)
-
-
-def _least(given: int) -> int:
-    """The number of pairs that must remain."""
-    return max(1, ceil(given * LEAST_SHARE))
-
-
-def check_lengths(prepared: Prepared, model: ModelConfig, data: DataConfig | None = None) -> list[Fault]:
-    """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped.
-
-    Lines are named by the files of ``data``.
-    """
-    train, most = prepared.pairs("train"), model.max_positions
-    numbered = data if prepared.blank == 0 else None  # without blank pairs, the others have other numbers
-    faults = list(too_few_fit(train.longest_sides, prepared.blank, most, _longest(train, "train", numbered)))
+        (left_out,) = PairCounts(fit, prepared.blank, len(train) - fit).notices(most)
+        allowed = f"must be at least {train[least - 1]}, which keeps a tenth of them"
+        yield Problem("model.max_positions", f"is {most}; {left_out}", allowed)
     for name in prepared.evaluation_sets:
         pairs = prepared.pairs(name)
-        faults += _too_long(int(pairs.longest_sides.max()), _longest(pairs, name, data), name, most)
-    return faults
+        if (longest := int(pairs.longest_sides.max())) > most:
+            found = f"is {most}; {_longest(pairs, getattr(data, name, None), name)} has {longest} pieces"
+            yield Problem("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
 
 
-def _too_long(longest: int, found: str, name: str, most: int) -> Iterator[Fault]:
-    if longest > max(most, ADVISED):
-        yield Fault(f"data.{name}", found, f"{ONE_SENTENCE} model.max_positions is {most}")
-    elif longest > most:
-        allowed = f"must be at least {longest}, the longest sentence of {name}"
-        yield Fault("model.max_positions", f"is {most}; {found}", allowed)
+def _longest(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
+    """Where the longest sentence of a set is."""
+    line = int(pairs.longest_sides.argmax())
+    in_target = int(pairs.target.lengths[line] > pairs.source.lengths[line])
+    return f"{files[in_target]}:{line + 1}" if files else f"a sentence of {name}"
 
 
-def _longest(pairs: ParallelSet, name: str, data: DataConfig | None) -> str:
-    """Where the longest sentence of a set is, and its length."""
-    line, longest = int(pairs.longest_sides.argmax()), int(pairs.longest_sides.max())
-    files = getattr(data, name, None) if data else None
-    place = f"{files[int(pairs.target.lengths[line] == longest)]}:{line + 1}" if files else f"a sentence of {name}"
-    return f"{place} has {longest} pieces"
+LINES_AT_ONCE = 10_000
+BOTH_SIDES = ("source", "target")
+
+
+def untold(step: str, done: float | None) -> None:
+    """For callers that show nothing."""
+
+
+def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
+    """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
+
+    Raises RefusedError for text that cannot be used, or that changes meanwhile.
+    """
+    text = corpus(data)
+    if problems := list(text.problems(data)):
+        raise RefusedError(problems)
+    planned = text.declared(data)
+    told("opening the text", None)
+    sets = text.load(data, folder.parent / "downloads" / data.name)
+    blank = copy_text(sets, folder, told)
+    if text.declared(data) != planned:
+        found = f"the text of data={data.name} changed while it was prepared"
+        raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
+    told("learning the vocabulary", None)
+    path = folder / "vocabulary.model"
+    path.write_bytes(build(lines_to_learn(folder), data.vocab_size, folder))
+    for name in sets:
+        _encode(name, folder, Vocabulary(path), told)
+    for side in BOTH_SIDES:
+        _text(folder, "train", side).unlink()
+    (folder / SETS).write_text(json.dumps({"sets": list(sets), "blank": blank}), "utf-8")
+
+
+def copy_text(sets: Sets, folder: Path, told: Told = untold) -> int:
+    """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out, since a side of them is blank.
+
+    Raises RefusedError with the problems of all sets.
+    """
+    problems, blank = list[Problem](), 0
+    for name, pairs in sets.items():
+        try:
+            left_out = _copy_set(name, pairs, folder, told)
+            blank += left_out if name == "train" else 0
+        except RefusedError as error:
+            problems += error.problems
+    if problems:
+        raise RefusedError(problems)
+    return blank
+
+
+def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, told: Told) -> int:
+    """The number of pairs with a blank side: only train leaves them out."""
+    given = blank = 0
+    paths = (_text(folder, name, side) for side in BOTH_SIDES)
+    source, target = (path.open("w", encoding="utf-8", newline="\n") for path in paths)
+    with source, target:
+        for pair in pairs:
+            whole = bool(pair[0].strip() and pair[1].strip())
+            given, blank = given + 1, blank + (not whole)
+            if given % LINES_AT_ONCE == 0:
+                told(f"reading {name}", None)
+            if whole or name != "train":
+                source.write(f"{pair[0]}\n")
+                target.write(f"{pair[1]}\n")
+    if blank == given:
+        found = f"has text on both sides in none of its {given} pairs"
+        raise RefusedError([Problem(f"data.{name}", found, "some pair must have text on both sides")])
+    return blank
+
+
+def lines_to_learn(folder: Path) -> Iterator[str]:
+    """Training pairs, source and target in turn: all of them up to ``SAMPLED_ABOVE`` bytes, of more every n-th."""
+    paths = [_text(folder, "train", side) for side in BOTH_SIDES]
+    every = -(-sum(path.stat().st_size for path in paths) // SAMPLED_ABOVE)
+    sides = (chain.from_iterable(lines for lines, _ in _batches(path)) for path in paths)
+    return chain.from_iterable(islice(zip(*sides, strict=True), 0, None, every))
+
+
+def _encode(name: str, folder: Path, vocabulary: Vocabulary, told: Told) -> None:
+    """Write the pieces of a set, and where each sentence begins."""
+    for number, side in enumerate(BOTH_SIDES):
+        end, stem = 0, folder / f"{name}.{side}"
+        with _array_file(f"{stem}.npy", np.int32) as pieces, _array_file(f"{stem}.offsets.npy", np.int64) as offsets:
+            offsets([end])
+            for lines, share in _batches(_text(folder, name, side)):
+                encoded = vocabulary.encode(lines)
+                ends = end + np.cumsum([len(sentence) for sentence in encoded])
+                pieces(list(chain.from_iterable(encoded)))
+                offsets(ends)
+                end = int(ends[-1])
+                told(f"encoding {name}", (number + share) / len(BOTH_SIDES))
+
+
+def _text(folder: Path, name: str, side: str) -> Path:
+    return folder / f"{name}.{side}.txt"
+
+
+def _batches(path: Path) -> Iterator[tuple[list[str], float]]:
+    """Some lines of a copy at a time, without their ends, and the share of the file read so far."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        while lines := list(islice(file, LINES_AT_ONCE)):
+            yield b"".join(lines).decode("utf-8").split("\n")[:-1], file.tell() / size
+
+
+@contextmanager
+def _array_file(path: str, dtype: npt.DTypeLike) -> Iterator[Callable[[npt.ArrayLike], None]]:
+    """Appends to an array on disk: the same bytes as of ``numpy.save``, which would need the whole array."""
+    length = 0
+
+    def header() -> None:
+        """NumPy leaves room in a header, so that it has the same size for every length."""
+        shape = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)}
+        np.lib.format.write_array_header_1_0(file, shape)
+
+    def append(values: npt.ArrayLike) -> None:
+        nonlocal length
+        array = np.asarray(values, dtype)
+        file.write(array.tobytes())
+        length += len(array)
+
+    with Path(path).open("wb") as file:
+        header()
+        yield append
+        file.seek(0)
+        header()

@@ -6,7 +6,6 @@ of them: a model that only memorizes sentences fails there. Every source has one
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import count
 from random import Random
 
 
@@ -101,15 +100,14 @@ AFTER_A = {"nom": "er e es", "acc": "en e es", "dat": "en en en"}
 MAX_WORDS = 15
 PLURAL, INDEFINITE, ADJECTIVE, WITH_PLACE, WHOM = 0.4, 0.3, 0.2, 0.15, 0.4  # probabilities
 TextPair = tuple[str, str]
-AlignedWord = tuple[str, int]  # text and key; equal keys translate each other, key -1 has no counterpart
 
 
 @dataclass(frozen=True)
 class Phrase:
     """The same content in both languages."""
 
-    source: list[AlignedWord] = field(default_factory=list)
-    target: list[AlignedWord] = field(default_factory=list)
+    source: list[str] = field(default_factory=list)
+    target: list[str] = field(default_factory=list)
 
     def __add__(self, other: "Phrase") -> "Phrase":
         return Phrase(self.source + other.source, self.target + other.target)
@@ -120,33 +118,32 @@ class Clause:
     """Parts kept apart, because the kind of clause orders them; `last` is the verb-final cluster."""
 
     subject: Phrase
-    verb: list[AlignedWord]
-    finite: AlignedWord
-    tail: list[AlignedWord]
-    last: list[AlignedWord]
+    verb: list[str]
+    finite: str
+    tail: list[str]
+    last: list[str]
     rest: Phrase
 
     @property
-    def source(self) -> list[AlignedWord]:
+    def source(self) -> list[str]:
         return self.subject.source + self.verb + self.rest.source
 
-    def second(self, front: list[AlignedWord] | None = None) -> list[AlignedWord]:
+    def second(self, front: list[str] | None = None) -> list[str]:
         """Finite verb after `front`, or after the subject if nothing is fronted; [] makes a question."""
         subject = self.subject.target
         start = [*subject, self.finite] if front is None else [*front, self.finite, *subject]
         return start + self.rest.target + self.tail
 
-    def final(self) -> list[AlignedWord]:
+    def final(self) -> list[str]:
         return self.subject.target + self.rest.target + self.last
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """Words without the end mark; `alignment` holds a source index for each target word, -1 for a comma."""
+    """Words without the end mark, and the noun-verb pairs among them."""
 
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    alignment: tuple[int, ...]
+    source: list[str]
+    target: list[str]
     pairs: frozenset[TextPair]
     mark: str
 
@@ -156,14 +153,11 @@ class Derivation:
         return source[0].upper() + source[1:], target[0].upper() + target[1:]
 
 
-COMMA: AlignedWord = (",", -1)
-
-
 class Grammar:
-    """One sentence: `_keys` numbers the translation units, `_used` prevents a noun from occurring twice."""
+    """One sentence: `_used` prevents a noun from occurring twice."""
 
     def __init__(self, rng: Random) -> None:
-        self._rng, self._keys = rng, count()
+        self._rng = rng
         self._used: set[Noun] = set()
         self._pairs: set[TextPair] = set()
 
@@ -172,11 +166,8 @@ class Grammar:
 
     def _units(self, row: str) -> Phrase:
         """Alternating source and target words; "+" joins source words that share one translation."""
-        phrase, words = Phrase(), row.split()
-        for sources, target in zip(words[::2], words[1::2], strict=True):
-            key = next(self._keys)
-            phrase += Phrase([(word, key) for word in sources.split("+")], [(target, key)])
-        return phrase
+        words = row.split()
+        return Phrase([word for sources in words[::2] for word in sources.split("+")], words[1::2])
 
     def _any(self, rows: Sequence[str]) -> Phrase:
         return self._units(self._rng.choice(rows))
@@ -211,16 +202,16 @@ class Grammar:
         return thing + (self._any(SURFACES) if verb.frame == "put" else place)
 
     def _clause(self, verb: Verb, subject: Phrase, plural: bool, rest: Phrase, mood: str) -> Clause:
-        key, singular = next(self._keys), not plural
+        singular = not plural
         if not mood:
             source, finite = verb.source[singular], verb.target[singular]
-            tail = [(verb.prefix, key)] if verb.prefix else []
-            return Clause(subject, [(source, key)], (finite, key), tail, [(verb.prefix + finite, key)], rest)
+            tail = [verb.prefix] if verb.prefix else []
+            return Clause(subject, [source], finite, tail, [verb.prefix + finite], rest)
         words = mood.split()
         helper = self._units(f"{words[singular]} {words[2 + singular]}")
         perfect = mood == HELPERS[0]
-        tail = [(verb.target[2] if perfect else verb.prefix + verb.target[0], key)]
-        source_verb = [*helper.source, (verb.source[2 * perfect], key)]
+        tail = [verb.target[2] if perfect else verb.prefix + verb.target[0]]
+        source_verb = [*helper.source, verb.source[2 * perfect]]
         return Clause(subject, source_verb, helper.target[0], tail, tail + helper.target, rest)
 
     def _simple(self, verbs: Sequence[Verb], moods: Sequence[str] = MOODS, bare: bool = False) -> Clause:
@@ -244,7 +235,7 @@ class Grammar:
         return Phrase(adverb.source + clause.source, clause.second(adverb.target))
 
     def _joined(self, main: Clause, link: Phrase, clause: Clause) -> Phrase:
-        target = [*main.second(), COMMA, *link.target, *clause.final()]
+        target = [*main.second(), ",", *link.target, *clause.final()]
         return Phrase(main.source + link.source + clause.source, target)
 
     def that(self) -> Phrase:
@@ -259,8 +250,8 @@ class Grammar:
             self._simple(VERBS + STATES),
             self._simple(VERBS + STATES),
         )
-        front = [*link.target, *clause.final(), COMMA]
-        return Phrase([*link.source, *clause.source, COMMA, *main.source], main.second(front))
+        front = [*link.target, *clause.final(), ","]
+        return Phrase([*link.source, *clause.source, ",", *main.source], main.second(front))
 
     def relative(self) -> Phrase:
         """The main verb agrees with a subject separated from it by a full clause."""
@@ -268,7 +259,7 @@ class Grammar:
         noun = self._noun(PEOPLE, main)
         head = self._noun_phrase(noun, "nom", plural)
         modifier = (self._whom if self._chance(WHOM) else self._who)(noun, plural)
-        subject = Phrase(head.source + modifier.source, [*head.target, COMMA, *modifier.target, COMMA])
+        subject = Phrase(head.source + modifier.source, [*head.target, ",", *modifier.target, ","])
         clause = self._clause(main, subject, plural, self._rest(main), self._rng.choice(MOODS))
         return Phrase(clause.source, clause.second())
 
@@ -290,11 +281,8 @@ class Grammar:
 
     def derive(self, template: Callable[["Grammar"], Phrase]) -> Derivation:
         phrase = template(self)
-        position = {key: index for index, (_, key) in reversed([*enumerate(phrase.source)])} | {-1: -1}
-        source, target = (tuple(word for word, _ in side) for side in (phrase.source, phrase.target))
-        alignment = tuple(position[key] for _, key in phrase.target)
         mark = "?" if template is Grammar.question else "."
-        return Derivation(source, target, alignment, frozenset(self._pairs), mark)
+        return Derivation(phrase.source, phrase.target, frozenset(self._pairs), mark)
 
 
 CLAUSES = (Grammar.statement, Grammar.question, Grammar.fronted)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from transformer.faults import Fault, FaultyError
+from sweeps.task import Problem, RefusedError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -30,7 +30,6 @@ SAMPLED_ABOVE = 1 << 27
 """Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
 
 REFUSED = 3  # exit code
-MOST_PIECES = 1 << 24  # SentencePiece takes a minute to refuse a hundred times as many pieces
 IN_A_CHILD = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
     "from transformer.data import vocabulary; sys.exit(vocabulary.learn(int(sys.argv[2])))"
@@ -72,15 +71,13 @@ def build(lines: Iterable[str], vocab_size: int, folder: Path | None = None) -> 
     with TemporaryFile(dir=folder) as text:
         text.writelines(f"{line}\n".encode() for line in lines)
         text.seek(0)
-        command = [sys.executable, "-c", IN_A_CHILD, json.dumps(sys.path), str(min(vocab_size, MOST_PIECES))]
+        command = [sys.executable, "-c", IN_A_CHILD, json.dumps(sys.path), str(vocab_size)]
         with subprocess.Popen(command, stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             try:
                 model, said = child.communicate()
             except BaseException:
                 child.kill()
                 raise
-        if child.returncode == 0 and vocab_size > MOST_PIECES:
-            raise FaultyError(Fault("data.vocab_size", f"is {vocab_size}", f"must be at most {MOST_PIECES}, our limit"))
         if child.returncode:
             raise _failure(vocab_size, child.returncode, said.decode("utf-8", "replace").strip())
         return model
@@ -107,17 +104,16 @@ def learn(vocab_size: int) -> int:
 
 
 def _failure(vocab_size: int, code: int, message: str) -> Exception:
-    if code == REFUSED:
-        return FaultyError(_no_lines() if "sentences_.empty()" in message else _too_large(vocab_size, message))
-    return RuntimeError(f"the process that learns the vocabulary ended with code {code}: {message or 'no message'}")
+    if code != REFUSED:
+        return RuntimeError(f"the process that learns the vocabulary ended with code {code}: {message or 'no message'}")
+    if "sentences_.empty()" in message:
+        found = "has no line that a vocabulary can be learned from"
+        allowed = "must have lines of at most 4192 bytes without the character U+2585"
+        return RefusedError([Problem("data.train", found, allowed)])
+    return RefusedError([_size_problem(vocab_size, message)])
 
 
-def _no_lines() -> Fault:
-    found = "has no line that a vocabulary can be learned from"
-    return Fault("data.train", found, "must have lines of at most 4192 bytes without the character U+2585")
-
-
-def _too_large(vocab_size: int, message: str) -> Fault:
+def _size_problem(vocab_size: int, message: str) -> Problem:
     near, limit = None, re.search(r"value <= (\d+)", message)
     smallest = re.search(r"smaller than required_chars\D*\d+\D+(\d+)", message)
     if limit:
@@ -126,4 +122,4 @@ def _too_large(vocab_size: int, message: str) -> Fault:
         near, allowed = smallest[1], f"must be at least {smallest[1]}, the number of bytes and characters of this text"
     else:
         allowed = f"must be a size that this text supports ({message.strip().splitlines()[-1]})"
-    return Fault("data.vocab_size", f"is {vocab_size}", allowed, near and f"data.vocab_size={near}")
+    return Problem("data.vocab_size", f"is {vocab_size}", allowed, near and f"data.vocab_size={near}")

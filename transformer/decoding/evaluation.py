@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sweeps.task import Problem, RefusedError
 from transformer.config import TrialConfig
 from transformer.data.prepared import ParallelSet, Prepared, Sentences
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.score import read_set, text_scores
 from transformer.decoding.search import Hypothesis
 from transformer.decoding.translator import Translator, best_texts, search
-from transformer.faults import Fault, FaultyError, NotFiniteError, sentences_of
+from transformer.faults import NotFiniteError, sentences_of
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import mean_nll, perplexity, sentence_nats
 from transformer.training.meter import Metrics
@@ -37,13 +38,13 @@ class EvaluationSet:
 
     @staticmethod
     def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
-        """A test set of sacreBLEU in the languages of a trial. Raises FaultyError."""
+        """A test set of sacreBLEU in the languages of a trial. Raises RefusedError."""
         data, longest = config.data, config.model.max_positions
         sides = read_set(name, data.source, data.target)
         pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
         if (found := int(pairs.longest_sides.max())) > longest:
             allowed = f"must fit into the {longest} positions of the model"
-            raise FaultyError(Fault("--set", f"{name} has a sentence of {found} pieces", allowed))
+            raise RefusedError([Problem("--set", f"{name} has a sentence of {found} pieces", allowed)])
         return EvaluationSet(name, pairs, sides[1], data.target)
 
 
@@ -57,6 +58,11 @@ class SetEvaluation:
     scores: dict[str, Any]
     hypotheses: list[str]
     samples: list[dict[str, Any]]
+
+    @property
+    def text(self) -> str:
+        """The hypotheses, one per line."""
+        return "".join(f"{line}\n" for line in self.hypotheses)
 
 
 def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worker) -> SetEvaluation | None:
@@ -116,7 +122,7 @@ class GreedyScores:
     @staticmethod
     def of(config: TrialConfig, prepared: Prepared, worker: Worker) -> "GreedyScores":
         """For the first ``SENTENCES`` sentences of dev, or all of them if there are fewer."""
-        pairs = _first(prepared.pairs("dev"), SENTENCES)
+        pairs = prepared.pairs("dev").first(SENTENCES)
         return GreedyScores(config, prepared.vocabulary, pairs, prepared.references("dev")[: len(pairs)], worker)
 
     def __call__(self, model: Transformer) -> Metrics:
@@ -134,12 +140,3 @@ class GreedyScores:
             return {}
         scores, _ = text_scores(hypotheses, self.references, self.config.data.target)
         return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
-
-
-def _first(pairs: ParallelSet, size: int) -> ParallelSet:
-    return ParallelSet(*(_first_sentences(side, size) for side in (pairs.source, pairs.target)))
-
-
-def _first_sentences(sentences: Sentences, size: int) -> Sentences:
-    offsets = sentences.offsets[: size + 1]
-    return Sentences(sentences.pieces[: offsets[-1]], offsets)

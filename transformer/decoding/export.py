@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,17 +19,16 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.config import TrialConfig, read_trial
+from sweeps.task import Problem, RefusedError, parse
+from transformer.config import TrialConfig
 from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from transformer.decoding.translator import Translator
-from transformer.faults import Fault, FaultyError, raise_any
 from transformer.model.attention import CrossAttention, Projection, SelfAttention
-from transformer.model.encoder_decoder import FeedForward, Residual, Transformer
+from transformer.model.encoder_decoder import Residual, Transformer
 
 WEIGHTS_FILE, CONFIG_FILE, VOCABULARY_FILE = "model.safetensors", "config.json", "vocabulary.model"
 FORMAT = 1
 """Increased whenever the layout of an exported folder changes."""
-AS_EXPORTED = "must be unchanged since the export"
 
 
 def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> None:
@@ -48,22 +47,36 @@ def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, fol
 def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
     """The model, ready to translate on the CPU, its vocabulary, and the configuration of its trial.
 
-    Reads only data: nothing in the folder can run code. Raises FaultyError if a file is missing, damaged or misfit.
+    Reads only data: nothing in the folder can run code. Raises RefusedError if a file is missing, damaged or misfit.
     """
-    missing = [folder / name for name in (WEIGHTS_FILE, CONFIG_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]
-    raise_any(Fault(str(path), "is missing", "must be in an exported folder") for path in missing)
-    trial = _read_config(folder / CONFIG_FILE)
-    vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
+    with _reading(folder / CONFIG_FILE) as path:
+        tree = json.loads(path.read_text("utf-8"))
+        if tree["format"] != FORMAT:
+            raise ValueError(f"its format is {tree['format']}, not {FORMAT}")
+        trial, problems = parse(TrialConfig, tree["trial"])
+    if trial is None:
+        raise RefusedError(problems)
+    with _reading(folder / VOCABULARY_FILE) as path:
+        vocabulary = Vocabulary(path)
     model = Transformer(trial.model, len(vocabulary))
-    model.load_state_dict(_read_weights(folder / WEIGHTS_FILE, model))
+    with _reading(folder / WEIGHTS_FILE) as path:
+        model.load_state_dict(safetensors.torch.load_file(path))
     return model.eval(), vocabulary, trial
 
 
 @contextmanager
+def _reading(path: Path) -> Iterator[Path]:
+    """What goes wrong with this file is a RefusedError that names it."""
+    try:
+        yield path
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
+        found = f"cannot be read: {' '.join(str(error).split()[:30])}"
+        raise RefusedError([Problem(str(path), found, "must be unchanged since the export")]) from error
+
+
+@contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into, renamed to ``folder`` once it is complete. Raises FaultyError if ``folder`` exists."""
-    if folder.exists():
-        raise FaultyError(Fault(str(folder), "exists", "must be a new folder"))
+    """A folder to write into, renamed to ``folder``, which is new, once it is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     workshop = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -75,37 +88,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise
 
 
-def _read_config(path: Path) -> TrialConfig:
-    try:
-        tree = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise FaultyError(Fault(str(path), f"is not JSON ({error})", AS_EXPORTED)) from error
-    if not isinstance(tree, dict) or tree.get("format") != FORMAT:
-        raise FaultyError(Fault(str(path), "has another format", f'must contain "format": {FORMAT}'))
-    return read_trial(tree.get("trial"))
-
-
-def _read_vocabulary(path: Path) -> Vocabulary:
-    try:
-        return Vocabulary(path)
-    except (OSError, RuntimeError) as error:
-        raise FaultyError(Fault(str(path), "is not a SentencePiece model", AS_EXPORTED)) from error
-
-
-def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
-    try:
-        weights: dict[str, Tensor] = safetensors.torch.load_file(path)
-    except safetensors.SafetensorError as error:
-        raise FaultyError(Fault(str(path), f"cannot be read ({error})", AS_EXPORTED)) from error
-    expected = {name: list(weight.shape) for name, weight in model.state_dict().items()}
-    found = {name: list(weight.shape) for name, weight in weights.items()}
-    if found != expected:
-        raise FaultyError(Fault(str(path), f"does not fit {CONFIG_FILE} and {VOCABULARY_FILE}", AS_EXPORTED))
-    return weights
-
-
 def open_exported(folder: str | Path) -> Translator:
-    """The translator in a folder that ``allelse export --to safetensors`` wrote, on the CPU. Raises FaultyError."""
+    """The translator in a folder that ``allelse export --to safetensors`` wrote, on the CPU. Raises RefusedError."""
     model, vocabulary, trial = load_exported(Path(folder))
     return Translator(model, vocabulary, trial.decode, trial.train.precision)
 
@@ -118,8 +102,7 @@ class Served:
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> list[str]:
         """The translation of each line in the first column of a data frame."""
-        lines = [str(line) for line in model_input.iloc[:, 0]]
-        return self.translator.translate(lines)
+        return self.translator.translate([str(line) for line in model_input.iloc[:, 0]])
 
 
 def _load_pyfunc(path: str) -> Served:
@@ -127,6 +110,7 @@ def _load_pyfunc(path: str) -> Served:
     return Served(open_exported(path))
 
 
+Attention = SelfAttention | CrossAttention
 NEVER = -10_000.0
 """A logit that means probability zero, in float16 too: padding and beginning-of-sentence are never generated."""
 
@@ -135,10 +119,9 @@ def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> No
     """Fill the existing ``folder`` so that ``ctranslate2.Translator`` opens it, in float32 and with the vocabulary.
 
     The Translator reads and returns pieces as text, as ``sentencepiece`` encodes a line to ``str``. It adds
-    end-of-sentence itself. Raises FaultyError if the package ctranslate2 is missing.
+    end-of-sentence itself. Raises RefusedError if the package ctranslate2 is missing.
     """
-    spec = specification(model, Vocabulary(vocabulary).texts())
-    spec.save(str(folder))
+    specification(model, Vocabulary(vocabulary).texts()).save(str(folder))
     shutil.copyfile(vocabulary, folder / VOCABULARY_FILE)
 
 
@@ -176,7 +159,7 @@ def _specs() -> Any:
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
         fix = "must be: pip install 'allelse[export]'"
-        raise FaultyError(Fault("ctranslate2", "is not installed", fix)) from error
+        raise RefusedError([Problem("ctranslate2", "is not installed", fix)]) from error
     return transformer_spec
 
 
@@ -187,56 +170,42 @@ def _set_input(embeddings: Any, positions: Any, embedding: Tensor, table: Tensor
 
 
 def _set_layer(made: Any, layer: Any) -> None:
-    _set_self_attention(made.self_attention, layer.attention)
-    _set_norm(made.self_attention, layer.attention_residual)
+    query, *key_value = layer.attention.projections()
+    _set_attention(made.self_attention, layer.attention, [[query, *key_value]], layer.attention_residual)
     if hasattr(layer, "cross"):
-        _set_cross_attention(made.attention, layer.cross)
-        _set_norm(made.attention, layer.cross_residual)
-    _set_feed_forward(made.ffn, layer.feed_forward)
+        query, *key_value = layer.cross.projections()
+        _set_attention(made.attention, layer.cross, [[query], key_value], layer.cross_residual)
+    _set_linear(made.ffn.linear_0, layer.feed_forward.inner.weight, layer.feed_forward.inner.bias)
+    _set_linear(made.ffn.linear_1, layer.feed_forward.outer.weight, layer.feed_forward.outer.bias)
     _set_norm(made.ffn, layer.feed_forward_residual)
 
 
-def _set_self_attention(made: Any, attention: SelfAttention) -> None:
-    _set_heads(made.linear[0], attention.projections(), attention)
-    _set_output(made, attention)
-
-
-def _set_cross_attention(made: Any, attention: CrossAttention) -> None:
-    query, *key_value = attention.projections()
-    _set_heads(made.linear[0], [query], attention)
-    _set_heads(made.linear[1], key_value, attention)
-    _set_output(made, attention)
-
-
-def _set_heads(made: Any, projections: list[Projection], attention: SelfAttention | CrossAttention) -> None:
-    """Projections to heads fused into one, each head padded. If some have a bias, the others get a zero bias."""
-
-    def filled(parts: Iterable[Tensor]) -> Tensor:
-        return torch.cat([_fill_heads(part, attention) for part in parts])
-
-    bias = None
-    if any(each.bias is not None for each in projections):
-        bias = filled(weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in projections)
-    _set_linear(made, filled(weight for weight, _ in projections), bias)
-
-
-def _set_output(made: Any, attention: SelfAttention | CrossAttention) -> None:
+def _set_attention(made: Any, attention: Attention, fused: list[list[Projection]], residual: Residual) -> None:
+    """``fused``: the projections to heads that CTranslate2 multiplies as one matrix each."""
     made.queries_scale = np.float32(attention.d_k**-0.5)  # of the width before padding
-    _set_linear(made.linear[-1], _fill_heads(attention.output.weight.T, attention).T, attention.output.bias)
+    for linear, projections in zip(made.linear, fused, strict=False):
+        _set_linear(linear, *_filled(projections, attention))
+    weight_DR = _fill_heads(attention.output.weight.T, attention).T
+    _set_linear(made.linear[-1], weight_DR, attention.output.bias)
+    _set_norm(made, residual)
 
 
-def _fill_heads(x: Tensor, attention: SelfAttention | CrossAttention) -> Tensor:
+def _filled(projections: list[Projection], attention: Attention) -> tuple[Tensor, Tensor | None]:
+    """Their weights and biases, each head padded. If some have a bias, the others get a zero bias."""
+    weight = torch.cat([_fill_heads(each.weight, attention) for each in projections])
+    if all(each.bias is None for each in projections):
+        return weight, None
+    biases = [weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in projections]
+    return weight, torch.cat([_fill_heads(bias, attention) for bias in biases])
+
+
+def _fill_heads(x: Tensor, attention: Attention) -> Tensor:
     """[H·C, …] to [H·max(d_k, d_v), …]: zeros after the C rows of each head."""
     x_HC = x.unflatten(0, (attention.n_heads, -1))
     filled = x_HC.new_zeros(attention.n_heads, max(attention.d_k, attention.d_v), *x_HC.shape[2:])
     filled[:, : x_HC.shape[1]] = x_HC
     filled_RD: Tensor = filled.flatten(0, 1)
     return filled_RD
-
-
-def _set_feed_forward(made: Any, feed_forward: FeedForward) -> None:
-    _set_linear(made.linear_0, feed_forward.inner.weight, feed_forward.inner.bias)
-    _set_linear(made.linear_1, feed_forward.outer.weight, feed_forward.outer.bias)
 
 
 def _set_linear(made: Any, weight: Tensor, bias: Tensor | None) -> None:

@@ -8,7 +8,6 @@ Shape suffixes: B sentences still searched, K beam, P pieces, C candidates, S so
 """
 
 import math
-import warnings
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,10 +25,6 @@ class Hypothesis(NamedTuple):
 
     pieces: list[int]
     score: float
-
-
-class ShortenedWarning(UserWarning):
-    """Some sentences had more pieces than the model has positions."""
 
 
 def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
@@ -89,16 +84,11 @@ def beam_search(
     A smaller ``n_best`` ends the search earlier, with the same best hypotheses.
 
     The longest output of a sentence is its input + ``decode.max_extra`` pieces, both with end-of-sentence, and at most
-    ``max_positions``. If no hypothesis has finished by then, the best unfinished ones are returned. Input beyond
-    ``max_positions`` is cut off, with a ShortenedWarning. Raises NotFiniteError with row numbers of ``source_BS``.
+    ``max_positions``, which no input may exceed. If no hypothesis has finished by then, the best unfinished ones are
+    returned. Raises NotFiniteError with row numbers of ``source_BS``.
     """
     if not len(source_BS):
         return []
-    longest = model.config.max_positions
-    source_BS, shortened = shorten(source_BS, longest)
-    if shortened:
-        cut = f"{len(shortened)} of {len(source_BS)} sentences are longer than the model's {longest} positions"
-        warnings.warn(f"{cut}; the rest of each is not translated", ShortenedWarning, stacklevel=2)
     beams = _begin(model, source_BS, decode)
     kept = [_Kept(n_best or decode.beam, greedy=decode.beam == 1) for _ in range(len(source_BS))]
     while beams.sentence_B:
@@ -107,14 +97,6 @@ def beam_search(
         _collect(beams, kept, finished_BK, parents_BKL, decode.alpha)
         beams.keep(_still_open(beams, kept, decode.alpha))
     return [sentence.best for sentence in kept]
-
-
-def shorten(source_BS: Tensor, longest: int) -> tuple[Tensor, list[int]]:
-    """The sentences cut to ``longest`` pieces, still ending with end-of-sentence; and the rows that were cut."""
-    too_long_B = (source_BS != PAD).sum(1) > longest
-    source_BS = source_BS[:, :longest].clone()
-    source_BS[too_long_B, longest - 1 :] = EOS
-    return source_BS, too_long_B.nonzero()[:, 0].tolist()
 
 
 def _begin(model: Transformer, source_BS: Tensor, decode: DecodeConfig) -> _Beams:

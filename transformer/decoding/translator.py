@@ -68,14 +68,11 @@ class Translator:
         known: dict[int, list[Translation]] = {}
         following = 0
         for place, hypotheses in search(self, Sentences.of(sources), n_best=n_best):
-            known[place] = self._in_words(hypotheses)
+            texts = best_texts(self.vocabulary, hypotheses)
+            known[place] = [Translation(text, each.score) for text, each in zip(texts, hypotheses, strict=True)]
             while following in known:
                 yield known.pop(following)
                 following += 1
-
-    def _in_words(self, hypotheses: list[Hypothesis]) -> list[Translation]:
-        texts = best_texts(self.vocabulary, hypotheses)
-        return [Translation(text, each.score) for text, each in zip(texts, hypotheses, strict=True)]
 
 
 @torch.no_grad()
@@ -102,11 +99,7 @@ def search(
         yield from ((int(place), hypotheses) for place, hypotheses in zip(places, found, strict=True))
 
 
-def one_line(text: str) -> str:
-    """Every kind of line break becomes a space, so that lines stay aligned with their sources for any reader."""
-    return " ".join(text.splitlines())
-
-
 def best_texts(vocabulary: Vocabulary, best: Sequence[Hypothesis]) -> list[str]:
-    """The text of each hypothesis, on one line."""
-    return [one_line(text) for text in vocabulary.decode([hypothesis.pieces for hypothesis in best])]
+    """The text of each hypothesis, on one line: every kind of line break becomes a space, for any reader."""
+    texts = vocabulary.decode([hypothesis.pieces for hypothesis in best])
+    return [" ".join(text.splitlines()) for text in texts]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from sweeps.task import DivergedError
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, TrainingBatches
@@ -43,17 +44,6 @@ class Step(NamedTuple):
     gradient_norm: Tensor
 
 
-class NotFiniteLossError(ArithmeticError):
-    """The loss or gradient of this step is not finite; neither it nor a later one was reported or saved."""
-
-    def __init__(self, text: str, step: int) -> None:
-        super().__init__(text, step)
-        self.text, self.step = text, step
-
-    def __str__(self) -> str:
-        return self.text
-
-
 @dataclass
 class Meter:
     """Sums over the steps since the last report, on this worker; losses stay on the device until they are read."""
@@ -85,7 +75,7 @@ class Meter:
     def read(self, step: int) -> Metrics:
         """Means over the steps up to ``step``, over all workers. Waits for the device.
 
-        Raises NotFiniteLossError.
+        Raises DivergedError at a loss or gradient that is not finite: neither its step nor a later one is reported.
         """
         *losses, cells, waited = self.worker.all_reduce([*torch.stack(self.losses).tolist(), self.cells, self.waited])
         norms = torch.stack(self.gradient_norms).tolist()
@@ -110,7 +100,7 @@ class Meter:
     def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
         for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=last - len(losses) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                raise NotFiniteLossError(
+                raise DivergedError(
                     f"loss {loss:.4g} and gradient norm {norm:.4g} at step {step}, learning rate "
                     f"{self._learning_rate(step):.3g}, {self.batches.describe(step)}",
                     step,

@@ -4,11 +4,12 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from sweeps.task import Saved, StateError
 from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.model.encoder_decoder import Transformer
@@ -16,19 +17,6 @@ from transformer.training.optimizer import adam, load_adam
 from transformer.training.worker_group import Worker
 
 DIGITS_SHOWN = 12  # of a digest, in a message
-
-
-class SavedState(Protocol):
-    """A checkpoint: what ``TrainState.to_dict`` gave after ``step``, unless other code wrote it."""
-
-    @property
-    def step(self) -> int: ...
-    @property
-    def state(self) -> Any: ...
-
-
-class MisfitError(Exception):
-    """A saved state that does not fit the model or its training, in one line."""
 
 
 class DisagreementError(Exception):
@@ -54,8 +42,8 @@ class TrainState:
             "best_nll": self.best_nll,
         }
 
-    def load(self, saved: SavedState) -> None:
-        """Go on from a saved state. Raises MisfitError."""
+    def load(self, saved: Saved) -> None:
+        """Go on from a saved state. Raises StateError."""
         weights, state = fitting_weights(saved, self.model), saved.state
         shapes = enumerate(_shapes(list(self.model.parameters())))
         moments = {number: {"step": (), "exp_avg": shape, "exp_avg_sq": shape} for number, shape in shapes}
@@ -81,18 +69,18 @@ def start(config: TrialConfig, vocab_size: int, device: torch.device) -> TrainSt
     return TrainState(model, adam(model, capturable=device.type == "cuda"))
 
 
-def fitting_weights(saved: SavedState, model: nn.Module) -> dict[str, Tensor]:
-    """The weights in a saved state. Raises MisfitError, in one line, unless they fit ``model``."""
+def fitting_weights(saved: Saved, model: nn.Module) -> dict[str, Tensor]:
+    """The weights in a saved state. Raises StateError, in one line, unless they fit ``model``."""
     weights: dict[str, Tensor] | None = saved.state.get("model") if isinstance(saved.state, dict) else None
     if weights is None or _shapes(weights) != _shapes(model.state_dict()):
         raise _misfit(saved)
     return weights
 
 
-def mean_weights(states: Iterable[SavedState], model: nn.Module) -> dict[str, Tensor]:
+def mean_weights(states: Iterable[Saved], model: nn.Module) -> dict[str, Tensor]:
     """The mean of the weights of at least one state (section 6.1); memory holds two at a time.
 
-    Raises MisfitError unless each fits ``model``.
+    Raises StateError unless each fits ``model``.
     """
     n, total = 0, dict[str, Tensor]()
     for saved in states:
@@ -113,9 +101,9 @@ def compare(state: TrainState, worker: Worker) -> None:
         raise DisagreementError(f"the workers start from different states: {ranks}; {fix}")
 
 
-def _misfit(saved: SavedState) -> MisfitError:
+def _misfit(saved: Saved) -> StateError:
     fix = "use the code that wrote it, or remove it"
-    return MisfitError(f"the checkpoint of step {saved.step} does not fit the model or its training; {fix}")
+    return StateError(f"the checkpoint of step {saved.step} does not fit the model or its training; {fix}")
 
 
 def _shapes(value: Any) -> Any:

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sweeps.task import Trial
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, Shape, TrainingBatches, prefetch
 from transformer.data.prepared import ParallelSet
@@ -21,16 +21,6 @@ from transformer.training.optimizer import learning_rate, set_learning_rate
 from transformer.training.precision import autocast
 from transformer.training.state import TrainState
 from transformer.training.worker_group import Worker
-
-
-class TrialInTraining(Protocol):
-    """One attempt at a trial, as training sees it."""
-
-    @property
-    def config(self) -> TrialConfig: ...
-    def report(self, step: int, metrics: Metrics) -> None: ...
-    def checkpoint(self, step: int, state: dict[str, Any], score: float | None = None) -> None: ...
-    def stopping(self) -> bool: ...
 
 
 def train_step(
@@ -93,7 +83,7 @@ def dev_nll(model: Transformer, pairs: ParallelSet, config: TrialConfig, worker:
 
 def fit(
     state: TrainState,
-    trial: TrialInTraining,
+    trial: Trial[TrialConfig],
     batches: TrainingBatches,
     dev: ParallelSet,
     worker: Worker,
@@ -104,7 +94,7 @@ def fit(
     A step is reported before it is saved: a checkpoint carries the reports up to it. ``scored`` is called on every
     worker each ``score_every`` steps and at the end; it only observes the model.
 
-    Raises NotFiniteLossError, NotFiniteError.
+    Raises DivergedError, NotFiniteError.
     """
     config, train, averaged = trial.config, trial.config.train, frozenset(trial.config.averaged_steps)
     whole_blocks = batches.tokens_per_block <= worker.tokens_per_micro_batch  # parts of blocks fit no bucket well

@@ -18,7 +18,7 @@ import transformer
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
 from transformer.verbs.model_card import ExportKind, ModelCard
-from transformer.verbs.models import EXPORTED, Average, averaging, refusing, translator_of
+from transformer.verbs.models import EXPORTED, Average, averaging, translator_of
 
 if TYPE_CHECKING:
     from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
@@ -42,7 +42,7 @@ def export(
     _check(folder, to, register)
     trial = averaging(trial, average, typed)
     with Console(stderr=True, highlight=False).status(f"Exporting {escape(trial.name)}"):
-        served = export_model(trial, to, folder, register)
+        served = _export(trial, to, folder, register)
     Console(highlight=False).print(f"Wrote {escape(str(folder))}/; see its README.md for how to use it", soft_wrap=True)
     return served or _next(to, folder)
 
@@ -68,36 +68,28 @@ def _next(to: ExportKind, folder: Path) -> str:
     return commands[to]
 
 
-@refusing()
-def export_model(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
+def _export(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
     """All of it or nothing, so that the command can be repeated. Returns the command that serves a registered model.
 
     Raises RefusedError.
     """
+    from transformer.data.prepared import Prepared
     from transformer.decoding.export import new_folder
 
-    translator = translator_of(trial)
-    card = _card(trial, translator).text(to)
+    translator, prepared = translator_of(trial), Prepared(trial.data)
+    example = next(line for line in prepared.sources(prepared.evaluation_sets[0]) if line.strip())
+    card = ModelCard(trial, len(translator.vocabulary), example).text(to)
     with new_folder(folder) as made:
-        _write(trial, translator, to, made)
+        _write(translator, prepared.vocabulary_path, trial.config, to, made)
         (made / "README.md").write_text(card, "utf-8")
         return trial.register(made, register) if register is not None else None
 
 
-def _card(trial: Trained[TrialConfig], translator: "Translator") -> ModelCard:
-    from transformer.data.prepared import Prepared
-
-    prepared = Prepared(trial.data)
-    example = next(line for line in prepared.sources(prepared.evaluation_sets[0]) if line.strip())
-    return ModelCard(trial, len(translator.vocabulary), example)
-
-
-def _write(trial: Trained[TrialConfig], translator: "Translator", to: ExportKind, folder: Path) -> None:
-    """Write into ``folder``, which exists and is empty."""
-    from transformer.data.prepared import Prepared
+def _write(translator: "Translator", vocabulary: Path, config: TrialConfig, to: ExportKind, folder: Path) -> None:
+    """Write into ``folder``, which exists and is empty. The exported weights are the mean already."""
     from transformer.decoding.export import export_ctranslate2, export_weights
 
-    vocabulary, config = Prepared(trial.data).vocabulary_path, _as_exported(trial.config)
+    config = replace(config, decode=replace(config.decode, average_checkpoints=1))
     match to:
         case ExportKind.ctranslate2:
             export_ctranslate2(translator.model, vocabulary, folder)
@@ -111,11 +103,6 @@ def _write(trial: Trained[TrialConfig], translator: "Translator", to: ExportKind
                 _save_for_mlflow(folder, data)
         case _:
             assert_never(to)
-
-
-def _as_exported(config: TrialConfig) -> TrialConfig:
-    """Without averaging: the exported weights are the mean already."""
-    return replace(config, decode=replace(config.decode, average_checkpoints=1))
 
 
 def _save_for_mlflow(folder: Path, data: Path) -> None:

@@ -1,16 +1,13 @@
-"""The model behind what a verb was given: a trained trial, or an exported folder; and faults as refusals."""
+"""The model behind what a verb was given: a trained trial, or an exported folder."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeps.task import Problem, RefusedError, Trained, Typed, parse
+from sweeps.task import Problem, RefusedError, StateError, Trained, Typed, parse
 from transformer.config import DecodeConfig, TrialConfig
-from transformer.faults import Fault, FaultyError
 
 if TYPE_CHECKING:
     from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
@@ -18,19 +15,6 @@ if TYPE_CHECKING:
 Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
 EXPORTED = "exported"  # within an MLflow model's data
 AVERAGE_KEY = "decode.average_checkpoints"
-
-
-@contextmanager
-def refusing() -> Iterator[None]:
-    """A FaultyError becomes a RefusedError; also a decorator."""
-    try:
-        yield
-    except FaultyError as error:
-        raise RefusedError(problems(error.faults)) from error
-
-
-def problems(faults: Iterable[Fault]) -> list[Problem]:
-    return [Problem(fault.key, fault.found, fault.allowed, fault.nearest) for fault in faults]
 
 
 def averaging(trained: Trained[TrialConfig], average: int | None, typed: Typed) -> Trained[TrialConfig]:
@@ -47,7 +31,7 @@ def translator_of(trained: Trained[TrialConfig]) -> "Translator":
     from transformer.data.prepared import Prepared
     from transformer.decoding.translator import Translator
     from transformer.model.encoder_decoder import Transformer
-    from transformer.training.state import MisfitError, mean_weights
+    from transformer.training.state import mean_weights
     from transformer.training.worker_group import pick_device
 
     config, vocabulary = trained.config, Prepared(trained.data).vocabulary
@@ -55,15 +39,14 @@ def translator_of(trained: Trained[TrialConfig]) -> "Translator":
     model = Transformer(config.model, len(vocabulary))
     try:
         model.load_state_dict(mean_weights(trained.states(steps), model))
-    except MisfitError as error:
+    except StateError as error:
         raise RefusedError([Problem(trained.name, "cannot be loaded", str(error))]) from error
     return Translator(model.to(pick_device()).eval(), vocabulary, config.decode, config.train.precision)
 
 
-@refusing()
 def translator_in(folder: Path, average: int | None, typed: Typed) -> "Translator":
     """The model in an exported folder, on this machine's device. Raises RefusedError."""
-    exported = _exported(folder)
+    exported = _exported(folder)  # refused before torch is loaded
     from transformer.decoding.export import open_exported
     from transformer.training.worker_group import pick_device
 

@@ -6,6 +6,7 @@ import select
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -16,8 +17,8 @@ from rich.status import Status
 
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
-from transformer.data.text_file import BYTE_ORDER_MARK, text_chunks
-from transformer.faults import FaultyError, NotFiniteError
+from transformer.data.text_file import BYTE_ORDER_MARK, byte_lines
+from transformer.faults import NotFiniteError
 from transformer.verbs.models import Average, averaging, translator_in, translator_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def translate(
         translator = translator_in(model, average, typed) if isinstance(model, Path) else translator_of(model)
     _check_nbest(nbest, translator.decode.beam)
     try:
-        return translate_lines(translator, source, target, nbest, err)
+        return _translate_lines(translator, source, target, nbest, err)
     except NotFiniteError as error:
         err.print(f"[bold red]Failed[/]: {escape(str(error))}", soft_wrap=True)
         return 1
@@ -91,34 +92,32 @@ def _is_input(target: Path, source: Path | None) -> bool:
         return False
 
 
-def translate_lines(
+def _translate_lines(
     translator: "Translator", source: Path | None, target: Path | None, nbest: int | None, err: Console
 ) -> int:
     """Translate ``source`` or standard input to ``target`` or standard output; the exit code. Raises NotFiniteError."""
     with ExitStack() as stack:
-        given = stack.enter_context(source.open("rb")) if source else None
-        descriptor = given.fileno() if given else sys.stdin.fileno()
+        given = stack.enter_context(source.open("rb")) if source else sys.stdin.buffer
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(translator.efficient())
-        if source and given and source.is_file():
-            chunks = text_chunks(given, source, "--input")
-        else:
-            chunks = arriving(descriptor)
-        seen = out.isatty() or os.isatty(descriptor)  # a person sees the translations, or types the lines
+        chunks = byte_lines(source, "--input") if source and source.is_file() else arriving(given.fileno())
+        seen = out.isatty() or given.isatty()  # a person sees the translations, or types the lines
         shown = None if seen else stack.enter_context(err.status(""))
         name = str(source or "standard input")
         return Translating(translator, out, nbest, err, shown, name).run(windows(chunks, LINES_TOGETHER))
 
 
+@dataclass
 class Translating:
     """Translates one stream of lines."""
 
-    def __init__(
-        self, translator: "Translator", out: BinaryIO, nbest: int | None, err: Console, shown: Status | None, name: str
-    ) -> None:
-        self.translator, self.out, self.nbest = translator, out, nbest
-        self.err, self.shown, self.name = err, shown, name
-        self.done = 0  # lines
+    translator: "Translator"
+    out: BinaryIO
+    nbest: int | None
+    err: Console
+    shown: Status | None
+    name: str
+    done: int = 0  # lines
 
     def run(self, given: Iterator[list[bytes]]) -> int:
         """Translate until the input ends or no process reads the output; returns the exit code."""
@@ -130,8 +129,8 @@ class Translating:
                 self._translate(lines)
                 if len(lines) < len(window):
                     return self._refuse(f"{self.name}:{self.done + 1} is not UTF-8 text")
-        except FaultyError as error:
-            return self._refuse(error.faults[0].found)
+        except RefusedError as error:
+            return self._refuse(error.problems[0].found)
         except BrokenPipeError:
             _forget(self.out)
         except KeyboardInterrupt:
@@ -185,9 +184,9 @@ def _forget(out: BinaryIO) -> None:
 def arriving(descriptor: int) -> Iterator[bytes]:
     """What can be read from a file descriptor; an empty chunk where nothing more arrives for a moment."""
     while True:
-        if not _readable(descriptor, PAUSE_S):
+        if not select.select([descriptor], [], [], PAUSE_S)[0]:
             yield b""
-        while not _readable(descriptor, LOOK_UP_S):
+        while not select.select([descriptor], [], [], LOOK_UP_S)[0]:
             pass
         chunk = os.read(descriptor, 1 << 16)
         if not chunk:
@@ -223,8 +222,3 @@ def decode(lines: list[bytes]) -> list[str]:
         except UnicodeDecodeError:
             break
     return decoded
-
-
-def _readable(descriptor: int, seconds: float) -> bool:
-    """Whether a read would return within this time, as it also does at the end of a file."""
-    return bool(select.select([descriptor], [], [], seconds)[0])

@@ -79,18 +79,6 @@ def test_a_row_changes_the_start_of_no_weight_but_by_its_shape(row: str, scale: 
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_width_of_keys_changes_the_start_of_queries_and_keys_alone(scale: str) -> None:
-    base, found = started("base", scale), started("b_key_16", scale)
-    assert {name for name, _ in found.keys() - base.keys()} == {
-        f"{name} {kind}" for name in ("SelfAttention", "CrossAttention") for kind in ("W^Q", "W^K")
-    }
-
-
-def test_base_s_self_attention_starts_at_the_scale_of_one_matrix_for_all_three() -> None:
-    assert started("base", "paper")["SelfAttention W^V", (512, 512)] == pytest.approx(2**-5, rel=0.01)
-
-
-@pytest.mark.parametrize("scale", SCALES)
 def test_all_rows_see_the_same_batches_and_the_same_factors_of_the_rate(scale: str) -> None:
     """Batches are a function of these and of the text; the rate is one of d_model, warm-up and factor."""
     shared = ("tokens_per_batch", "seed", "warmup_steps", "lr_factor", "precision")

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 from allelse_in_folder import own, own_row, plan, refused
+from scale_table import DOCUMENT, MARKED, scale_table
+from scale_table import SCALES as IN_DOCUMENT
 
+from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_row, compose_sweep
@@ -27,7 +30,7 @@ WORDS: dict[str, Any] = {
 }
 NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
 """Seeds belong to the sweep, and a user's own files need data=files: refused at every scale."""
-REFUSED = {"paper": NEVER, "half": NEVER, "tiny": NEVER | {"train.precision"}}  # at tiny, base has fp32 too
+REFUSED = {"half": NEVER, "tiny": NEVER | {"train.precision"}}  # at tiny, base has fp32 too
 
 
 def other(key: str, value: Any) -> Any:
@@ -61,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("scale", ["paper", "half", "tiny"])
+@pytest.mark.parametrize("scale", ["half", "tiny"])
 def test_a_row_differs_only_in_its_key_at_every_scale(folder: Path, scale: str) -> None:
     kept = [key for key in KEYS if key not in REFUSED[scale]]
     exempt = {"train.steps"} if scale == "tiny" else set()
@@ -73,7 +76,7 @@ def test_a_row_differs_only_in_its_key_at_every_scale(folder: Path, scale: str) 
     assert {key for row in composition.rows for key in row.kept.left_out} == exempt
 
 
-@pytest.mark.parametrize("scale", ["paper", "half", "tiny"])
+@pytest.mark.parametrize("scale", ["half", "tiny"])
 def test_a_difference_that_a_scale_cannot_keep_is_refused_with_its_line(folder: Path, scale: str) -> None:
     rows = [row_of(key) for key in sorted(REFUSED[scale])]
     problems = refused(folder, f"scale={scale}", f"sweep.rows=[{','.join(rows)}]")
@@ -165,3 +168,10 @@ def test_the_plan_notes_what_became_of_each_difference(tmp_path: Path) -> None:
         "Scale tiny sets these, so rows keep them in proportion to base: mine train.warmup_steps 400.",
         "At scale tiny every row trains for 600 steps; ignored: train.steps of mine, train.steps of big.",
     ]
+
+
+def test_the_document_s_table_is_generated() -> None:
+    found = MARKED.search(DOCUMENT.read_text("utf-8"))
+    assert found is not None
+    assert found[0] == scale_table(), "write it again: python tests/shared/scale_table.py"
+    assert sorted(IN_DOCUMENT) == sorted(path.stem for path in (SHIPPED / "scale").glob("*.yaml"))

@@ -11,68 +11,45 @@ from typed import refusal, typed
 FOREIGN = re.compile(r"d_model|n_heads|beam|decode|bleu|ppl|16 heads|tiny|data=", re.IGNORECASE)
 FILE = "conf/task/small/base.yaml"
 CONFIG = "@dataclass(frozen=True)\nclass Config:"
-TASK = 'task = Task("small", 1, Config, (Metric("score"),)'
 
 # the value of task=, the place, and words of the message
 REFERENCES: list[tuple[str, str, list[str]]] = [
     ("smal", "command line", ["no module smal here", "known: translation, small", "did you mean task=small?"]),
-    ("small.inner", "command line", ["no module small.inner here", "did you mean task=small?"]),
     ("small.py", "command line", ['is "small.py"', "MODULE:ATTRIBUTE", "did you mean task=small?"]),
     ("small:", "command line", ['is "small:"', "did you mean task=small?"]),
     ("null", "command line", ["is null", "must be a string"]),
     ("small:taks", "command line", ["small has no taks", "such as small:task", "did you mean task=small?"]),
     ("small:Config", "command line", ["is the class Config, not a Task", "did you mean task=small?"]),
-    ("os", "command line", ["os has no task"]),
 ]
 
 # what is replaced in the source, the place, and words of the message
 SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({"class Model:": "class Model"}, "small.py:11", ["cannot be imported: SyntaxError", "fix the file"]),
     ({CONFIG: f"1 / 0\n{CONFIG}"}, "small.py:24", ["ZeroDivisionError: division by zero"]),
-    ({CONFIG: f"import nowhere\n{CONFIG}"}, "small.py:24", ["No module named 'nowhere'"]),
     ({"    model: Model\n": "    model: Modell\n"}, "small.py:26", ["NameError: name 'Modell' is not defined"]),
-    ({TASK: f"raise SystemExit(3)\n{TASK}"}, "small.py:43", ["SystemExit: 3"]),
     ({"    Costs, Divided": "    Checkpoint, Divided"}, "small.py:5", ["cannot import name 'Checkpoint'"]),
     ({", steps=lambda config: config.train.steps": ""}, "small.py:43", ["missing 1 required", "'steps'"]),
     ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["is a dict, not a Task"]),
-    (
-        {"@dataclass(frozen=True)\nclass Config": "@dataclass\nclass Config"},
-        "small.py",
-        ["its schema Config", "frozen"],
-    ),
-    ({"@dataclass(frozen=True)\nclass Model": "@dataclass\nclass Model"}, "small.py", ["its group model", "frozen"]),
+    ({CONFIG: "@dataclass\nclass Config:"}, "small.py", ["its schema Config", "frozen"]),
     ({"    train: Train\n": "    train: Train\n    size: int\n"}, "small.py", ["its group size, which is int"]),
-    (
-        {"    train: Train\n": "    train: Train\n    paths: Train\n"},
-        "small.py",
-        ["group paths", "belongs to the plat"],
-    ),
+    ({"    train: Train\n": "    train: Train\n    paths: Train\n"}, "small.py", ["paths", "belongs to the platform"]),
     ({"    steps: A": "    inner: Model\n    steps: A"}, "small.py", ["must hold keys alone, not the group inner"]),
     ({'Literal["round", "square"]': "object"}, "small.py", ["its key model.kind, which is object", "list[…]"]),
-    (
-        {'(Metric("score"),)': '(Metric("score"), Metric("score"))'},
-        "small.py",
-        ["2 of its metrics have the name score"],
-    ),
+    ({'"score"),)': '"score"), Metric("score"))'}, "small.py", ["2 of its metrics have the name score"]),
     ({'(Metric("score"),)': "()"}, "small.py", ["must have a metric for the table"]),
     ({'(Metric("score"),)': '[Metric("score")]'}, "small.py", ["must be a tuple of Metric"]),
     ({'Metric("score")': 'Metric("params")'}, "small.py", ["params stands for two things"]),
-    ({'(Metric("score"),)': '(Metric("score"), Metric("p_score"))'}, "small.py", ["p_score stands for two things"]),
-    ({'(Metric("score"),)': '(Metric("score"), Metric("score_s1"))'}, "small.py", ["score_s1 stands for two things"]),
     ({'Metric("score")': 'Metric("score", better="higher")'}, "small.py", ["better up or down"]),
     ({'Task("small"': 'Task("translation"'}, "small.py", ["its name translation is taken"]),
     ({'Task("small"': 'Task("../small"'}, "small.py", ["must have a plain name"]),
     ({'"small", 1': '"small", 0'}, "small.py", ["its version 0 must be a whole number of at least 1"]),
     ({"work=work": "work=3"}, "small.py", ["its work must be a function"]),
-    ({"lambda config: config.train.steps": "4"}, "small.py", ["its steps must be a function"]),
     ({"config.train.steps,": "config.train.stepps,"}, "small.py:43", ["whose steps fails: AttributeError"]),
     ({"lambda config: config.train.steps": "lambda config: None"}, "", ["whose steps returns None", "whole number"]),
-    ({"work=work": "work=work, costs=lambda config: 1 / 0"}, "small.py:43", ["whose costs fails: ZeroDivisionError"]),
     ({"work=work": "work=work, costs=lambda config: 3"}, "", ["whose costs returns 3", "must return Costs"]),
     ({"work=work": "work=work, early_stop=1"}, "small.py", ["its early_stop 1 must be True or False"]),
     ({"work=work": "work=work, verbs=[work]"}, "small.py", ["its verbs must be a tuple of functions"]),
     ({"work=work": "work=work, problems=lambda config: [3]"}, "", ["whose problems returns [3]", "each Problem"]),
-    ({"work=work": "work=work, cautions=lambda config, data: 3"}, "", ["whose cautions fails"]),
 ]
 
 # base.yaml, the key, the place, and words of the message
@@ -83,7 +60,6 @@ BASES: list[tuple[str | None, str, str, list[str]]] = [
     (BASE.replace("  every: 2\n", ""), "train.every", f"{FILE}:2", ["is missing", "must be given"]),
     (BASE + "  epochs: 3\n", "train.epochs", f"{FILE}:7", ["did you mean train.steps?"]),
     (BASE + "  alpha: 3\n", "train.alpha", f"{FILE}:7", ["keys under train are steps, rate, every, cut"]),
-    ("model: {size: 8, kind: round}\n", "train", f"{FILE}:1", ["is missing", "must be given"]),
     (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["base sets only model, train"]),
     *((BASE + f"{group}: {{a: 1}}\n", group, f"{FILE}:7", ["base sets only"]) for group in ("sweep", "paths", "scale")),
     (BASE.replace("size: 8", "size: 0"), "model.size", f"{FILE}:1", ["at least 1"]),
@@ -115,7 +91,6 @@ TYPED: list[tuple[list[str], str, list[str]]] = [
     (["scale.size=3"], "scale.size", ["must divide model.size, which is 8"]),
     (["sweep.rows=[base,sqare]"], "sweep.rows", ["did you mean square?"]),
     (["seed=3"], "seed", ["did you mean sweep.seeds?"]),
-    (["task=translation"], "task", ["is given twice"]),
 ]
 
 # the file of a row

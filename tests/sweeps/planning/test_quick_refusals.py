@@ -66,7 +66,6 @@ def test_no_refusal_loads_a_heavy_library(folder: Path) -> None:
     ("arguments", "offered"),
     [
         (["translate", "Base-s1"], "base-s1"),
-        (["translate", "base"], "base-s1"),
         (["evaluate", "bigg-s1"], "big-s1"),
         (["export", "base-s11", "--to", "safetensors"], "base-s1"),
         (["translate", "große/base-s1"], "Größe/base-s1"),

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from allelse_in_folder import plan
-from small_task import BASE, ROW, write_task
+from small_task import BASE, write_task
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
-from sweeps.schema import RefusedError
 
 FILE = "conf/task/small/base.yaml"
 ADDED = "    rate: Annotated[float, Range(0, above=True)]\n"
@@ -87,12 +86,6 @@ def test_a_group_called_data_is_no_fingerprint(tmp_path: Path) -> None:
         text = f"{BASE}data: {{name: {data}}}\nseed: {{name: x}}\n"
         found.add(key(tmp_path / f"{data}{fingerprint}", replaced=replaced, files={FILE: text}))
     assert len(found) == 3
-
-
-def test_two_rows_with_one_key_are_refused_as_twins(tmp_path: Path) -> None:
-    write_task(tmp_path, files={"conf/task/small/row/twin.yaml": ROW})
-    with pytest.raises(RefusedError, match="lists twin and square, which would train the same model"):
-        plan(tmp_path, "task=small")
 
 
 def test_modules_of_one_name_in_two_folders_are_two_tasks(tmp_path: Path) -> None:

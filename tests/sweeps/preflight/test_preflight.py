@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,10 +100,11 @@ def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(here: Path, o
     assert contents(here) == before
 
 
-@pytest.mark.parametrize("place", ["folder", "new/deeper/still", "nowhere", ".", "ein Ordner", "日本"])
-def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(here: Path, place: str) -> None:
-    before = contents(here)
-    done = typed(here, "plan", "--check", BASE, *(f"paths.{key}='{place}'" for key in ("runs", "data", "checkpoints")))
+@pytest.mark.parametrize("places", [("folder", "new/deeper/still", "nowhere"), (".", "ein Ordner", "日本")])
+def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(here: Path, places: tuple[str, str, str]) -> None:
+    before, keys = contents(here), ("runs", "data", "checkpoints")
+    words = [f"paths.{key}='{place}'" for key, place in zip(keys, places, strict=True)]
+    done = typed(here, "plan", "--check", BASE, *words)
     assert done.exit_code == 0, done.output
     assert contents(here) == before
 
@@ -153,27 +153,12 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(here: Path, monkeypatch: pyt
     assert "for 1 reason" in refusal(here, "train", "row=base", *words, "paths.runs=file")
 
 
-@contextlib.contextmanager
-def silent_server() -> Iterator[str]:
-    """A server that accepts and closes each connection: something other than a Ray head."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        closing = threading.Event()
-
-        def serve() -> None:
-            while not closing.is_set():
-                with contextlib.suppress(OSError):
-                    server.accept()[0].close()
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-        closing.set()
-
-
 @pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.faults
 def test_a_head_that_is_something_else_is_refused(here: Path) -> None:
-    with silent_server() as address:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
         said = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
     assert "did not list its nodes within 20 s" in said
 

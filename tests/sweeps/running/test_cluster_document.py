@@ -8,8 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from machine import Ended, Inside, Machine
-from machines import NOTICED_SOON, Machines, needs_namespaces
+from machines import NOTICED_SOON, Ended, Inside, Machine, Machines, needs_namespaces
 from small_text import TEXT, write_text
 from studies import SMALL, last, newest_checkpoint, printed, wait_until
 

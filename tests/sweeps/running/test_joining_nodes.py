@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
-from machine import Inside
-from machines import Machines, machines, needs_namespaces
+from machines import Inside, Machines, machines, needs_namespaces
 from other_packages import python_without_ours, with_others, without_ours
 from studies import wait_until
 

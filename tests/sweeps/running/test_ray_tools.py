@@ -12,8 +12,7 @@ from urllib.request import urlopen
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
 from leftovers import check_nothing_left, wait_for_end
-from machine import Inside, Machine
-from machines import NOTICED_WHEN_BUSY, Machines, needs_namespaces
+from machines import NOTICED_WHEN_BUSY, Inside, Machine, Machines, needs_namespaces
 from studies import Running, lines, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]

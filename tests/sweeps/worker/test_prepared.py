@@ -264,7 +264,7 @@ from pathlib import Path
 from sweeps.worker.prepared import prepare_once
 from sweeps.task import Task
 from transformer.config import DataConfig
-from transformer.data.preparation import prepare
+from transformer.data.prepared import prepare
 from transformer.task import fingerprint
 
 def fill(configs, folder, told):

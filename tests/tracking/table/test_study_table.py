@@ -1,3 +1,5 @@
+"""Means, differences and states of a study's rows, and the formats that print them."""
+
 import csv
 import io
 import json
@@ -17,8 +19,8 @@ HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_ble
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Study:
-    """base: 2 of 2 seeds; a_heads_1: 1 of 2, the other failed; c_layers_2: not begun."""
-    study = make_study(tmp_path / "mixed", {"base": [1, 2], "a_heads_1": [1, 2], "c_layers_2": [1]})
+    """base: seeds 1 and 2 of 2; a_heads_1: 3 of 3 and 4, the other failed; c_layers_2: not begun."""
+    study = make_study(tmp_path / "mixed", {"base": [1, 2], "a_heads_1": [3, 4], "c_layers_2": [1]})
     for trial, ppl, bleu in zip(study.trials, (4.0, 5.0, 6.0), (30.0, 32.0, 28.0), strict=False):
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl, bleu=bleu)
     failed = study.trial_folder(study.trials[3])
@@ -27,37 +29,20 @@ def mixed(tmp_path: Path) -> Study:
     return study
 
 
-def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
+def test_means_and_differences_are_over_finished_seeds_of_both(mixed: Study) -> None:
     rows = by_name(mixed)
     base, heads = rows["base"], rows["a_heads_1"]
     assert (base.seeds, base.asked, base.scores["bleu"], base.note) == (2, 2, 31.0, "")
     assert base.scores["ppl"] == pytest.approx(math.sqrt(20)), "e^ of the mean NLL"
     assert base.sd == {"ppl": pytest.approx(math.sqrt(0.5)), "bleu": pytest.approx(math.sqrt(2))}
-    assert (heads.sd, heads.seed_values["ppl"]) == ({"ppl": None, "bleu": None}, {1: 6.0})
+    assert (heads.sd, heads.seed_values["ppl"]) == ({"ppl": None, "bleu": None}, {3: 6.0})
     assert (base.steps, base.params, base.seconds) == (30, 63_045_632, 3700.0)
     assert (base.deltas["ppl"], base.deltas["bleu"]) == (0.0, 0.0)
-    assert (heads.seeds, heads.asked, heads.deltas["bleu"]) == (1, 2, -3.0)
+    assert (heads.seeds, heads.asked, heads.deltas["bleu"]) == (1, 2, -3.0), "no seed needs to be in common"
     assert heads.deltas["ppl"] == pytest.approx(6 - math.sqrt(20)), "from the mean over all seeds of base"
-    assert heads.published_deltas["ppl"] == 0.37
-    assert heads.published_deltas["bleu"] == -0.9
-    assert heads.note == "1 of 2 seeds; s2 FAILED: CUDA out of memory | 3 GiB"
-
-
-def pairs(folder: Path, **figures: dict[int, float]) -> Study:
-    """A finished study with the PPL of each row by seed; BLEU is ten times the PPL."""
-    study = make_study(folder, {row: list(by_seed) for row, by_seed in figures.items()})
-    for trial in study.trials:
-        ppl = figures[trial.row][trial.seed]
-        finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl, bleu=10 * ppl)
-    return study
-
-
-def test_a_difference_is_between_the_means_over_all_seeds_of_both(tmp_path: Path) -> None:
-    study = pairs(tmp_path / "pairs", base={1: 4.0, 2: 5.0}, a_heads_1={1: 4.5, 3: 9.5, 4: 7.0}, c_layers_2={7: 3.0})
-    heads, layers = by_name(study)["a_heads_1"], by_name(study)["c_layers_2"]
-    assert (heads.scores["bleu"], heads.seeds, heads.deltas["bleu"], heads.note) == (70.0, 3, 25.0, "")
-    assert (layers.deltas["bleu"], layers.note) == (-15.0, ""), "no seed needs to be in common"
-    assert "Δ: difference from base, between means over all seeds of both" in written("md", study, table(study))
+    assert heads.published_deltas == {"ppl": 0.37, "bleu": -0.9}
+    assert heads.note == "1 of 2 seeds; s4 FAILED: CUDA out of memory | 3 GiB"
+    assert "Δ: difference from base, between means over all seeds of both" in written("md", mixed, table(mixed))
 
 
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
@@ -84,21 +69,14 @@ def test_a_score_that_is_not_finite_is_not_left_out_of_the_mean(tmp_path: Path) 
     assert "not finite" in written("md", study, [row])
 
 
-def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed: Study) -> None:
+def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study) -> None:
     text = written("csv", mixed, table(mixed))
     assert text.startswith(HEADER + ",")
-    lines = list(csv.DictReader(io.StringIO(text)))
-    base, heads, layers = lines
+    base, heads, layers = csv.DictReader(io.StringIO(text))
     assert (base["steps"], base["params"], base["bleu"]) == ("30", "63045632", "31")
     assert [base[f"ppl_s{seed}"] for seed in (1, 2)] == ["4", "5"]
-    assert (heads["ppl_s1"], heads["ppl_s2"], heads["sd_ppl"]) == (("6", "", ""))
-    assert heads["paper_params_m"] == ""
-    assert heads["note"].startswith("1 of 2 seeds")
-    for name in ("steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"):
-        assert layers[name] == "missing"
-
-
-def test_json_has_the_same_numbers(mixed: Study) -> None:
+    assert (heads["ppl_s3"], heads["ppl_s1"], heads["sd_ppl"], heads["paper_params_m"]) == ("6", "", "", "")
+    assert {layers[name] for name in ("steps", "ppl", "params", "flops", "seconds", "delta_ppl")} == {"missing"}
     rows = json.loads(written("json", mixed, table(mixed)))
     assert [row["bleu"] for row in rows] == [31.0, 28.0, None]
     assert rows[0]["seed_values"] == {"ppl": {"1": 4.0, "2": 5.0}, "bleu": {"1": 30.0, "2": 32.0}}
@@ -114,10 +92,8 @@ def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
     assert {len(line) for line in cells} == {len(head)}
     assert base[:12] == ["base", "base", "6", "512", "2048", "8", "64", "64", "0.1", "0.1", "30", ""]
     assert heads[2:12] == ["", "", "", "1", "512", "512", "", "", "", ""]
-    assert heads[12:16] == ["6.00", "28.0", "+1.53", "−3.0"]
-    assert heads[16:19] == ["63.046M", "9.52e17", "1 h 01 min"]
+    assert heads[12:19] == ["6.00", "28.0", "+1.53", "−3.0", "63.046M", "9.52e17", "1 h 01 min"]
     assert heads[19:24] == ["5.29", "24.9", "", "+0.37", "−0.9"]
-    assert layers[11] == "attention_dropout 0.1"
-    assert layers[12:19] == ["missing"] * 7
+    assert layers[11:19] == ["attention_dropout 0.1", *["missing"] * 7]
     assert "measured on dev" in lines[-1]
     assert "differences not tested" in lines[-1]

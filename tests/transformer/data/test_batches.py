@@ -11,8 +11,6 @@ import pytest
 import torch
 from small_trials import random_pairs, random_pieces, share
 
-from transformer.cost import Lengths
-from transformer.data import synthetic, vocabulary
 from transformer.data.batches import (
     STEPS_AHEAD,
     Batch,
@@ -22,7 +20,7 @@ from transformer.data.batches import (
     evaluation_batches,
     prefetch,
 )
-from transformer.data.prepared import ParallelSet, Sentences
+from transformer.data.prepared import ParallelSet
 from transformer.data.vocabulary import BOS, EOS, PAD
 
 PAIRS = random_pairs(300, longest=20)
@@ -45,7 +43,7 @@ def rows(batch: Batch) -> Iterator[tuple[tuple[int, ...], ...]]:
         yield tuple(tuple(piece for piece in side if piece != PAD) for side in triple)
 
 
-@pytest.mark.parametrize("budget", [20, 57, 100, 1000])
+@pytest.mark.parametrize("budget", [20, 57, 1000])
 def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budget: int) -> None:
     batches = training(budget=budget)
     for step in range(1, len(batches) + 1):
@@ -53,11 +51,6 @@ def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budg
         assert batch.source.numel() <= budget
         assert batch.target.numel() <= budget
         assert len(batch.source) * max(batch.source.shape[1], batch.target.shape[1]) <= budget
-
-
-@pytest.mark.parametrize("number", [0, 1, 5])
-def test_every_sentence_is_in_an_epoch_exactly_once(number: int) -> None:
-    assert sorted(chain(*epoch(training(), number))) == list(range(300))
 
 
 def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None:
@@ -70,22 +63,14 @@ def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None
     assert training().dropped == 0
 
 
-def test_a_step_is_the_same_from_any_start() -> None:
+def test_a_step_is_the_same_from_any_start_and_depends_on_seed_and_epoch() -> None:
     sequential, jumping = training(), training()
     expected = [sequential.indices(step).tolist() for step in range(1, 3 * len(sequential) + 1)]
     steps = list(range(1, len(expected) + 1))
     for step in [*steps[::-7], *steps[::11]]:
         assert jumping.indices(step).tolist() == expected[step - 1]
-
-
-def test_another_seed_and_another_epoch_have_other_orders() -> None:
-    assert epoch(training(1)) == epoch(training(1))
-    orders = [epoch(training(1)), epoch(training(2)), epoch(training(1), 1)]
-    firsts = [order[0] for order in orders]
-    compositions = [{tuple(sorted(indices)) for indices in order} for order in orders]
-    assert firsts[0] != firsts[1] != firsts[2] != firsts[0]
-    assert compositions[0] != compositions[1]
-    assert compositions[0] != compositions[2]
+    orders = [epoch(training()), epoch(training(2)), epoch(training(), 1)]
+    assert len({str([sorted(indices) for indices in order]) for order in orders}) == 3
 
 
 MIXED = random_pairs(3000, longest=40, seed=3)
@@ -98,7 +83,10 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
     assert max(sizes) == blocks
     assert min(sizes) >= blocks - 1
     assert len(batches) == math.ceil(sum(sizes) / blocks)
-    assert sorted(i for step in range(1, len(batches) + 1) for i in batches.indices(step).tolist()) == list(range(3000))
+    for number in (0, 2):
+        assert sorted(chain(*epoch(batches, number))) == list(range(3000))
+        pieces = [MIXED.target.lengths[indices].sum() for indices in epoch(batches, number)]
+        assert min(pieces) > (0.35 if blocks == 2 else 0.5) * np.mean(pieces)  # no batch is a remainder
     for step in range(1, len(batches) + 1):
         micro_batches = batches.micro_batches(step, 0, 1, tokens_per_micro_batch=25_000)
         assert sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in micro_batches) <= budget
@@ -106,34 +94,7 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
     assert len(set(lengths)) > blocks // 2
 
 
-def lognormal_pairs(size: int) -> ParallelSet:
-    """Lengths like those of captions: most are short, some are long, and both sides differ."""
-    drawn = np.random.default_rng(7)
-    source = np.clip(drawn.lognormal(2.6, 0.35, size), 3, 60).astype(int)
-    target = np.clip(source * drawn.lognormal(0, 0.2, size), 3, 60).astype(int)
-    return ParallelSet(random_pieces(source.tolist()), random_pieces(target.tolist(), seed=2))
-
-
-def targets(batches: TrainingBatches, number: int) -> list[int]:
-    """Target pieces of each batch of an epoch."""
-    return [int(batches.pairs.target.lengths[indices].sum()) for indices in epoch(batches, number)]
-
-
-@pytest.mark.parametrize("size", [1200, 6000, 9000, 12_000])
-@pytest.mark.parametrize("budget", [600, 2000, 4000, 25_000])
-def test_no_batch_of_an_epoch_is_a_remainder(size: int, budget: int) -> None:
-    batches = TrainingBatches(lognormal_pairs(size), budget, 512, seed=1)
-    sizes = [len(batches.blocks(step)) for step in range(1, len(batches) + 1)]
-    assert max(sizes) - min(sizes) <= 1
-    assert len(batches) == math.ceil(len(batches.shapes()) / batches.blocks_per_batch)
-    least = 0.35 if batches.blocks_per_batch == 2 else 0.5  # with an odd number of blocks, one is alone
-    for number in range(3):
-        found = targets(batches, number)
-        assert max(found) < 1.5 * np.mean(found)
-        assert min(found) > least * np.mean(found)
-
-
-@pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("world", [1, 3, 4])
 def test_micro_batches_of_all_workers_make_up_the_batch_and_hold_its_totals(world: int) -> None:
     batches = TrainingBatches(MIXED, 4000, 40, seed=1)
     shares = [batches.micro_batches(1, rank, world, tokens_per_micro_batch=700) for rank in range(world)]
@@ -158,15 +119,7 @@ def test_the_decoder_reads_the_target_one_piece_late() -> None:
     assert batch.source.dtype == batch.shifted.dtype == batch.target.dtype == torch.int64
 
 
-def test_a_batch_holds_its_real_lengths() -> None:
-    pairs = ParallelSet(random_pieces([3, 6]), random_pieces([5, 2], seed=2))
-    batch = collate(pairs, np.array([0, 1]))
-    assert batch.total_targets == 7
-    assert batch.total.item() == 7
-    assert batch.lengths == Lengths.of([(3, 5), (6, 2)])
-
-
-@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("world", [1, 3])
 def test_evaluating_covers_each_sentence_once_over_all_workers(world: int) -> None:
     seen: list[int] = []
     for rank in range(world):
@@ -176,27 +129,6 @@ def test_evaluating_covers_each_sentence_once_over_all_workers(world: int) -> No
             expected = [(tuple(PAIRS.source[i].tolist()), tuple(PAIRS.target[i].tolist())) for i in indices]
             assert [(source, target) for source, _, target in rows(batch)] == expected
     assert sorted(seen) == list(range(300))
-
-
-@pytest.fixture(scope="module")
-def synthetic_pairs(tmp_path_factory: pytest.TempPathFactory) -> ParallelSet:
-    """A quarter of the synthetic training set, in 1 000 pieces."""
-    text = synthetic.generate(synthetic.Sizes(train=3000, dev=2, test=2))["train"]
-    path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.model"
-    path.write_bytes(vocabulary.build((line for pair in text for line in pair), 1000))
-    sides = [vocabulary.Vocabulary(path).encode([pair[side] for pair in text]) for side in (0, 1)]
-    return ParallelSet(*(Sentences(np.concatenate(s), np.cumsum([0, *map(len, s)])) for s in sides))
-
-
-def test_less_than_a_tenth_of_the_batches_of_synthetic_text_is_padding(synthetic_pairs: ParallelSet) -> None:
-    batches = TrainingBatches(synthetic_pairs, 1500, 512, seed=1)
-    real = padded = 0.0
-    for step in range(1, len(batches) + 1):
-        batch = share(batches, step)
-        padded += batch.source.numel() + batch.target.numel()
-        real += batch.lengths.source + batch.lengths.target
-    assert real == synthetic_pairs.source.lengths.sum() + synthetic_pairs.target.lengths.sum()
-    assert 1 - real / padded < 0.1
 
 
 def test_every_item_comes_once_and_in_order() -> None:

@@ -1,4 +1,4 @@
-"""Text into binary pieces, identified by its declaration; every n-th pair of a large text for the vocabulary."""
+"""Text into binary pieces, identified by its declaration, and whether it fits the model."""
 
 import io
 from collections.abc import Iterator
@@ -11,14 +11,12 @@ import pytest
 import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
 
+from sweeps.task import RefusedError
 from transformer.config import DataConfig
-from transformer.data import preparation as working_copy
-from transformer.data.corpora import Text
-from transformer.data.preparation import WorkingCopy, prepare, untold
-from transformer.data.prepared import Sentences, check_lengths
+from transformer.data import prepared as module
+from transformer.data.prepared import Sentences, copy_text, length_problems, lines_to_learn, prepare
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import EOS, OPTIONS
-from transformer.faults import FaultyError
 from transformer.task import fingerprint
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
@@ -107,61 +105,47 @@ def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> Non
     assert len({fingerprint(each) for each in declared}) == len(declared)
 
 
-@pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_names(tmp_path: Path, split: str) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    (tmp_path / "c").mkdir()
-    first, copied = texts(tmp_path / "a"), texts(tmp_path / "b")
-    other = texts(tmp_path / "c", 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
-    assert fingerprint(first) == fingerprint(copied)
-    assert fingerprint(first) != fingerprint(other)
+def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_names(tmp_path: Path) -> None:
+    places = [tmp_path / name for name in ("copy", "train", "dev", "test")]
+    for place in places:
+        place.mkdir()
+    changed = [texts(place, 300, **{place.name: (SENTENCES, [*TRANSLATED[:3], "anders"])}) for place in places[1:]]
+    assert fingerprint(texts(tmp_path)) == fingerprint(texts(places[0]))
+    assert len({fingerprint(each) for each in (texts(tmp_path), *changed)}) == 4
 
 
-def test_an_evaluated_sentence_longer_than_the_position_tables_is_found(tmp_path: Path) -> None:
+def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_training_pairs(tmp_path: Path) -> None:
     data = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
     prepared = prepared_text(data, tmp_path)
+
+    def allowed(positions: int) -> list[str]:
+        problems = list(length_problems(prepared, replace(SMALL, max_positions=positions), data))
+        assert {problem.key for problem in problems} <= {"model.max_positions"}
+        return [problem.allowed for problem in problems]
+
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
-    tight = replace(SMALL, max_positions=min(longest.values()) - 1)
-    assert check_lengths(prepared, replace(SMALL, max_positions=max(longest.values()))) == []
-    assert [(p.key, p.allowed) for p in check_lengths(prepared, tight)] == [
-        ("model.max_positions", f"must be at least {length}, the longest sentence of {name}")
-        for name, length in longest.items()
-    ]
+    needed = sorted(prepared.pairs("train").longest_sides.tolist())[2]  # the third of thirty
+    of_sets = [f"must be at least {length}, the longest sentence of {name}" for name, length in longest.items()]
+    assert allowed(max(longest.values())) == []
+    assert allowed(needed) == of_sets
+    assert allowed(needed - 1) == [f"must be at least {needed}, which keeps a tenth of them", *of_sets]
 
 
-def test_a_training_set_with_hardly_any_fitting_pair_is_refused_with_its_counts(tmp_path: Path) -> None:
-    copies = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
-    with Path(copies.train[0]).open("a") as file:  # type: ignore[index]
-        file.write("\n" * 10)
-    prepared = prepared_text(copies, tmp_path)
-    lengths = sorted(prepared.pairs("train").longest_sides.tolist())
-    assert (len(lengths), prepared.blank) == (30, 10)
-    needed = lengths[3]  # the fourth of forty
-    longer = sum(length >= needed for length in lengths)
-    found = check_lengths(prepared, replace(SMALL, max_positions=needed - 1))[0]
-    assert (found.key, found.allowed) == (
-        "model.max_positions",
-        f"must be at least {needed}, which keeps a tenth of them",
-    )
-    assert found.found == (
-        f"is {needed - 1}; {10 + longer} of 40 training pairs are left out: "
-        f"10 blank, {longer} longer than model.max_positions ({needed - 1})"
-    )
-    fits = check_lengths(prepared, replace(SMALL, max_positions=needed))
-    assert not any("training pairs" in problem.found for problem in fits)
+def test_the_longest_sentence_is_named_by_its_file_and_line(tmp_path: Path) -> None:
+    data = texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:1], "x " * 60, *TRANSLATED[2:]]))
+    (problem,) = length_problems(prepared_text(data, tmp_path), SMALL, data)
+    assert f"{tmp_path / 'dev.target'}:2 has " in problem.found
 
 
-@pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path, split: str) -> None:
+def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> None:
     data, made = texts(tmp_path), tmp_path / "made"
     made.mkdir()
 
     def change(step: str, done: float | None) -> None:
         if step == "opening the text":
-            texts(tmp_path, 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+            texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:3], "anders"]))
 
-    with pytest.raises(FaultyError, match=r"text of data=files changed while it was prepared"):
+    with pytest.raises(RefusedError, match=r"text of data=files changed while it was prepared"):
         prepare(data, made, change)
 
 
@@ -169,17 +153,11 @@ def numbered(size: int) -> Iterator[SentencePair]:
     return ((f"source {number:07d} {'x' * 80}", f"target {number:07d} {'y' * 80}") for number in range(size))
 
 
-def taken(folder: Path, size: int) -> WorkingCopy:
-    copy = WorkingCopy(folder)
-    copy.take(Text({"train": numbered(size)}, dict), untold)
-    return copy
-
-
-@pytest.mark.parametrize(("parts", "every"), [(1, 1), (1.01, 2), (3.5, 4), (40, 40)])
+@pytest.mark.parametrize(("parts", "every"), [(1, 1), (1.01, 2), (40, 40)])
 def test_a_vocabulary_is_learned_from_evenly_spaced_pairs_of_a_larger_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: float, every: int
 ) -> None:
-    copy = taken(tmp_path, 1000)
+    copy_text({"train": numbered(1000)}, tmp_path)
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
-    monkeypatch.setattr(working_copy, "SAMPLED_ABOVE", int(size / parts))
-    assert list(copy.lines_to_learn()) == [line for pair in list(numbered(1000))[::every] for line in pair]
+    monkeypatch.setattr(module, "SAMPLED_ABOVE", int(size / parts))
+    assert list(lines_to_learn(tmp_path)) == [line for pair in list(numbered(1000))[::every] for line in pair]

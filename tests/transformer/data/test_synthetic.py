@@ -1,10 +1,8 @@
-"""The synthetic corpus must be a translation task: each claim is measured on the default corpus."""
+"""The synthetic corpus is always the same text, and a translation task."""
 
+import hashlib
 import math
-import os
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from random import Random
 
@@ -61,41 +59,19 @@ def translate(lexicon: dict[str, str], sentence: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def bleu(hypotheses: list[str], references: list[str]) -> float:
-    return float(sacrebleu.corpus_bleu(hypotheses, [references]).score)
-
-
-def displacement(derivation: Derivation) -> int:
-    """Largest number of other source words that one word moves across."""
-    links = [(source, target) for target, source in enumerate(derivation.alignment) if source >= 0]
-    crossed = [{b for b, c in links if (b - source) * (c - target) < 0} for source, target in links]
-    return max(map(len, crossed))
-
-
-def sentences(derivations: Derivations, pattern: str) -> list[str]:
-    texts = [derivation.text[1] for split in derivations.values() for derivation in split]
-    return [text for text in texts if re.search(pattern, text)]
-
-
-def test_sizes_are_the_declared_ones(corpus: Corpus) -> None:
-    assert {split: len(pairs) for split, pairs in corpus.items()} == {
-        "train": 12_000,
-        "dev": 400,
-        "test": 400,
-    }
+def test_the_corpus_is_the_one_of_its_version(corpus: Corpus) -> None:
+    """Whatever was checked of it stays true. For other text, raise ``GRAMMAR_VERSION``."""
+    in_order = {split: corpus[split] for split in ("train", "dev", "test")}
+    assert synthetic.parameters()["version"] == 1
+    assert hashlib.sha256(repr(in_order).encode()).hexdigest()[:16] == "b00aa9dbcac45c14"
 
 
 def test_word_for_word_translation_scores_under_25_bleu(corpus: Corpus) -> None:
     lexicon = train_lexicon(corpus["train"][:4000])
     assert (lexicon["books"], lexicon["has"], lexicon["because"]) == ("Bücher", "hat", "weil")
     test = corpus["test"]
-    score = bleu([translate(lexicon, source) for source, _ in test], [target for _, target in test])
-    assert 1 < score < 25
-
-
-def test_half_of_the_test_sentences_move_a_word_over_three_others(derivations: Derivations) -> None:
-    moved = [displacement(derivation) >= 3 for derivation in derivations["test"]]
-    assert sum(moved) >= len(moved) / 2
+    hypotheses = [translate(lexicon, source) for source, _ in test]
+    assert 1 < sacrebleu.corpus_bleu(hypotheses, [[target for _, target in test]]).score < 25
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
@@ -107,24 +83,6 @@ def test_a_quarter_of_the_sentences_hold_a_noun_verb_pair_unseen_in_training(
     assert sum(unseen) >= len(unseen) / 4
 
 
-def test_held_out_pairs_follow_from_the_seed_and_stay_out_of_training() -> None:
-    assert synthetic.held_out(1) == synthetic.held_out(1) != synthetic.held_out(2)
-    made = synthetic.derivations(synthetic.Sizes(train=500, dev=10, test=10), seed=2)
-    assert not any(derivation.pairs & synthetic.held_out(2) for derivation in made["train"])
-    assert any(derivation.pairs & synthetic.held_out(1) for derivation in made["train"])
-
-
-def test_every_word_of_dev_and_test_occurs_in_training(derivations: Derivations) -> None:
-    for side in ("source", "target"):
-        known = {word for derivation in derivations["train"] for word in getattr(derivation, side)}
-        assert {word for s in ("dev", "test") for d in derivations[s] for word in getattr(d, side)} <= known
-
-
-def test_splits_are_disjoint_and_without_duplicates(corpus: Corpus) -> None:
-    pairs = [pair for split in corpus.values() for pair in split]
-    assert len(pairs) == len(set(pairs)) == len({source for source, _ in pairs})
-
-
 def test_each_source_has_one_translation_in_all_derivations() -> None:
     rng, translations = Random(3), dict[str, str]()
     repeated = 0
@@ -133,57 +91,3 @@ def test_each_source_has_one_translation_in_all_derivations() -> None:
         repeated += source in translations
         assert translations.setdefault(source, target) == target
     assert repeated > 100
-
-
-def test_text_is_the_same_in_two_processes_with_different_hash_seeds() -> None:
-    code = "from transformer.data.synthetic import *; print(ascii(generate(Sizes(300, 50, 50))))"
-    texts = []
-    for seed in ("1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
-        texts.append(run.stdout)
-    assert texts[0] == texts[1] != b""
-
-
-def test_test_set_does_not_depend_on_the_training_size(corpus: Corpus) -> None:
-    assert synthetic.generate(synthetic.Sizes(train=10, dev=10))["test"] == corpus["test"]
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        pytest.param(r"^(Heute|Jetzt|Oft) (hat|kann|sieht|macht) ", id="verb second after an adverb"),
-        pytest.param(r"^Wenn .* \w+(t|ß|en), (hat|macht|hebt) (der|die|das) ", id="verb second after a clause"),
-        pytest.param(r", dass .* gesehen hat\.$", id="verb final after dass"),
-        pytest.param(r", weil .* aufhebt\.$", id="prefix joined in a subordinate clause"),
-        pytest.param(r" (hebt|heben) .* auf\.$", id="prefix at the end of a main clause"),
-        pytest.param(r" (muss|müssen) .* zumachen[.?]$", id="infinitive at the end"),
-        pytest.param(r" (hat|haben) .* eingeladen[.?]$", id="participle at the end"),
-        pytest.param(r"^Der \w+, den .*, \w+", id="object relative clause"),
-        pytest.param(r" (hilft|dankt) (dem|einem|der|einer|den) ", id="verb with the dative"),
-        pytest.param(r" (gibt|zeigt) (dem|einem) \w+ (den|das|die) ", id="receiver before thing"),
-        pytest.param(r" (weiß|wissen), dass ", id="know a fact"),
-        pytest.param(r"^Der \w+ kennt ", id="know a person"),
-        pytest.param(r" (Ball|Brief|Buch) auf (den|die|das) \w+ gelegt", id="put down flat"),
-        pytest.param(r" (Tasse|Flasche) auf (den|die|das) \w+ gestellt", id="put upright"),
-    ],
-)
-def test_phenomenon_occurs(derivations: Derivations, pattern: str) -> None:
-    assert len(sentences(derivations, pattern)) >= 5
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        pytest.param(r"\b[Dd](ie|as) Mann\b", id="article against gender"),
-        pytest.param(r"\b([Dd]er|[Ee]in) \w+e Kind\b", id="article of another gender"),
-        pytest.param(r"\b[Ee]in \w+e (Mann|Kind|Buch|Lehrer)\b", id="weak adjective after ein"),
-        pytest.param(r"\b(den|dem|einen|einem) Junge\b", id="weak noun without ending"),
-        pytest.param(r"^Die (Männer|Frauen|Kinder) (hat|kann|sieht|macht)\b", id="singular verb after plural"),
-        pytest.param(r"^(Der|Das) \w+, .*, (haben|können|sehen|machen) ", id="plural verb over a relative clause"),
-        pytest.param(r"(dass|weil) (der|die|das) \w+ (hat|haben|kann|können) ", id="verb second after dass"),
-        pytest.param(r"hilft den (Mann|Hund|Lehrer)\b", id="accusative after helfen"),
-    ],
-)
-def test_error_does_not_occur(derivations: Derivations, pattern: str) -> None:
-    assert sentences(derivations, pattern) == []

@@ -6,7 +6,6 @@ import pytest
 
 from transformer.data import vocabulary
 from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from transformer.faults import FaultyError
 
 TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund", "Größe, Übung, ähnlich: schön!"] * 5
 
@@ -56,32 +55,3 @@ def test_control_pieces_have_the_first_four_ids_and_are_dropped_from_text(small:
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
     (pieces,) = small.encode(["the dog"])
     assert small.decode([[BOS, *pieces, PAD, PAD], [EOS], []]) == ["the dog", "", ""]
-
-
-def test_the_vocabulary_has_the_requested_size(small: Vocabulary) -> None:
-    assert len(small) == 330
-    assert max(max(pieces) for pieces in small.encode(TEXT)) < 330
-
-
-def test_the_same_text_makes_the_same_vocabulary() -> None:
-    assert vocabulary.build(iter(TEXT), 330) == vocabulary.build(iter(TEXT), 330)
-
-
-def refusal(size: int) -> str:
-    with pytest.raises(FaultyError) as refused:
-        vocabulary.build(iter(TEXT), size)
-    (problem,) = refused.value.faults
-    assert (problem.key, problem.found) == ("data.vocab_size", f"is {size}")
-    return problem.allowed
-
-
-def test_too_large_a_vocabulary_is_refused_with_the_largest_this_text_supports() -> None:
-    largest = int(refusal(5000).split("must be at most ")[1].split(",")[0])
-    vocabulary.build(iter(TEXT), largest)
-    assert f"at most {largest}," in refusal(largest + 1)
-
-
-def test_too_small_a_vocabulary_is_refused_with_the_smallest_this_text_needs() -> None:
-    smallest = int(refusal(100).split("must be at least ")[1].split(",")[0])
-    vocabulary.build(iter(TEXT), smallest)
-    assert f"at least {smallest}," in refusal(smallest - 1)

@@ -1,42 +1,23 @@
 """Exported weights give exactly the exported model and run no code; unmodified CTranslate2 computes the same."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
-import numpy as np
 import pytest
-import sentencepiece
 import torch
-from small_trials import DECODE, small_model, small_trial
-from trained_letters import Trained
+from small_trials import small_model, small_trial
 
-from transformer.config import TrialConfig
-from transformer.data.batches import pad
-from transformer.data.prepared import Sentences
-from transformer.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from sweeps.task import RefusedError
+from transformer.config import DataConfig, TrialConfig
+from transformer.data.prepared import Prepared
+from transformer.data.vocabulary import BOS, PAD
 from transformer.decoding.export import export_ctranslate2, export_weights, load_exported, new_folder
-from transformer.decoding.search import beam_search
-from transformer.faults import FaultyError
 from transformer.model.encoder_decoder import Transformer
-
-LOADS_ALONE = """
-import sys
-from pathlib import Path
-from transformer.decoding.export import load_exported
-from transformer.decoding.search import beam_search
-model, vocabulary, trial = load_exported(Path(sys.argv[1]))
-import torch
-((best, *_),) = beam_search(model, torch.tensor(vocabulary.encode(["b g a"])), trial.decode)
-print(vocabulary.decode([best.pieces])[0])
-unneeded = ("transformer.training.train", "transformer.training.state", "ctranslate2", "sacrebleu")
-print(sorted(name for name in sys.modules if name.startswith(unneeded)))
-"""
 
 
 class _Intruder:
@@ -50,15 +31,22 @@ class _Intruder:
 
 
 @pytest.fixture
-def exported(trained: Trained, tmp_path: Path) -> Path:
-    return written(trained.model, trained.vocabulary, trained.trial, tmp_path / "exported")
+def model() -> Transformer:
+    return small_model(270, positions="learned", attention_bias=True)
 
 
-def written(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> Path:
-    """``folder``, new and complete."""
-    with new_folder(folder) as made:
-        export_weights(model, vocabulary, trial, made)
-    return folder
+@pytest.fixture
+def trial(model: Transformer) -> TrialConfig:
+    places = {name: [f"/home/anna/{name}"] * 2 for name in ("train", "dev", "test")}
+    data = DataConfig("files", "en", "de", 270, "https://anna:secret@mirror.example/text", **places)
+    return small_trial(data, model.config)
+
+
+@pytest.fixture
+def exported(model: Transformer, trial: TrialConfig, copies: Prepared, tmp_path: Path) -> Path:
+    with new_folder(tmp_path / "exported") as made:
+        export_weights(model, copies.vocabulary_path, trial, made)
+    return tmp_path / "exported"
 
 
 def edit(path: Path, change: Callable[[Any], object]) -> None:
@@ -68,81 +56,56 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
     path.write_text(json.dumps(tree), "utf-8")
 
 
-def test_an_exported_model_is_the_model(trained: Trained, exported: Path) -> None:
-    model, vocabulary, trial = load_exported(exported)
-    assert replace(trial, data=trained.trial.data) == trained.trial
-    assert vocabulary.texts() == trained.prepared.vocabulary.texts()
-    source = torch.tensor(vocabulary.encode(["j a b c"]))
-    assert beam_search(model, source, trial.decode) == beam_search(trained.model, source, trial.decode)
-    assert not model.training
-
-
-@pytest.mark.parametrize("changes", [{"positions": "learned"}, {"attention_bias": True, "d_k": 3}], ids=str)
-def test_every_kind_of_model_is_restored_bit_for_bit(trained: Trained, tmp_path: Path, changes: dict[str, Any]) -> None:
-    model = small_model(281, **changes)
-    folder = written(model, trained.vocabulary, small_trial(model=model.config), tmp_path / "exported")
-    found, _, _ = load_exported(folder)
+def test_an_exported_model_is_the_model(
+    model: Transformer, trial: TrialConfig, copies: Prepared, exported: Path
+) -> None:
+    found, vocabulary, config = load_exported(exported)
     assert all(torch.equal(found.state_dict()[name], weight) for name, weight in model.state_dict().items())
+    assert vocabulary.texts() == copies.vocabulary.texts()
+    assert config == replace(trial, data=replace(trial.data, mirror=None, train=None, dev=None, test=None))
 
 
-def test_paths_and_mirrors_of_the_text_are_left_out(trained: Trained, tmp_path: Path) -> None:
-    data = replace(trained.trial.data, mirror="https://anna:secret@mirror.example/text")
-    folder = written(trained.model, trained.vocabulary, replace(trained.trial, data=data), tmp_path / "exported")
-    for secret in (b"secret", b"mirror.example", str(trained.prepared.folder.parents[1]).encode()):
-        assert not [path.name for path in folder.iterdir() if secret in path.read_bytes()]
-    kept = asdict(load_exported(folder)[2].data)
-    places = ("mirror", "train", "dev", "test")
-    assert [kept.pop(name) for name in places] == [None] * 4
-    assert kept == {name: value for name, value in asdict(data).items() if name not in places}
+def test_paths_and_mirrors_of_the_text_are_left_out(exported: Path) -> None:
+    for secret in (b"secret", b"mirror.example", b"anna"):
+        assert not [path.name for path in exported.iterdir() if secret in path.read_bytes()]
 
 
-def test_it_is_loaded_without_the_training_code(exported: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LOADS_ALONE, str(exported)], check=True, capture_output=True, text=True
-    )
-    assert done.stdout.splitlines() == ["b g a", "[]"]
+def cut(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe" + path.read_bytes()[:333])
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "vocabulary.model"])
+DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    **{f"cut {name}": (name, cut, name) for name in ("model.safetensors", "config.json", "vocabulary.model")},
+    "missing": ("vocabulary.model", Path.unlink, "vocabulary.model: cannot be read"),
+    "another format": ("config.json", lambda path: edit(path, lambda tree: tree.update(format=9)), "its format is 9"),
+    "weights that do not fit": (
+        "config.json",
+        lambda path: edit(path, lambda tree: tree["trial"]["model"].update(d_ff=127)),
+        "model.safetensors: cannot be read: .* size mismatch",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_file_is_named(exported: Path, name: str) -> None:
-    (exported / name).write_bytes(b"\xff\xfe" + (exported / name).read_bytes()[: 1000 // 3])
-    with pytest.raises(FaultyError, match=name):
+    file, damage, said = DAMAGES[name]
+    damage(exported / file)
+    with pytest.raises(RefusedError, match=said):
         load_exported(exported)
 
 
 def test_every_mistake_of_a_configuration_is_reported(exported: Path) -> None:
     edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(n_layer=1, d_ff="many"))
-    with pytest.raises(FaultyError) as refused:
+    with pytest.raises(RefusedError) as refused:
         load_exported(exported)
-    assert {fault.key for fault in refused.value.faults} == {"model.n_layer", "model.d_ff"}
-
-
-def test_weights_that_do_not_fit_the_configuration_are_refused(exported: Path) -> None:
-    edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(d_ff=127))
-    with pytest.raises(FaultyError, match=r"model.safetensors: does not fit config.json"):
-        load_exported(exported)
+    assert {problem.key for problem in refused.value.problems} == {"model.n_layer", "model.d_ff"}
 
 
 def test_weights_that_would_run_code_are_refused(exported: Path, tmp_path: Path) -> None:
     torch.save({"embedding": _Intruder(tmp_path / "run")}, exported / "model.safetensors")
-    with pytest.raises(FaultyError, match="cannot be read"):
+    with pytest.raises(RefusedError, match="cannot be read"):
         load_exported(exported)
     assert not (tmp_path / "run").exists()
-
-
-ROOM = 40
-"""Most pieces per output; these sentences need a quarter."""
-
-
-def opened(folder: Path) -> ctranslate2.Translator:
-    return ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
-
-
-@pytest.fixture(scope="module")
-def ctranslated(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("exported")
-    export_ctranslate2(trained.model, trained.vocabulary, folder)
-    return folder
 
 
 @torch.no_grad()
@@ -154,89 +117,28 @@ def log_p(model: Transformer, source: list[int], target: list[int]) -> list[floa
     return chosen
 
 
-def best_of_ours(model: Transformer, sources: Sentences, beam: int) -> list[list[int]]:
-    batch = pad(sources, np.arange(len(sources)))
-    return [
-        best[0].pieces[:ROOM]
-        for best in beam_search(model, batch, replace(DECODE, beam=beam, alpha=0.0, max_extra=ROOM))
-    ]
-
-
-def best_of_ctranslate2(folder: Path, vocabulary: Vocabulary, sources: Sentences, beam: int) -> list[list[int]]:
-    texts = vocabulary.texts()
-    tokens = [[texts[piece] for piece in sources[i][:-1]] for i in range(len(sources))]
-    results = opened(folder).translate_batch(
-        tokens, beam_size=beam, length_penalty=0, min_decoding_length=0, max_decoding_length=ROOM
-    )
-    return [[texts.index(token) for token in result.hypotheses[0]] for result in results]
-
-
-def where_they_part(first: list[int], second: list[int]) -> int:
-    """Number of pieces up to the first difference, including it and end-of-sentence: there greedy search decided."""
-    pairs = zip([*first, EOS], [*second, EOS], strict=False)
-    return next(place for place, (a, b) in enumerate(pairs, start=1) if a != b)
-
-
-@pytest.mark.parametrize("beam", [1, 4])
-def test_a_trained_model_finds_the_same_outputs_or_nearly_tied_ones(
-    trained: Trained, ctranslated: Path, beam: int
-) -> None:
-    sources = trained.prepared.pairs("test").source
-    ours = best_of_ours(trained.model, sources, beam)
-    theirs = best_of_ctranslate2(ctranslated, trained.prepared.vocabulary, sources, beam)
-    different = [i for i in range(len(sources)) if ours[i] != theirs[i]]
-    assert len(different) <= len(sources) / 100
-    for i in different:
-        decided = where_they_part(ours[i], theirs[i]) if beam == 1 else ROOM
-        totals = [
-            sum(log_p(trained.model, sources[i].tolist(), [*pieces, EOS][:decided])) for pieces in (ours[i], theirs[i])
-        ]
-        assert totals[0] == pytest.approx(totals[1], abs=1e-3)
-
-
-def test_these_sentences_distinguish_the_two_searches(trained: Trained) -> None:
-    sources = trained.prepared.pairs("test").source
-    greedy, beam = (best_of_ours(trained.model, sources, width) for width in (1, 4))
-    assert sum(a != b for a, b in zip(greedy, beam, strict=True)) >= 10
-    assert len({tuple(pieces) for pieces in beam}) > 100
-
-
-def test_text_is_translated_with_only_the_folder(trained: Trained, ctranslated: Path) -> None:
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(ctranslated / "vocabulary.model"))
-    (result,) = opened(ctranslated).translate_batch([processor.encode("b g a", out_type=str)])
-    assert processor.decode(result.hypotheses[0]) == "b g a"
-
-
 @pytest.mark.parametrize(
     "changes",
-    [
-        {},
-        {"positions": "learned"},
-        {"attention_bias": True},
-        {"d_k": 3, "d_v": 8},
-        {"d_k": 8, "d_v": 8},
-        {"d_k": 24, "d_v": 5},
-    ],
+    [{"positions": "learned"}, {"attention_bias": True}, {"d_k": 3, "d_v": 8}, {"d_k": 24, "d_v": 5}],
     ids=str,
 )
-def test_any_model_is_the_same_function_of_its_input(changes: dict[str, Any], trained: Trained, tmp_path: Path) -> None:
-    vocabulary = trained.prepared.vocabulary
+def test_any_model_is_the_same_function_of_its_input(changes: dict[str, Any], copies: Prepared, tmp_path: Path) -> None:
+    vocabulary = copies.vocabulary
     model, texts = small_model(len(vocabulary), **changes), vocabulary.texts()
     for parameter in model.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
-    export_ctranslate2(model, trained.vocabulary, tmp_path)
-    source, target = vocabulary.encode(["c a b d", "j i h"])
-    (scored,) = opened(tmp_path).score_batch(
-        [[texts[piece] for piece in source[:-1]]], [[texts[piece] for piece in target[:-1]]]
-    )
+    export_ctranslate2(model, copies.vocabulary_path, tmp_path)
+    source, target = vocabulary.encode(["c a b d", "f e b"])
+    opened = ctranslate2.Translator(str(tmp_path), compute_type="float32", intra_threads=1)
+    (scored,) = opened.score_batch([[texts[piece] for piece in source[:-1]]], [[texts[piece] for piece in target[:-1]]])
     assert scored.log_probs == pytest.approx(log_p(model, source, target), abs=1e-4)
 
 
 def test_without_the_package_the_refusal_names_its_installation(
-    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Transformer, copies: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
-    with pytest.raises(FaultyError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
-        export_ctranslate2(trained.model, trained.vocabulary, tmp_path)
+    with pytest.raises(RefusedError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
+        export_ctranslate2(model, copies.vocabulary_path, tmp_path)
     assert list(tmp_path.iterdir()) == []

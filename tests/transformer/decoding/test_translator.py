@@ -4,12 +4,11 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from small_trials import DECODE, damaged_model, small_model
+from small_trials import DECODE, small_model
 
 from transformer.data.prepared import Prepared
 from transformer.data.vocabulary import EOS
 from transformer.decoding.translator import Translation, Translator
-from transformer.faults import NotFiniteError
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
 """Settings that make an untrained model write something."""
@@ -54,14 +53,3 @@ def test_a_line_longer_than_the_positions_is_cut_and_reported(translator: Transl
     assert len(sources[1]) == longest
     assert sources[1][-1] == EOS
     assert translator.translate(["a " * 100]) == translator.translate(["a " * (longest - 1)])
-
-
-def test_nan_names_the_place_among_the_sources_not_in_their_batch(translator: Translator) -> None:
-    damaged = replace(translator, model=damaged_model(270, longest=9))
-    sources, _ = damaged.sources(LINES)
-    long = [place for place, pieces in enumerate(sources) if len(pieces) > 9]
-    assert 0 < len(long) < len(LINES)
-    with pytest.raises(NotFiniteError) as raised:
-        damaged.translate(LINES)
-    assert raised.value.places == long
-    assert str(raised.value).startswith(f"sentence {long[0] + 1}: ")

@@ -15,7 +15,6 @@ from transformer.model.attention import (
     CrossAttention,
     KeyValue,
     SelfAttention,
-    attend,
     causal_mask,
     padding_mask,
     softmax,
@@ -30,73 +29,29 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def inputs_of(ours: SelfAttention | CrossAttention) -> tuple[Tensor, ...]:
-    return (ours.qkv.weight,) if isinstance(ours, SelfAttention) else (ours.query.weight, ours.kv.weight)
-
-
-def attention_of_ours(ours: SelfAttention | CrossAttention) -> list[Any]:
-    """Our parameters in the order of torch's in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias.
-
-    Our keys have no bias. torch's key bias is random here: it changes nothing, and its gradient is zero.
-    """
-    key_bias = torch.randn(MODEL.n_heads * MODEL.d_k)
-    biases = (ours.query_bias, key_bias, ours.value_bias)
-    return [inputs_of(ours), biases, ours.output.weight, ours.output.bias]
-
-
-def attention_of_torch(theirs: nn.MultiheadAttention) -> list[Tensor]:
-    return [theirs.in_proj_weight, theirs.in_proj_bias, theirs.out_proj.weight, theirs.out_proj.bias]
-
-
-def matched(ours: EncoderLayer | DecoderLayer, theirs: Any) -> list[tuple[Any, Tensor]]:
-    """Our parameters (several where torch fuses them) and torch's, one by one."""
-    feed_forward = [ours.feed_forward.inner, ours.feed_forward.outer]
-    norms = [ours.attention_residual.norm]
-    pairs = list(zip(attention_of_ours(ours.attention), attention_of_torch(theirs.self_attn), strict=True))
-    if isinstance(ours, DecoderLayer):
-        pairs += zip(attention_of_ours(ours.cross), attention_of_torch(theirs.multihead_attn), strict=True)
-        norms.append(ours.cross_residual.norm)
-    norms.append(ours.feed_forward_residual.norm)
-    their_norms = [getattr(theirs, f"norm{i + 1}") for i in range(len(norms))]
-    for mine, other in zip([*feed_forward, *norms], [theirs.linear1, theirs.linear2, *their_norms], strict=True):
-        pairs += [(mine.weight, other.weight), (mine.bias, other.bias)]
-    return pairs
-
-
-def randomized(ours: Any, theirs: Any) -> Any:
+def randomized(ours: Any, theirs: Any) -> None:
     """Every parameter random, norms and biases too, and the same on both sides."""
     with torch.no_grad():
         for parameter in ours.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.3)
-        pairs = matched(ours, theirs)
-        for mine, other in pairs:
-            other.copy_(torch.cat(mine) if isinstance(mine, tuple) else mine)
-    return pairs
+    copy_attention(ours.attention, theirs.self_attn)
+    parts = [(ours.feed_forward.inner, theirs.linear1), (ours.feed_forward.outer, theirs.linear2)]
+    norms = [ours.attention_residual.norm, ours.feed_forward_residual.norm]
+    if isinstance(ours, DecoderLayer):
+        copy_attention(ours.cross, theirs.multihead_attn)
+        norms.insert(1, ours.cross_residual.norm)
+    for mine, other in [*parts, *((norm, getattr(theirs, f"norm{i + 1}")) for i, norm in enumerate(norms))]:
+        other.load_state_dict(mine.state_dict())
 
 
-def backward(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    weights = torch.linspace(-1, 1, output.numel()).view_as(output)
-    (output * weights).sum().backward()
-    return [x.grad for x in inputs if x.grad is not None]
-
-
-def assert_equal_to_torchs(
-    pairs: Any, mine: Tensor, other: Tensor, my_inputs: list[Tensor], their_inputs: list[Tensor]
-) -> None:
-    assert_close(mine, other)
-    my_gradients, their_gradients = backward(mine, my_inputs), backward(other, their_inputs)
-    assert len(my_gradients) == len(my_inputs)
-    for found, expected in zip(my_gradients, their_gradients, strict=True):
-        assert_close(found, expected)
-    for my_parameter, their_parameter in pairs:
-        grads = my_parameter if isinstance(my_parameter, tuple) else (my_parameter,)
-        found = torch.cat([torch.zeros_like(p) if p.grad is None else p.grad for p in grads])
-        assert_close(found, their_parameter.grad)
-
-
-def inputs(*shapes: tuple[int, ...]) -> tuple[list[Tensor], list[Tensor]]:
-    made = [torch.randn(shape) for shape in shapes]
-    return [x.clone().requires_grad_() for x in made], [x.clone().requires_grad_() for x in made]
+@torch.no_grad()
+def copy_attention(ours: SelfAttention | CrossAttention, theirs: nn.MultiheadAttention) -> None:
+    """Our keys have no bias. torch's key bias is random here: it changes nothing."""
+    weights, biases = zip(*ours.projections(), strict=True)
+    key_bias = torch.randn(MODEL.n_heads * MODEL.d_k)
+    theirs.in_proj_weight.copy_(torch.cat(weights))
+    theirs.in_proj_bias.copy_(torch.cat([key_bias if bias is None else bias for bias in biases]))
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
 def padding(length: int) -> Tensor:
@@ -105,34 +60,27 @@ def padding(length: int) -> Tensor:
 
 
 def layers(ours: type, theirs: type) -> tuple[Any, Any]:
-    other = theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True, norm_first=False)
-    return ours(MODEL), other
+    mine, other = ours(MODEL), theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True)
+    randomized(mine, other)
+    return mine, other
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_encoder_layer_and_its_gradients_equal_those_of_torch(padded: bool) -> None:
+def test_encoder_layer_equals_that_of_torch(padded: bool) -> None:
     ours, theirs = layers(EncoderLayer, nn.TransformerEncoderLayer)
-    pairs, pad = randomized(ours, theirs), padding(S) if padded else None
-    (x,), (y,) = inputs((B, S, D))
-    mine = ours(x, None if pad is None else padding_mask(pad))
-    assert_equal_to_torchs(pairs, mine, theirs(y, src_key_padding_mask=pad), [x], [y])
+    x, pad = torch.randn(B, S, D), padding(S) if padded else None
+    assert_close(ours(x, None if pad is None else padding_mask(pad)), theirs(x, src_key_padding_mask=pad))
 
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_decoder_layer_and_its_gradients_equal_those_of_torch(padded: bool, causal: bool) -> None:
+def test_decoder_layer_equals_that_of_torch(padded: bool, causal: bool) -> None:
     ours, theirs = layers(DecoderLayer, nn.TransformerDecoderLayer)
-    pairs, pad = randomized(ours, theirs), padding(S) if padded else None
-    (x, memory), (y, other_memory) = inputs((B, T, D), (B, S, D))
-    mine = ours(
-        x,
-        ours.cross.memory(memory),
-        None if pad is None else padding_mask(pad),
-        causal_mask(T, x.device) if causal else None,
-    )
+    x, memory, pad = torch.randn(B, T, D), torch.randn(B, S, D), padding(S) if padded else None
+    source_mask = None if pad is None else padding_mask(pad)
+    mine = ours(x, ours.cross.memory(memory), source_mask, causal_mask(T, x.device) if causal else None)
     mask = nn.Transformer.generate_square_subsequent_mask(T) if causal else None
-    other = theirs(y, other_memory, tgt_mask=mask, memory_key_padding_mask=pad)
-    assert_equal_to_torchs(pairs, mine, other, [x, memory], [y, other_memory])
+    assert_close(mine, theirs(x, memory, tgt_mask=mask, memory_key_padding_mask=pad))
 
 
 def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_head() -> None:
@@ -148,16 +96,6 @@ def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_
     assert_close(found, torch.cat(heads, -1) @ attention.output.weight.T)
 
 
-def test_illegal_positions_get_no_weight_at_all() -> None:
-    query, key, value = torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 2)
-    changed = value.clone()
-    changed[:, :, 2] = 1e6
-    mask = causal_mask(3, query.device)
-    first, second = (attend(query, KeyValue(key, v), mask, 0.0) for v in (value, changed))
-    assert torch.equal(first[:, :2], second[:, :2])
-    assert not torch.allclose(first[:, 2], second[:, 2])
-
-
 def attended(attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dtype) -> list[Tensor]:
     """The output of a kind of attention, and the gradients of query, key and value."""
     torch.manual_seed(1)
@@ -169,7 +107,7 @@ def attended(attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dty
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-@pytest.mark.parametrize(("d_k", "d_v"), [(8, 8), (4, 7), (16, 4)])
+@pytest.mark.parametrize(("d_k", "d_v"), [(4, 7), (16, 4)])
 @pytest.mark.parametrize("masked", ["not at all", "causal", "padding"])
 def test_fused_attention_equals_the_explicit_one(
     masked: str, d_k: int, d_v: int, precision: torch.dtype, tolerance: float
@@ -191,7 +129,7 @@ def test_fused_attention_drops_out_weights() -> None:
     assert found[0, 0, 0, 0].item() != 1
 
 
-@pytest.mark.parametrize("length", [1, 2, ONE_VECTOR - 1, ONE_VECTOR, 40])
+@pytest.mark.parametrize("length", [1, ONE_VECTOR - 1, ONE_VECTOR])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_values_and_gradients_are_torchs(length: int, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
@@ -207,7 +145,3 @@ def test_values_and_gradients_are_torchs(length: int, dtype: torch.dtype) -> Non
     assert ours.grad is not None
     assert ours.grad.dtype == dtype
     torch.testing.assert_close(ours.grad, theirs.grad)
-
-
-def test_large_scores_do_not_overflow() -> None:
-    assert torch.equal(softmax(torch.tensor([1e38, 1e38, -1e38])), torch.tensor([0.5, 0.5, 0.0]))

@@ -5,60 +5,18 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 import torch
-from small_trials import SMALL, random_pairs, random_pieces, share, small_trial
+from small_trials import SMALL, random_pairs, small_trial
 
 from transformer.data.batches import Shape, TrainingBatches, collate
-from transformer.data.prepared import ParallelSet
 from transformer.data.vocabulary import PAD
 from transformer.model import attention as attention_module
 from transformer.training import loss as loss_module
-from transformer.training.graphs import MOST_BUCKETS, buckets, into_bucket, pad_up
+from transformer.training.graphs import buckets, into_bucket, pad_up
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
 from transformer.training.worker_group import Worker
 
 PAIRS = random_pairs(30, longest=12)
-
-
-def captions(size: int) -> ParallelSet:
-    """Random pieces in sentences as long as image captions: ln source has mean 2.7 and sd 0.3, ln ratio sd 0.17."""
-    random = np.random.default_rng(1)
-    source = np.exp(random.normal(2.7, 0.3, size))
-    sides = source, source * np.exp(random.normal(0, 0.17, size))
-    lengths = [np.clip(np.round(side), 4, 60).astype(int).tolist() for side in sides]
-    return ParallelSet(random_pieces(lengths[0]), random_pieces(lengths[1], seed=2))
-
-
-def smallest(shape: Shape, among: list[Shape]) -> Shape:
-    return min((b for b in among if all(x <= y for x, y in zip(shape, b, strict=True))), key=lambda b: b.cells)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "budget", "bound"),
-    [
-        (captions(6000), 400, 0.05),
-        (captions(6000), 1000, 0.03),
-        (random_pairs(3000, longest=60), 400, 0.12),
-        (random_pairs(40, longest=60), 1900, 0.0),
-    ],
-    ids=["captions", "captions in larger batches", "any length", "a few batches"],
-)
-def test_every_batch_has_a_bucket_and_few_cells_are_added(pairs: ParallelSet, budget: int, bound: float) -> None:
-    batches = TrainingBatches(pairs, budget, 60, seed=1)
-    shapes = [share(batches, step).shape for step in range(1, len(batches) + 1)]
-    found = buckets(batches.shapes())
-    assert len(found) == min(MOST_BUCKETS, len(set(shapes)))
-    added = sum(smallest(shape, found).cells for shape in shapes) / sum(shape.cells for shape in shapes) - 1
-    assert 0 <= added <= bound
-
-
-def test_the_shapes_of_the_batches_are_the_same_in_every_epoch() -> None:
-    batches = TrainingBatches(random_pairs(300), 100, 20, seed=1)
-    epochs = [
-        [share(batches, 1 + step + number * len(batches)).shape for step in range(len(batches))] for number in (0, 3)
-    ]
-    assert epochs[0] != epochs[1]
-    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(batches.shapes())
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4])

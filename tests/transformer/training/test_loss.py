@@ -63,15 +63,6 @@ def test_padding_gets_no_gradient() -> None:
     assert ((output.grad == 0).all(-1) == (target == PAD)).all()
 
 
-def test_a_batch_of_only_padding_has_zero_loss() -> None:
-    model, output, target = example(padded=False)
-    loss = summed_loss(model, output, torch.full_like(target, PAD), 0.1)
-    loss.backward()
-    assert loss.item() == 0
-    assert model.embedding.grad is not None
-    assert (model.embedding.grad == 0).all()
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_a_gold_piece_of_vanishing_probability_has_a_finite_loss(epsilon: float) -> None:
     model = small_model(vocab_size=30)

@@ -1,8 +1,6 @@
 """The learning rate by hand; Adam takes the steps of torch's own, and resumes from a state of either device."""
 
 import copy
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -56,10 +54,6 @@ def test_the_papers_learning_rate_at_base(step: int, rate: float) -> None:
     assert learning_rate(replace(PAPER, lr_factor=2.0), 512, step) == pytest.approx(2 * rate, rel=1e-6)
 
 
-def test_the_steps_are_the_same() -> None:
-    assert_close(trained(fresh(True), range(1, 6)), trained(fresh(False), range(1, 6)))
-
-
 def test_the_steps_are_those_of_torch_s_own_to_the_bit() -> None:
     mine, other = fresh(False), fresh(False)
     other.optimizer = torch.optim.Adam(other.model.parameters(), 0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
@@ -69,33 +63,6 @@ def test_the_steps_are_those_of_torch_s_own_to_the_bit() -> None:
         strict=True,
     ):
         assert torch.equal(first, second)
-
-
-WHOLE_LIFE = """
-import sys, torch
-from transformer.training.optimizer import adam, load_adam
-model = torch.nn.Linear(5, 3)
-optimizer = adam(model, capturable=False)
-model(torch.ones(2, 5)).sum().backward()
-optimizer.step()
-optimizer.zero_grad()
-load_adam(optimizer, optimizer.state_dict())
-print("torch._dynamo" in sys.modules)
-"""
-
-
-def test_torch_compile_is_not_imported() -> None:
-    """Each worker would import it for two seconds, and nothing is compiled."""
-    done = subprocess.run([sys.executable, "-c", WHOLE_LIFE], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
-
-
-def test_capturable_adam_always_reads_its_rate_from_the_same_tensor() -> None:
-    state = fresh(True)
-    (rate,) = (group["lr"] for group in state.optimizer.param_groups)
-    trained(state, range(1, 4))
-    assert state.optimizer.param_groups[0]["lr"] is rate
-    assert rate.item() == pytest.approx(learning_rate(small_trial().train, 16, 3), rel=1e-6)
 
 
 @pytest.mark.parametrize("capturable", [False, True])

@@ -1,9 +1,9 @@
 """Real processes joined by gloo give the same results as one process."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +19,6 @@ from small_trials import (
     small_model,
     small_trial,
 )
-from torch import Tensor
-from torch import distributed as dist
 from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
@@ -32,7 +30,7 @@ from transformer.faults import NotFiniteError
 from transformer.training import worker_group as parallel
 from transformer.training.state import DisagreementError, compare, start
 from transformer.training.train import dev_nll, make_forward_backward, train_step
-from transformer.training.worker_group import GradientSums, StopRequested, Worker, pick_device
+from transformer.training.worker_group import StopRequested, Worker, pick_device
 from transformer.work import work
 
 PAIRS = random_pairs(60, longest=12)
@@ -103,13 +101,13 @@ def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str,
     }
 
 
-def be_a_worker(rank: int, folder: Path, prepared: Prepared, trial: TrialConfig, addresses: list[str]) -> None:
+def be_a_worker(rank: int, folder: Path, prepared: Prepared, single: ToyTrial, addresses: list[str]) -> None:
     torch.set_num_threads(1)
-    worker = Worker(rank, 2, tokens_per_micro_batch=100)
+    trial, worker = single.config, Worker(rank, 2, tokens_per_micro_batch=100)
     with pytest.MonkeyPatch.context() as patch, ToyTrial(trial, Path(), rank, 2, addresses[0]).process_group():
         patch.setattr(parallel, "BUCKET_BYTES", 3000)  # several buckets, although the model is small
         torch.save(results(worker, prepared, trial), folder / f"results-{rank}.pt")
-    toy = ToyTrial(trial, prepared.folder, rank, 2, addresses[1])
+    toy = single.again(died_after=2, rank=rank, world=2, address=addresses[1])
     work(toy)
     torch.save(toy, folder / f"trial-{rank}.pt")
 
@@ -131,11 +129,19 @@ def prepared(folder: Path, trial: TrialConfig) -> Prepared:
 
 
 @pytest.fixture(scope="module")
+def single(prepared: Prepared, trial: TrialConfig) -> ToyTrial:
+    """A whole trial of one worker."""
+    toy = ToyTrial(trial, prepared.folder)
+    work(toy)
+    return toy
+
+
+@pytest.fixture(scope="module")
 def together(
-    folder: Path, prepared: Prepared, trial: TrialConfig, as_two_workers: Callable[..., None]
+    folder: Path, prepared: Prepared, single: ToyTrial, as_two_workers: Callable[..., None]
 ) -> list[tuple[dict[str, Any], ToyTrial]]:
     """The results of each of two workers, and each worker's side of a trial."""
-    as_two_workers(be_a_worker, folder, prepared, trial, [free_address(), free_address()])
+    as_two_workers(be_a_worker, folder, prepared, single, [free_address(), free_address()])
     kinds = ("results", "trial")
     return [tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds) for rank in (0, 1)]
 
@@ -151,51 +157,14 @@ def alone(prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("rank", [0, 1])
-def test_each_of_two_workers_has_the_gradients_of_one(
-    found: list[dict[str, Any]], alone: dict[str, Any], batch: str, rank: int
+def test_two_workers_hold_the_gradients_of_one_and_both_the_same_bits(
+    found: list[dict[str, Any]], alone: dict[str, Any], batch: str
 ) -> None:
-    flat, expected = (
-        torch.cat([gradient.flatten() for gradient in gradients.values()])
-        for gradients in (found[rank][batch], alone[batch])
-    )
-    assert (flat - expected).norm() <= 1e-6 * expected.norm()
-    for name, gradient in alone[batch].items():
-        difference = (found[rank][batch][name] - gradient).norm()
-        assert difference <= 1e-6 * max(gradient.norm().item(), 1e-2 * expected.norm().item()), name
-
-
-@pytest.mark.parametrize("batch", BATCHES)
-def test_two_workers_hold_bitwise_the_same_gradients(found: list[dict[str, Any]], batch: str) -> None:
-    for name, gradient in found[0][batch].items():
-        assert torch.equal(gradient, found[1][batch][name])
-
-
-@pytest.fixture
-def group_of_one() -> Iterator[None]:
-    dist.init_process_group("gloo", f"tcp://{free_address()}", rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-@pytest.mark.usefixtures("group_of_one")
-def test_all_reduces_start_during_the_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "BUCKET_BYTES", 3000)
-    model, batch = small_model(), collate(PAIRS, np.arange(9))
-    sums = GradientSums(list(model.parameters()))
-    begun: list[int] = []
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(sums.add)
-        parameter.register_post_accumulate_grad_hook(lambda _: begun.append(len(sums.begun)))
-    model(batch.source, batch.shifted).square().sum().backward()
-    expected = {
-        name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None
-    }
-    assert begun == sorted(begun)
-    assert 3 < begun[len(begun) // 2] < begun[-1] == len(sums.buckets)
-    sums.finish()
-    for name, gradient in expected.items():
-        assert torch.equal(gradient, cast(Tensor, model.get_parameter(name).grad)), name
+    whole = torch.cat([gradient.flatten() for gradient in alone[batch].values()]).norm()
+    for name, expected in alone[batch].items():
+        mine, other = (results[batch][name] for results in found)
+        assert torch.equal(mine, other)
+        assert (mine - expected).norm() <= 1e-6 * max(expected.norm().item(), 1e-2 * whole.item()), name
 
 
 def test_a_worker_whose_gpu_is_lost_does_not_train_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,29 +188,24 @@ def test_two_workers_evaluate_and_translate_as_one(found: list[dict[str, Any]], 
     assert found[1]["evaluated"] is None
 
 
-def test_a_trial_of_two_workers_ends_like_a_trial_of_one(
-    together: list[tuple[dict[str, Any], ToyTrial]], prepared: Prepared, trial: TrialConfig
+def test_two_workers_go_on_with_a_trial_of_one_and_end_like_it(
+    together: list[tuple[dict[str, Any], ToyTrial]], single: ToyTrial
 ) -> None:
     (_, first), (_, second) = together
-    single = ToyTrial(trial, prepared.folder)
-    work(single)
-    assert [kind for kind, _ in first.calls] == [kind for kind, _ in single.calls]
-    assert [kind for kind, _ in second.calls] == [kind for kind, _ in single.calls if kind != "evaluated"]
-    assert first.reports.keys() == single.reports.keys()
-    for step, metrics in single.reports.items():
-        for name in ("dev/nll", "train/learning_rate"):
-            assert first.reports[step][name] == pytest.approx(metrics[name], rel=1e-4)
+    assert list(first.reports) == list(second.reports) == [4]
+    for name in ("train/loss", "dev/nll", "train/learning_rate"):
+        assert first.reports[4][name] == pytest.approx(single.reports[4][name], rel=1e-4)
     assert first.said("spent") == single.said("spent")
+    assert second.said("evaluated") == []
     for (name, mine, *_), (other, expected, *_) in zip(first.said("evaluated"), single.said("evaluated"), strict=True):
         assert name == other
         assert mine["nll"] == pytest.approx(expected["nll"], rel=1e-4)
 
 
-def test_nan_on_one_worker_stops_all_of_them(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
+def test_nan_or_other_weights_on_one_worker_stop_all_of_them(
+    found: list[dict[str, Any]], alone: dict[str, Any]
+) -> None:
     assert found[0]["lost"] == found[1]["lost"] == alone["lost"] != []
-
-
-def test_workers_that_start_from_different_weights_are_refused(found: list[dict[str, Any]]) -> None:
     assert found[0]["disagreement"] == found[1]["disagreement"]
     assert "rank 0 step 0" in found[0]["disagreement"]
 

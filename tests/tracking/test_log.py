@@ -1,0 +1,30 @@
+"""A trial's log is bounded, and who follows it misses no line."""
+
+from pathlib import Path
+
+import pytest
+
+from tracking import log
+
+
+def test_a_followed_log_gives_every_line_once_although_it_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "LONGEST", 100)
+    path, followed = tmp_path / "log.txt", log.FollowedLog(tmp_path / "log.txt")
+    assert followed.more() == ""
+    written, seen = [f"line {number} of the log\n" for number in range(30)], ""
+    for place, line in enumerate(written):
+        log.append_log(path, line)
+        seen += followed.more() if place % 3 == 0 else ""
+    assert seen + followed.more() == "".join(written)
+    followed.close()
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 2 * (100 + len(written[-1]))
+    afterwards = log.FollowedLog(path).more()
+    assert "".join(written).endswith(afterwards)
+    assert len(afterwards) > 100
+
+
+def test_a_log_holds_no_password_and_names_ranks(tmp_path: Path) -> None:
+    log.append_log(tmp_path / "log.txt", log.marked("postgresql://me:secret@host\nmore\n", 1))
+    assert (tmp_path / "log.txt").read_text() == "[1] postgresql://***@host\n[1] more\n"
