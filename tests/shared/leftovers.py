@@ -22,7 +22,8 @@ import json, sys
 import ray
 from ray.util import placement_group_table
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
-print("states:", json.dumps([group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]))
+left = [group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]
+print("states:", json.dumps(left))
 """
 PATIENCE_S = 120.0
 RAW = re.compile(

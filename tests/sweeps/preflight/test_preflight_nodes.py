@@ -106,7 +106,8 @@ def test_a_task_travels_to_nodes_that_lack_its_file(cluster: Machines, folder: P
 @pytest.mark.faults
 def test_a_machine_that_has_not_joined_the_cluster_is_told_how(cluster: Machines, folder: Path) -> None:
     before = contents(folder)
-    done = on_one_line(cluster.all[-1].start(*plan(cluster, "task=translation", *TEXT, "sweep.rows=[base]"), cwd=folder))
+    words = plan(cluster, "task=translation", *TEXT, "sweep.rows=[base]")
+    done = on_one_line(cluster.all[-1].start(*words, cwd=folder))
     assert done.code == 2, done.output
     assert (
         f"cluster.address (command line) is {cluster.address}, but this machine is not one of its nodes "
