@@ -26,18 +26,6 @@ left = [group["state"] for group in placement_group_table().values() if group["s
 print("states:", json.dumps(left))
 """
 PATIENCE_S = 120.0
-RAW = re.compile(
-    r"Traceback|\.cc:\d+|\*\*\* SIG|^\((raylet|gcs_server|autoscaler|pid=)|^\[\d{4}-\d\d-\d\d", re.MULTILINE
-)
-"""Of what Ray itself prints."""
-
-
-def only_line(output: str, words: str) -> str:
-    """The only line with these words, in what a sweep printed that a fault has ended; nothing there is Ray's own."""
-    raw = RAW.search(output)
-    assert raw is None, f"{raw and raw[0]} in:\n{output}"
-    (line,) = [text for text in output.splitlines() if words in text]
-    return line
 
 
 def check_nothing_left(cluster: Machines, study: Path) -> None:
