@@ -14,9 +14,8 @@ from sweeps.planning.command_task import library_of
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import chosen, naming
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
-from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of
+from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems
-from sweeps.preflight.question import question
 from sweeps.processes.ray_private import JOB
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError
 from tracking.words import shell_line
@@ -110,7 +109,7 @@ def _data_problems(plan: Plan) -> Iterator[Problem]:
 def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem], list[str]]:
     """Problems of the machines, and notices on them."""
     try:
-        with question(shared, plan) as asked:
+        with question_to(shared, plan) as asked:
             nodes = nodes_of(shared.cluster, asked)
     except RefusedError as error:
         return error.problems, []

@@ -23,8 +23,8 @@ def facts(question: dict[str, Any]) -> dict[str, Any]:
     seen = {key: _sees(file) for key, file in question["files"].items()}
     found |= {"seen": seen, "problems": []}
     if found["digest"] == question["digest"]:  # else ours cannot be asked here
-        asked = importlib.import_module("sweeps.preflight.question")
-        found["problems"] = asked.problems(question["trials"], seen)
+        asked = importlib.import_module("sweeps.preflight.nodes")
+        found["problems"] = asked.problems_here(question["trials"], seen)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The machines of a study: this one, or the nodes of a cluster, what they answer and what they lack."""
+"""The machines of a study: this one, or the nodes of a cluster, what they are asked, what they answer and lack."""
 
 import json
 import math
@@ -8,17 +8,26 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
-from sweeps.config.settings import Cluster, Settings, address_problems
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Cluster, Paths, Settings, address_problems
+from sweeps.config.tasks import source_of
+from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.preflight.machine import cpus, gpu_memories, memory
 from sweeps.preflight.node_facts import Packages, other_packages, packages
-from sweeps.preflight.question import Question, checkpoint_place
+from sweeps.preflight.places import checkpoint_problems, local, nearest_existing
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
+from sweeps.task import Task
+from sweeps.worker.prepared import data_place
+from sweeps.worker.recorded_code import use_code
+from tracking.code import Code
 
 MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
 NODES_MARK = "nodes: "
@@ -30,6 +39,10 @@ GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token)
 START_AGAIN = "type `ray status` to see the nodes, and `ray start` where one is missing"
 NOT_JOINED = "No node info found"
 """In Ray's error on a machine where no node of the cluster runs."""
+BYTES = "latin-1"
+"""An encoding in which each byte is a character."""
+Question = dict[str, Any]
+"""Plain data, which a node can read that lacks our packages."""
 
 
 @dataclass(frozen=True)
@@ -135,35 +148,6 @@ def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedE
     return RefusedError([Problem("cluster.address", f"is {address}, but {cause}", allowed)])
 
 
-GIB = 2**30
-CGROUP = Path("/sys/fs/cgroup")
-
-
-def cpus() -> int:
-    """CPUs that this process may run on, within the limit of its container."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with suppress(OSError, ValueError):
-        quota, period = (CGROUP / "cpu.max").read_text().split()
-        if quota != "max":
-            allowed = min(allowed, max(1, int(quota) // int(period)))
-    return allowed
-
-
-def memory() -> int:
-    """Bytes of memory, within the limit of this container."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # "max" is no number
-        total = min(total, int((CGROUP / "memory.max").read_text()))
-    return total
-
-
-def gpu_memories() -> list[int]:
-    """Bytes of each GPU that CUDA shows. Imports torch."""
-    import torch
-
-    return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
-
-
 SHOWN_NODES = 3
 """So many are named; the others are counted."""
 
@@ -218,3 +202,98 @@ def _listed(names: list[str]) -> str:
     more = len(names) - SHOWN_NODES
     *first, last = [*names[:SHOWN_NODES], f"{more} more nodes"] if more > 0 else names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+@contextmanager
+def question_to(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
+    """Within it, the named files exist: one in each shared folder, or in the one in which it would be created.
+
+    None if this machine alone runs the study.
+    """
+    cluster = shared.cluster
+    if cluster.address is None:
+        yield None
+        return
+    with ExitStack() as stack:
+        files: dict[str, str] = {}
+        for key, folder in shared_folders(shared.paths).items():
+            with suppress(OSError):  # a folder that cannot be written to is refused as such
+                place = nearest_existing(folder)
+                files[key] = stack.enter_context(NamedTemporaryFile(prefix=".allelse-", dir=place)).name
+        yield {
+            "worker": {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker},
+            "digest": packages()["digest"],
+            "files": files,
+            "trials": _trials(shared, plan),
+        }
+
+
+def checkpoint_place(paths: Paths) -> tuple[str, str]:
+    """The key that sets where checkpoints go, and its value."""
+    return ("paths.runs", paths.runs) if paths.checkpoints is None else ("paths.checkpoints", paths.checkpoints)
+
+
+def shared_folders(paths: Paths) -> dict[str, Path]:
+    """The local folders that workers use, by key. The sweep's process alone writes the rest of ``paths.runs``."""
+    key, place = checkpoint_place(paths)
+    folders = {key: local(place), "paths.data": Path(paths.data)}
+    return {key: folder for key, folder in folders.items() if folder is not None}
+
+
+def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
+    """For ``problems_here`` there: task, its files and data. Without a plan, the task itself may be wrong."""
+    if plan is None:
+        return {"checkpoints": checkpoint_place(shared.paths), "task": None}
+    source = shared.source
+    data = {planned.fingerprint: _data(planned) for planned in plan.pending}
+    return {
+        "checkpoints": checkpoint_place(shared.paths),
+        "task": source.name,
+        "folder": source.folder,
+        "code": plan.code and _plain(plan.code),
+        "data": list(data.values()),
+    }
+
+
+def _plain(code: Code) -> dict[str, Any]:
+    """With each byte as a character, for JSON."""
+    return {"files": {name: content.decode(BYTES) for name, content in code.files.items()}, "roots": dict(code.roots)}
+
+
+def _code(plain: dict[str, Any]) -> Code:
+    return Code({name: text.encode(BYTES) for name, text in plain["files"].items()}, plain["roots"])
+
+
+def _data(planned: PlannedTrial) -> dict[str, Any]:
+    settings = planned.settings
+    return {
+        "config": asdict(settings.trial),
+        "folder": settings.paths.data,
+        "fingerprint": planned.fingerprint,
+    }
+
+
+def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
+    """As plain data: where checkpoints cannot be saved, a task that differs, data that cannot be prepared here."""
+    found = [*checkpoint_problems(*trials["checkpoints"]), *_task_problems(trials, seen)]
+    return [asdict(problem) for problem in dict.fromkeys(found)]
+
+
+def _task_problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[Problem]:
+    if trials["task"] is None:
+        return []
+    try:
+        use_code(_code(trials["code"]) if trials["code"] else None)
+        source = source_of(trials["task"], Path(trials["folder"]))
+        shared = seen.get("paths.data", True)
+        return [problem for data in trials["data"] for problem in _data_problems(source.task, data, shared)]
+    except RefusedError as error:
+        return error.problems
+
+
+def _data_problems(task: Task[Any], data: dict[str, Any], shared: bool) -> list[Problem]:
+    """What keeps this node from preparing the data, if it neither shares nor has it."""
+    place = data_place(task, Path(data["folder"]), data["fingerprint"])
+    if shared or (task.prepare is not None and place.is_dir()):
+        return []
+    return list(task.data_problems(Schema.of(task).config(data["config"]), None))

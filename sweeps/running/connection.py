@@ -21,7 +21,7 @@ import psutil
 from rich.console import Console
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.nodes import cpus
+from sweeps.preflight.machine import cpus
 from sweeps.processes.ray_private import LATEST, LOGS, own_groups, print_no_messages, set_environment, sweep_job
 from sweeps.processes.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
 from sweeps.running.stopping import Interrupted, Stopping, discard

@@ -188,7 +188,7 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
 @guarded
 def doctor(as_json: Json = False) -> int:
     """Check that this machine can run a study, and show the fix for each failed check."""
-    from sweeps.preflight.doctor import examination_table, examine
+    from sweeps.preflight.machine import examination_table, examine
 
     findings = examine()
     if as_json:

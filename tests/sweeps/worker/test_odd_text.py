@@ -7,7 +7,7 @@ import pytest
 from faulty_task import rows_of_sizes, write_faulty_task
 from studies import allelse
 
-from sweeps.preflight.nodes import cpus
+from sweeps.preflight.machine import cpus
 
 SAID = ascii("\x1b[31m [/red] \ud800")
 """As source: a color of the terminal, the end of a style of ours, and a lone surrogate."""

@@ -1,8 +1,10 @@
-"""Can this machine run a study? Each finding is checked, not assumed."""
+"""This machine: what it has, and whether it can run a study. Each finding is checked, not assumed."""
 
 import importlib
+import os
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +14,34 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sweeps.preflight.nodes import GIB, cpus, memory
+GIB = 2**30
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def cpus() -> int:
+    """CPUs that this process may run on, within the limit of its container."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = (CGROUP / "cpu.max").read_text().split()
+        if quota != "max":
+            allowed = min(allowed, max(1, int(quota) // int(period)))
+    return allowed
+
+
+def memory() -> int:
+    """Bytes of memory, within the limit of this container."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # "max" is no number
+        total = min(total, int((CGROUP / "memory.max").read_text()))
+    return total
+
+
+def gpu_memories() -> list[int]:
+    """Bytes of each GPU that CUDA shows. Imports torch."""
+    import torch
+
+    return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
+
 
 EXAMINED_PACKAGES = ("hydra-core", "torch", "ray", "mlflow", "sentencepiece", "sacrebleu")
 
