@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-RENAMED: dict[str, str] = {}
-"""Words as these tables and the older version have them, and as this version does."""
 ACCEPTED = {
     "the name": "--version > missing",
     "translation has a name and a version like every task": r" > (key|trial\.key|task)",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cases import RENAMED, Case
+from cases import Case
 
 THIS = Path(sys.executable).parent / "allelse"
 VOLATILE = re.compile(
@@ -51,8 +51,6 @@ class Installation:
         self.folder.mkdir(parents=True)
 
     def type(self, words: str, types: str = "") -> subprocess.CompletedProcess[str]:
-        for old, new in RENAMED.items() if self.program == THIS else ():
-            words = words.replace(old, new)
         typed = [str(self.program), *shlex.split(words)]
         environment = os.environ | {"COLUMNS": "160"}
         return subprocess.run(
