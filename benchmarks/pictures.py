@@ -1,4 +1,7 @@
-"""`python -m benchmarks.pictures STUDY`: the pictures of a study's report and of MLflow in docs/, taken by Chromium."""
+"""`python -m benchmarks.pictures STUDY`: the pictures of a study's report and of MLflow in docs/, taken by Chromium.
+
+Both need `fonts-liberation`: other fonts of a server are wider than those of its users, and cut what a column shows.
+"""
 
 import subprocess
 import sys
