@@ -5,8 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from drawn_faults import DURING_RECOVERY, EVERYWHERE, LINK_CUT, NODE_AWAY, OF_THE_SMALL_TASK, WORKER_KILLED
-from faults import LEAVE, UNTIL_TRAINING, Fault
+from faults import (
+    DURING_RECOVERY,
+    EVERYWHERE,
+    LEAVE,
+    LINK_CUT,
+    NODE_AWAY,
+    OF_THE_SMALL_TASK,
+    UNTIL_TRAINING,
+    WORKER_KILLED,
+    Fault,
+)
 from small_task import write_task
 from small_text import TEXT, write_text
 from striking import Strike

@@ -22,21 +22,10 @@ import json, sys
 import ray
 from ray.util import placement_group_table
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
-print(json.dumps([group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]))
+left = [group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]
+print("states:", json.dumps(left))
 """
 PATIENCE_S = 120.0
-RAW = re.compile(
-    r"Traceback|\.cc:\d+|\*\*\* SIG|^\((raylet|gcs_server|autoscaler|pid=)|^\[\d{4}-\d\d-\d\d", re.MULTILINE
-)
-"""Of what Ray itself prints."""
-
-
-def only_line(output: str, words: str) -> str:
-    """The only line with these words, in what a sweep printed that a fault has ended; nothing there is Ray's own."""
-    raw = RAW.search(output)
-    assert raw is None, f"{raw and raw[0]} in:\n{output}"
-    (line,) = [text for text in output.splitlines() if words in text]
-    return line
 
 
 def check_nothing_left(cluster: Machines, study: Path) -> None:
@@ -75,8 +64,9 @@ def check_no_locks(study: Path) -> None:
 
 def placement_groups(cluster: Machines) -> list[str]:
     """The states of those that are not removed."""
-    printed = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address)
-    states: list[str] = json.loads(printed.splitlines()[-1])
+    printed = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address).splitlines()
+    (line,) = [line for line in printed if line.startswith("states:")]  # Ray may print, too
+    states: list[str] = json.loads(line.removeprefix("states:"))
     return states
 
 

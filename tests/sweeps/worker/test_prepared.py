@@ -191,14 +191,6 @@ def test_damaged_data_is_refused_with_the_name_of_its_file(here: Path, name: str
     assert len(calls(here)) == 1
 
 
-def test_a_folder_with_the_name_of_other_data_is_refused(here: Path) -> None:
-    first, other = (trial.prepared_folder for trial in planned(here, "base", "other").trials[::2])
-    prepare_all(planned(here, "base"))
-    shutil.copytree(first, other)
-    (problem,) = problems(lambda: prepare_all(planned(here, "other")))
-    assert problem.found == "prepared data is damaged: its fingerprint is abc"
-
-
 def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
     prepare_all(planned(here, "base"))
     trial = planned(here, "base").trials[0]

@@ -9,11 +9,11 @@ from other_tasks import digits
 
 from tracking.card import COSTS
 from tracking.mlflow import names
-from tracking.mlflow.files import SAMPLES
+from tracking.mlflow.notes import SAMPLES
 from tracking.mlflow.replay import Replay
 from tracking.mlflow.store import open_store
 
-TEXT = (Path(__file__).parents[1] / "docs" / "mlflow.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "mlflow.md").read_text("utf-8")
 CELLS = [name for line in TEXT.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line)]
 
 
@@ -27,7 +27,7 @@ def test_every_kind_of_metric_is_explained() -> None:
 
 def test_every_tag_and_file_is_explained() -> None:
     room = Path(names.__file__).parent
-    source = "".join((room / f"{name}.py").read_text() for name in ("describe", "files"))
+    source = "".join((room / f"{name}.py").read_text() for name in ("describe", "notes"))
     tags = set(re.findall(r'"([a-z]+\.[a-z]+|seed|attempt|host|commit|dirty|device)"', source))
     assert {"sweep.id", "trial.key", "data.fingerprint", "curve.csv", "error.txt"} <= tags
     assert tags <= {*CELLS, "table.md", "table.csv", "report.html"}
@@ -38,13 +38,14 @@ def test_every_tag_and_file_is_explained() -> None:
         assert f"table3.{name}" in CELLS
 
 
-def test_the_documented_searches_find_trials_and_not_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = digits(tmp_path / "runs" / "synthetic-tiny", 0.9, 0.92, 0.95, 0.95)
-    store, uri = open_store(None, study.folder.parent, None, study.folder)
+def test_the_documented_searches_find_trials_and_not_the_study(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = digits(runs / "synthetic-tiny", 0.9, 0.92, 0.95, 0.95)
+    store, uri = open_store(None, runs, None, study.folder)
     assert Replay(study.folder, store, uri).once().problems == ()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     found: dict[str, Any] = {}
     exec(code, found)
-    counts = {name: len(found[name]) for name in ("of_row", "of_seed", "of_study")}
-    assert counts == {"of_row": 2, "of_seed": 2, "of_study": 4}
+    ours = {name: (found[name]["tags.sweep.id"] == study.name).sum() for name in ("of_row", "of_seed", "of_study")}
+    assert ours == {"of_row": 2, "of_seed": 2, "of_study": 4}
+    assert len(found["of_study"]) == 4
