@@ -19,8 +19,7 @@ from studies_on_disk import DECODE, begin, finish
 from typed import typed
 
 from tracking import words
-from tracking.mlflow.files import study_files
-from tracking.mlflow.notes import row_words, study_note
+from tracking.mlflow.notes import row_words, study_files, study_note
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
@@ -160,7 +159,7 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
         assert [found["over_seeds"][kind] for kind in numbers] == [line[f"{kind}_{metric}"] for kind in numbers]
     rows = table(study)
     findings = find(study, rows, "base")
-    files = study_files(study, rows, findings)["table.csv"].decode()
+    files = study_files(study, rows, findings)["table.csv"]
     of_mlflow = next(each for each in csv.DictReader(io.StringIO(files)) if each["row"] == row)
     assert {name: of_mlflow[name] for name in of_csv if name in of_mlflow} == {
         name: value for name, value in of_csv.items() if name in of_mlflow
