@@ -141,7 +141,7 @@ def _numbers(line: Mapping[str, Any], fields: Sequence[str], place: int) -> list
     found: list[float] = []
     for name in fields:
         value = line.get(name)
-        values = value if isinstance(value, list) else [value]
+        values: list[Any] = value if isinstance(value, list) else [value]
         if not all(isinstance(each, int | float) for each in values):
             raise ValueError(f"line {place} must have numbers as {name}, but has {value!r:.40}")
         found += values

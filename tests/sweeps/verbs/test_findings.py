@@ -345,7 +345,7 @@ def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> 
     said(tmp_path, "report", "--no-figures")
     page = html.unescape((tmp_path / "runs" / "made" / "report.html").read_text("utf-8"))
     assert told in page
-    assert "[ ]: 95 % interval of Δ" in page
+    assert "[ ]: 95\N{NO-BREAK SPACE}% interval of Δ" in page
 
 
 @pytest.mark.latex

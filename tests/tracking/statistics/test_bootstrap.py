@@ -32,7 +32,8 @@ def test_every_row_is_tested_against_base_with_its_own_seed(study: Study) -> Non
             assert test.difference == pytest.approx(ours - base)
             assert test.low < test.difference < test.high
         better, like = found.tests["better"][seed], found.tests["like"][seed]
-        assert (better.p_holm, like.p_holm) == (pytest.approx(2 * better.p), pytest.approx(max(like.p, 2 * better.p)))
+        assert better.p_holm == pytest.approx(2 * better.p)
+        assert like.p_holm == pytest.approx(max(like.p, 2 * better.p))
     assert found.tests["better"][1].p < 0.05 < found.tests["like"][1].p
 
 
