@@ -1,7 +1,7 @@
 """How often the table's mark errs, and what it finds: ``python -m benchmarks.statistics [--noise FILE]``.
 
 Studies without any true difference are drawn, so that every mark is false. They go through the very function behind
-the table, `tracking.statistics.moderated_tests.differences`, thousands at a time. Neither place nor unit of a metric
+the table, `tracking.statistics.seed_tests.differences`, thousands at a time. Neither place nor unit of a metric
 matters.
 Shapes: S studies, R rows with base first, n seeds of a row.
 """
@@ -24,18 +24,18 @@ from scipy import special
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from tracking.card import Metric
-from tracking.statistics.dunnett import inside
 from tracking.statistics.family import family
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.moderated_tests import (
+from tracking.statistics.power import Power
+from tracking.statistics.seed_tests import (
     Differences,
     differences,
     exponential_intervals,
     holm,
+    inside,
     intervals,
     satterthwaite,
 )
-from tracking.statistics.power import Power
 
 ROWS, FEW = 20, 3  # with base: a whole study, and the smallest with a family
 DESIGNS = ((3, 3), (3, 9), (4, 12))  # seeds of each row, and of base

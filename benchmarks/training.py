@@ -14,15 +14,13 @@ import typer
 from rich.console import Console
 
 from benchmarks import record
+from benchmarks.apart import checkpoint_stall, padding, start_up, two_against_one
 from benchmarks.arithmetic import best_rates, calibrate
 from benchmarks.contest import MARIAN, TORCH, Peer, contestants, describe, measure
-from benchmarks.padding import padding
 from benchmarks.record import Result
 from benchmarks.report import document, sheets
 from benchmarks.sheet import to_terminal
-from benchmarks.threads import two_against_one
 from benchmarks.timing import Rounds
-from benchmarks.waiting import checkpoint_stall, start_up
 from benchmarks.workloads import SIZES, Size, drawn_pairs, read_pairs, workload
 from sweeps.schema import RefusedError
 from transformer.data.prepared import ParallelSet

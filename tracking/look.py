@@ -76,7 +76,8 @@ def look(folder: TrialFolder, key: str) -> Look:
     attempts = tuple(read(folder.attempts.all) or ())
     reports = read(partial(_newest, folder, 1 if state == "finished" else PACED)) or []
     headline = folder.card.headline
-    score = _score(headline, result) if result else read(partial(_reported_score, headline, folder))
+    reported = partial(_reported_score, headline, folder)
+    score = result["scores"].get(headline.set, {}).get(headline.name) if result else read(reported)
     for check in (folder.key, folder.provenance, folder.error):
         read(check)
     faults = folder.damage() if state == "damaged" else read.faults.values()
@@ -121,12 +122,6 @@ class _Reader:
 
 def _newest(folder: TrialFolder, number: int) -> list[JournalLine]:
     return list(islice(Journal(folder.journal_path, WINDOW).newest_first(), number))
-
-
-def _score(headline: Metric, result: dict[str, Any]) -> float | None:
-    """The headline metric of a result."""
-    score: float | None = result["scores"].get(headline.set, {}).get(headline.name)
-    return score
 
 
 def _reported_score(headline: Metric, folder: TrialFolder) -> float | None:

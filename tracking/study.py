@@ -15,7 +15,7 @@ from filelock import FileLock
 from tracking.card import Card
 from tracking.damage import DamagedFileError, UnreadableError, unless_damaged
 from tracking.files import naming, read_object, write_atomic
-from tracking.trial import TrialFolder
+from tracking.trial import TrialFolder, TrialState
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
@@ -44,6 +44,25 @@ class Trial:
     @property
     def name(self) -> str:
         return f"{self.row}-s{self.seed}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A trial, read once, since it may finish at any moment. A result of another configuration is none."""
+
+    trial: Trial
+    state: TrialState
+    result: dict[str, Any] | None  # of a finished trial
+
+    @property
+    def diverged(self) -> int | None:
+        """The step at which a finished trial diverged."""
+        return self.result.get("diverged") if self.result is not None else None
+
+    @property
+    def counted(self) -> dict[str, Any] | None:
+        """The result, if means and tests take it: that of a finished trial that did not diverge."""
+        return None if self.diverged is not None else self.result
 
 
 @dataclass(frozen=True)
@@ -93,6 +112,11 @@ class Study:
 
     def trial_folder(self, trial: Trial) -> TrialFolder:
         return TrialFolder(self.folder / trial.name, self.task)
+
+    def standings(self, trials: Iterable[Trial] | None = None) -> list[Standing]:
+        """Of all trials, or of these."""
+        chosen = self.trials if trials is None else trials
+        return [Standing(trial, *self.trial_folder(trial).standing(trial.key)) for trial in chosen]
 
 
 def read_study(folder: Path) -> Study:

@@ -28,14 +28,12 @@ EXAMPLE = "train.steps=100"
 class Overrides:
     """Chosen options, such as scale=half, and values, such as model.n_heads=4.
 
-    ``sweeps`` has the keys and groups that were given several values, which make rows and seeds. ``refused`` names
-    the keys and groups that have a problem.
+    ``sweeps`` has the keys and groups that were given several values, which make rows and seeds.
     """
 
     choices: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     sweeps: dict[str, list[Any]] = field(default_factory=dict)
-    refused: set[str] = field(default_factory=set)
 
     def names_rows(self, seed: str | None) -> bool:
         """Whether rows are typed; ``seed`` is the task's own key for one, which makes no rows."""
@@ -172,7 +170,6 @@ class _Reader:
         return text if takes_text and isinstance(value, int | float) else value
 
     def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None) -> None:
-        self.found.refused.add(key.partition("@")[0])
         self.problems.append(Problem(key, found, allowed, meant and for_shell(meant), COMMAND_LINE))
 
 

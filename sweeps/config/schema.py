@@ -142,14 +142,14 @@ class Schema:
         values = self.values(config)
         return {key: values[key] for key in self.fingerprinted} or values
 
-    def trial_key(self, config: Any, seed: int, fingerprint: str) -> str:
+    def trial_key(self, config: Any, seed: int, fingerprint: str, version: int | None = None) -> str:
         """SHA-256 (64 hex digits) of exactly what determines the trained weights.
 
         Keys added later are left out while they are neutral.
         """
         config = {group: kept for group in self.groups if (kept := self._deciding(config, group))}
         decides = {
-            "task": [self.task.name, self.task.version],
+            "task": [self.task.name, version or self.task.version],
             "config": config,
             "seed": seed,
             "fingerprint": fingerprint,

@@ -179,8 +179,10 @@ class _Composer:
         whole = {name: value for name, value in settings.items() if value is not None}
         rows = tuple(self._row(name, whole[name], changes[name], scaled[name]) for name in names)
         listed = tuple(map(str, self.rows.listed or ()))
-        ignored, made = self.library.folders.ignored, tuple(self.found.made.notes)
-        return Composition(rows, whole[BASE], listed, self.typed, self.overrides, self.library.defaults, ignored, made)
+        told = self.found.made.notes
+        if ignored := self.library.folders.ignored:
+            told.append(f"{ignored} is not read: change base by a row, a scale or overrides.")
+        return Composition(rows, whole[BASE], listed, self.overrides, self.library.defaults, tuple(told))
 
     def _check_files(self) -> None:
         """The form of the user's files of options."""

@@ -30,30 +30,26 @@ class ComposedRow:
 class Composition:
     """The rows of a study. Their changes are relative to ``base``; ``listed`` is the order of the table.
 
-    ``typed`` holds the overrides of the command line; ``overrides`` adds those that the study has recorded.
-    ``ignored`` is a file that looks like the base of this study and is not read. ``made`` tells of rows without files.
+    ``overrides`` are those of the command line after the recorded ones. ``told`` are lines on files that are not read,
+    and on rows without files.
     """
 
     rows: tuple[ComposedRow, ...]
     base: Settings
     listed: tuple[str, ...]
-    typed: Overrides = field(default_factory=Overrides)
-    overrides: Overrides = field(default_factory=Overrides)
-    defaults: dict[str, str] = field(default_factory=dict)
-    ignored: str | None = None
-    made: tuple[str, ...] = ()
+    overrides: Overrides
+    defaults: dict[str, str]
+    told: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
-        """What became of row differences in keys that the scale sets, and of the user's file."""
+        """What became of row differences in keys that the scale sets, and what else was told."""
         scale, steps = self.base.scale.name, self.base.source.task.steps(self.base.trial)
         kept = [f"{row.name} {key} {value}" for row in self.rows for key, value in row.kept.values.items()]
         left_out = [f"{key} of {row.name}" for row in self.rows for key in row.kept.left_out]
         notes = [f"Scale {scale} sets these, so rows keep them in proportion to base: {', '.join(kept)}."] * bool(kept)
         ignored = f"At scale {scale} every row trains for {steps} steps; ignored: {', '.join(left_out)}."
-        notes += [ignored] * bool(left_out)
-        notes += self.made
-        return notes + [f"{self.ignored} is not read: change base by a row, a scale or overrides."] * bool(self.ignored)
+        return [*notes, *[ignored] * bool(left_out), *self.told]
 
     def names(self, rows: Collection[str]) -> list[str]:
         """A line that explains the names of those of the rows which a scale makes other values of."""

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +243,12 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
 def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     """Why the folder's trial is not the planned one."""
     name, place = planned.trial.name, str(planned.folder.path)
-    differing = _differing_keys(stored, planned) or ["the text of its data, or the version of its task"]
+    if version := _older_version(stored, planned):
+        found = f"names a study whose {name} was trained with version {version} of {planned.task.name}"
+        found += f"; version {planned.task.version} trains to different weights with the same settings"
+        allowed = "finish it with the commit in its provenance.json, or choose another sweep.name"
+        return Problem("sweep.name", found, allowed, None, place)
+    differing = _differing_keys(stored, planned) or ["the text of its data"]
     found = f"names a study whose {name} has other settings: {'; '.join(differing)}"
     return Problem("sweep.name", found, "choose another sweep.name, or remove that folder", None, place)
 
@@ -258,6 +263,12 @@ def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
         for key, value in now.items()
         if before.get(key) != value and schema.decides_weights(key)
     ]
+
+
+def _older_version(stored: dict[str, Any], planned: PlannedTrial) -> int | None:
+    """The version of the task with which the folder's trial was trained, if only that differs."""
+    make = partial(Schema.of(planned.task).trial_key, planned.config, planned.trial.seed, planned.fingerprint)
+    return next((version for version in range(planned.task.version - 1, 0, -1) if make(version) == stored["key"]), None)
 
 
 def is_recorded(planned: PlannedTrial) -> bool:

@@ -14,7 +14,7 @@ from sweeps.processes.times import WATCH_S
 from sweeps.status.standings import Line, Standings
 from sweeps.status.tables import counted, shown_state, status_tables
 from tracking.liveness import Runner, runners, seconds_left
-from tracking.mlflow.lag import Lag, current_store
+from tracking.mlflow.ledger import Lag, SyncState, current_store
 from tracking.study import Study, read_study
 from tracking.uri import default_uri, without_password
 from tracking.words import shell_line
@@ -22,7 +22,7 @@ from tracking.words import time as as_time
 
 MOST_OF_A_CORE = 0.05
 """A study of many running trials is looked at less often, so that watching takes no more of a core."""
-UNSENT = Lag("", {}, 0, None, ())
+UNSENT = Lag(SyncState(""), {}, 0)
 """MLflow is not looked at."""
 
 

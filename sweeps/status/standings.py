@@ -13,7 +13,7 @@ from sweeps.planning.record import read_record
 from sweeps.schema import RefusedError, nested
 from tracking.liveness import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of
-from tracking.mlflow.lag import Lag
+from tracking.mlflow.ledger import Lag
 from tracking.study import Study, Trial
 from tracking.trial import TrialFolder
 from tracking.words import stopped_at

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -34,6 +35,7 @@ def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., Non
     @wraps(run)
     def call(*args: Any, **kwargs: Any) -> None:
         try:
+            refuse_removed_folder()
             refuse_options(run, kwargs.get("overrides") or kwargs.get("arguments") or [])
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
@@ -68,6 +70,14 @@ TAKES_ALL = {"ignore_unknown_options": True}
 """Unknown options reach the verb, which refuses them by ``refuse_options``."""
 PACKAGES_OF_RUN = ("mlflow", "pooch", "ray", "sacrebleu", "sacremoses", "safetensors", "sentencepiece", "torch")
 """The packages of the extra ``run``."""
+
+
+def refuse_removed_folder() -> None:
+    """Raises RefusedError if the current folder is gone."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
 
 
 def refuse_options(verb: Callable[..., Any], arguments: Sequence[str]) -> None:

@@ -55,7 +55,7 @@ def status(
     """Show where each trial of a study stands."""
     from sweeps.status.standings import Standings, status_json
     from sweeps.status.tables import cut_notes, status_tables
-    from tracking.mlflow.lag import lag
+    from tracking.mlflow.ledger import lag
     from tracking.uri import default_uri
 
     if (curves or metric) and as_json:
@@ -80,7 +80,7 @@ def status(
         OUT.print(table)
     for note in cut_notes(study, lines, OUT):
         OUT.print(Text(note), soft_wrap=True)
-    where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
+    where = "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     states = {line["state"] for line in lines}
     if states <= {"finished"}:

@@ -271,7 +271,7 @@ def _plain(runs: Path, name: str) -> str:
 
 def _remove(removal: Removal) -> Path:
     """Move the study; returns its place in the trash. Raises RefusedError if a trial is running, or if it syncs."""
-    from tracking.mlflow.lag import sync_lock  # loads what `--help` does not need
+    from tracking.mlflow.ledger import sync_lock  # loads what `--help` does not need
 
     try:
         syncs = sync_lock(removal.study).acquire(timeout=0)

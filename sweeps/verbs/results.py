@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -81,8 +81,8 @@ def table(
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
         raise RefusedError([Problem("--methods", found, allowed)])
     study, settings = taken_study(overrides, SELECTING)
-    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
-    made = _chosen_table(study, settings, overrides or [], asked, programs=as_format in (TableAs.csv, TableAs.json))
+    options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
+    made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
     if methods:
         from tracking.table.methods import methods as paragraph  # NumPy and SciPy
 
@@ -92,22 +92,6 @@ def table(
         next_verb("ui", looking(study.folder, overrides))
     else:
         OUT.file.write(written(as_format, made.study, made.rows, made.view, made.findings))
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The options as typed; lists are separated by commas."""
-
-    set_name: str | None = None
-    metrics: Sequence[str] = ()
-    base: str | None = None
-    rows: str | None = None
-    columns: str | None = None
-    sort: str | None = None
-    best: bool = False
-    intervals: bool = False
-    verdict: bool = False
-    sentences: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,72 +105,84 @@ class Chosen:
     all_rows: list[TableRow]
 
 
-class _Choice:
-    """The study with what is chosen of it, and the problems of names that it does not have."""
+@dataclass(frozen=True)
+class Choice:
+    """What is typed to choose from a study; lists are separated by commas. ``programs``: CSV and JSON hold all."""
 
-    def __init__(self, study: Study, settings: "Settings", overrides: Sequence[str], asked: Asked) -> None:
-        self.asked, self._sweep, self.checked = asked, settings.sweep, Checked()
-        self._typed = {text.partition("=")[0] for text in chosen(list(overrides), SELECTING)}
-        self.seeds = self._seeds(study)
-        self.study = self._measured(study_of_seeds(study, self.seeds) if self.seeds else study)
-        names = rows_of(self.study)
-        self.base = next(iter(self.checked.known("--base", given(asked.base), names, "row of the study")), BASE)
-        self.rows = self._rows(names)
+    study: Study
+    settings: "Settings"
+    overrides: Sequence[str]
+    programs: bool = False
+    set_name: str | None = None
+    metrics: Sequence[str] = ()
+    base: str | None = None
+    rows: str | None = None
+    columns: str | None = None
+    sort: str | None = None
+    best: bool = False
+    intervals: bool = False
+    verdict: bool = False
+    sentences: bool = False
+    checked: Checked = field(default_factory=Checked)
 
-    def _seeds(self, study: Study) -> tuple[int, ...]:
+    def table(self) -> Chosen:
+        """Raises RefusedError with every name that the study does not have."""
+        checked, seeds = self.checked, self._seeds()
+        study = self._measured(study_of_seeds(self.study, seeds) if seeds else self.study)
+        base = next(iter(checked.known("--base", given(self.base), rows_of(study), "row of the study")), BASE)
+        shown = self._rows(rows_of(study))
+        checked.refuse()  # the columns depend on the metrics
+        rows, headline = table_of(study, base), self.study.task.headline
+        findings = self._findings(study, rows, base)
+        allowed = column_names(study.task, rows, findings, headline)
+        columns = [] if self.columns is None else checked.listed("--columns", self.columns, allowed, "column")
+        sort = next(iter(checked.known("--sort", given(self.sort), allowed, "column")), None)
+        checked.refuse()
+        view = View(tuple(shown), tuple(columns), sort, self.best, self.intervals, seeds, self.verdict)
+        return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
+
+    def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
+        columns = [*listed(self.columns), *given(self.sort)]
+        journals = self.programs or any(name.startswith("best_") for name in columns)
+        found = find(study, rows, base, self.study.task.headline if journals else None, self.sentences)
+        if self.programs or self.verdict or any(name.startswith("verdict_") for name in columns):
+            found = with_verdicts(found, study.task, rows)
+        if self.verdict and not found.verdicts:
+            needs = f"needs published values of {base} and of another row"
+            self.checked.problems.append(Problem("--verdict", needs, "write them in the rows' files, as row.published"))
+        return found
+
+    def _seeds(self) -> tuple[int, ...]:
         """Those of ``sweep.seeds``, if it was typed and leaves any out."""
-        if "sweep.seeds" not in self._typed:
+        if not chosen(list(self.overrides), ("sweep.seeds=",)):
             return ()
-        allowed = [str(seed) for seed in dict.fromkeys(trial.seed for trial in study.trials)]
-        known = self.checked.known("sweep.seeds", map(str, self._sweep.seeds), allowed, "seed of the study")
+        allowed = [str(seed) for seed in dict.fromkeys(trial.seed for trial in self.study.trials)]
+        known = self.checked.known("sweep.seeds", map(str, self.settings.sweep.seeds), allowed, "seed of the study")
         return tuple(map(int, known)) if len(known) < len(allowed) else ()
 
     def _rows(self, names: Sequence[str]) -> list[str]:
         """Those of --rows, or of ``sweep.rows``."""
-        if self.asked.rows is not None:
-            return self.checked.listed("--rows", self.asked.rows, names, "row of the study")
-        typed = self._sweep.rows if "sweep.rows" in self._typed else ()
+        if self.rows is not None:
+            return self.checked.listed("--rows", self.rows, names, "row of the study")
+        typed = self.settings.sweep.rows if chosen(list(self.overrides), ("sweep.rows=",)) else ()
         return self.checked.known("sweep.rows", typed, names, "row of the study")
 
     def _measured(self, study: Study) -> Study:
         """The study with the chosen metrics on the chosen set."""
-        if self.asked.set_name is None and not self.asked.metrics:
+        if self.set_name is None and not self.metrics:
             return study
-        card, sets, on = study.task, measured_sets(study), self.asked.set_name
+        card, sets, on = study.task, measured_sets(study), self.set_name
         known = [metric.name for metric in card.metrics]
-        metrics = self.checked.known("--metric", self.asked.metrics, known, "metric of the study")
+        metrics = self.checked.known("--metric", self.metrics, known, "metric of the study")
         if on is not None and not self.checked.known("--set", [on], list(sets or card.scored_sets), "set with scores"):
             return study
-        if on is not None and not self.asked.metrics:
+        if on is not None and not self.metrics:
             there = [metric for metric in card.metrics if metric.name in sets.get(on, [metric.name])]
             metrics = [metric.name for metric in there if metric.tabled] or [metric.name for metric in there]
         places = {metric.name: on or metric.set for metric in card.metrics}
         unmeasured = [name for name in metrics if sets and name not in sets.get(places[name], [])]
-        self.checked.problems += [_unmeasured(name, places[name], sets) for name in unmeasured]
+        self.checked.problems.extend(_unmeasured(name, places[name], sets) for name in unmeasured)
         return study_of_metrics(study, metrics, on)
-
-
-def _chosen_table(
-    study: Study, settings: "Settings", overrides: Sequence[str], asked: Asked, programs: bool = False
-) -> Chosen:
-    """``programs``: for CSV and JSON, which hold everything. Raises RefusedError."""
-    choice = _Choice(study, settings, overrides, asked)
-    checked, headline, study = choice.checked, study.task.headline, choice.study
-    checked.refuse()  # the columns depend on the metrics
-    rows, columns = table_of(study, choice.base), listed(asked.columns)
-    journals = programs or any(name.startswith("best_") for name in (*columns, asked.sort or ""))
-    findings = find(study, rows, choice.base, headline if journals else None, asked.sentences)
-    if programs or asked.verdict or any(name.startswith("verdict_") for name in columns):
-        findings = with_verdicts(findings, study.task, rows)
-    if asked.verdict and not findings.verdicts:
-        found = f"needs published values of {choice.base} and of another row"
-        checked.problems.append(Problem("--verdict", found, "write them in the rows' files, as row.published"))
-    allowed = column_names(study.task, rows, findings, headline)
-    kept = [] if asked.columns is None else checked.listed("--columns", asked.columns, allowed, "column")
-    sort = next(iter(checked.known("--sort", given(asked.sort), allowed, "column")), None)
-    checked.refuse()
-    view = View(tuple(choice.rows), tuple(kept), sort, asked.best, asked.intervals, choice.seeds, asked.verdict)
-    return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
 
 
 def _unmeasured(metric: str, set_name: str, sets: Mapping[str, Sequence[str]]) -> Problem:
@@ -213,7 +209,7 @@ def report(
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)
     page_path = output or study.folder / "report.html"
-    made = _chosen_table(study, settings, overrides or [], Asked())
+    made = Choice(study, settings, overrides or []).table()
     from tracking.files import write_atomic
     from tracking.report.page import content_of, figure_files, page, write_figures
 

@@ -13,7 +13,6 @@ from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.status.tables import ONE_LINE_EACH, counted
 from tracking.statistics.findings import find
-from tracking.statistics.needed_seeds import seeds_needed_lines
 from tracking.statistics.rows import BASE, table
 from tracking.study import read_study
 from tracking.table.caption import size_note
@@ -28,9 +27,14 @@ FEWEST = 4
 
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
-    needed = seeds_needed_lines(plan.before) if plan.before else []
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [*_costs_notes(plan), *filter(None, [size_note(plan.sizes)]), *plan.composition.notes, *names, *needed]
+    notes = [
+        *_costs_notes(plan),
+        *filter(None, [size_note(plan.sizes)]),
+        *plan.composition.notes,
+        *names,
+        *_seeds_needed(plan),
+    ]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
     lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
@@ -54,6 +58,14 @@ def plan_table(plan: Plan) -> Table:
     )
     table.caption = caption
     return table
+
+
+def _seeds_needed(plan: Plan) -> list[str]:
+    if not plan.before or not plan.before.begun:
+        return []
+    from tracking.statistics.power import seeds_needed_lines  # SciPy takes a third of a second
+
+    return seeds_needed_lines(plan.before)
 
 
 def _states(states: Sequence[str]) -> str:

@@ -101,7 +101,7 @@ def _store_of(study: Study, given: str | None) -> str:
 
     The recorded address has no password. Without one, a database cannot be reached, and a server may refuse.
     """
-    from tracking.mlflow.lag import current_store
+    from tracking.mlflow.ledger import current_store
 
     uri = given or current_store(study.folder)
     if given is None and not uri.startswith((*SERVERS, "sqlite:")):

@@ -12,16 +12,12 @@ from benchmarks.statistics import (
     EQUAL,
     ERROR,
     EVEN_ERROR,
-    ROWS,
     WITHIN,
     cases,
     check_against_table,
-    moments,
-    needed,
     shares,
     sizes,
 )
-from tracking.statistics.moderated_tests import differences, intervals
 
 STUDIES = 3000
 CHANCE = 1.5  # points, of so many studies
@@ -46,17 +42,6 @@ def test_a_row_that_differs_is_found() -> None:
     assert found[0] >= 65 - CHANCE
     assert found[1] >= 85 - CHANCE
     assert found == sorted(found)
-
-
-def test_the_seeds_that_are_told_decide() -> None:
-    assert needed(2.0, 3, STUDIES).marked >= 80 - CHANCE
-
-
-def test_an_interval_is_what_p_says() -> None:
-    means, variances = moments(CASES[EQUAL](200, sizes(3, 3), np.random.default_rng(1)))
-    found = differences(means, variances, np.array(sizes(3, 3)))
-    low, high = intervals(found)
-    assert (((low <= 0) & (high >= 0)) == (found.p * (ROWS - 1) > 0.05)).all()
 
 
 def test_real_results_stand_in_for_normal_values(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cases import RENAMED, SWEEP, Case
+from cases import Case
 
 THIS = Path(sys.executable).parent / "allelse"
 VOLATILE = re.compile(
@@ -26,10 +26,18 @@ VOLATILE = re.compile(
 READ: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,
-    "csv": lambda text: list(csv.DictReader(io.StringIO(text))),
+    "csv": lambda text: [{name: number(row[name]) for name in row} for row in csv.DictReader(io.StringIO(text))],
     "lines": str.splitlines,
     "": lambda text: None,
 }
+
+
+def number(text: str) -> float | str:
+    """Of a cell: whole ones were written with a point."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @dataclass(frozen=True)
@@ -39,9 +47,10 @@ class Installation:
     program: Path
     folder: Path
 
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True)
+
     def type(self, words: str, types: str = "") -> subprocess.CompletedProcess[str]:
-        for old, new in RENAMED.items() if self.program == THIS else ():
-            words = words.replace(old, new)
         typed = [str(self.program), *shlex.split(words)]
         environment = os.environ | {"COLUMNS": "160"}
         return subprocess.run(
@@ -119,14 +128,3 @@ class Installation:
         place = f"weights-{study}-{row}"
         self.must(f"export {row}-s1 sweep.name={study} --to safetensors --output {place}")
         return hashlib.sha256((self.folder / place / "model.safetensors").read_bytes()).hexdigest()
-
-
-def made(program: Path, root: Path) -> dict[str, Installation]:
-    """Folders: two empty ones, one with three rows of Table 3 and two seeds each, one with the task of ``init``."""
-    places = {name: Installation(program, root / name) for name in ("empty", "small", "own", "weights")}
-    for place in places.values():
-        place.folder.mkdir(parents=True)
-    places["small"].must(SWEEP)
-    places["own"].must("init mine")
-    places["own"].must("sweep task=mine")
-    return places

@@ -1,27 +1,30 @@
 """The program as its users meet it: real commands, what programs read of them, files, MLflow, weights."""
 
 import pytest
-from cases import FIELDS, POINTS, TAGS, TYPED, Case
-from installation import THIS, Installation, made
+from cases import COMMANDS, FIELDS, OF_STUDY, POINTS, SWEEP, TAGS, Case
+from installation import THIS, Installation
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Installation]:
-    return made(THIS, tmp_path_factory.mktemp("outside").resolve())
+def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """Three rows of Table 3 with two seeds each. two_versions.py also compares refusals, and the task of ``init``."""
+    place = Installation(THIS, tmp_path_factory.mktemp("outside").resolve() / "small")
+    place.must(SWEEP)
+    return place
 
 
-def test_a_study_has_the_files_and_fields_of_the_contract(places: dict[str, Installation]) -> None:
-    found = places["small"].study("small")
+def test_a_study_has_the_files_and_fields_of_the_contract(small: Installation) -> None:
+    found = small.study("small")
     first = {file: found[file][0] if isinstance(found[file], list) else found[file] for file in FIELDS}
     assert {file: set(first[file] or ()) for file in FIELDS} == {file: set(FIELDS[file].split()) for file in FIELDS}
     assert [line["step"] for line in found["base-s1/journal.jsonl"]] == [10, 15, 20, 30]
     assert set(found["base-s1/result.json"]["scores"]) == {"dev", "test"}
 
 
-def test_mlflow_has_a_run_per_trial_with_each_point_once(places: dict[str, Installation]) -> None:
-    runs = places["small"].runs("small")
+def test_mlflow_has_a_run_per_trial_with_each_point_once(small: Installation) -> None:
+    runs = small.runs("small")
     assert [run["status"] for run in runs.values()] == ["FINISHED"] * 7
     run = runs["base s1"]
     assert (set(run["points"]), set(run["tags"])) == (set(POINTS.split()), set(TAGS.split()))
@@ -29,17 +32,13 @@ def test_mlflow_has_a_run_per_trial_with_each_point_once(places: dict[str, Insta
     assert (run["params"]["model.d_model"], run["params"]["train.steps"]) == ("64", "30")
 
 
-@pytest.mark.parametrize(
-    ("place", "case"), [pytest.param(place, case, id=case.words) for place, cases in TYPED for case in cases]
-)
-def test_a_command_answers_as_users_and_programs_expect(
-    places: dict[str, Installation], place: str, case: Case
-) -> None:
-    found = places[place].observe(case)
+@pytest.mark.parametrize("case", [*OF_STUDY, *COMMANDS], ids=lambda case: case.words)
+def test_a_command_answers_as_users_and_programs_expect(small: Installation, case: Case) -> None:
+    found = small.observe(case)
     assert (found["code"], found["missing"], found["new"]) == (case.code, [], case.writes.split())
     first = found["data"][0] if isinstance(found["data"], list) and found["data"] else found["data"]
     assert not case.fields or set(first) == set(case.fields.split())
 
 
-def test_one_key_trains_the_same_weights_with_ray_and_without(places: dict[str, Installation]) -> None:
-    assert places["small"].weights("alone", "base") == places["small"].weights("small", "base")
+def test_one_key_trains_the_same_weights_with_ray_and_without(small: Installation) -> None:
+    assert small.weights("alone", "base") == small.weights("small", "base")

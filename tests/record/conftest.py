@@ -1,5 +1,6 @@
 """Folders for commands."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +18,25 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path, database: Path) -> Place:
-    return Place(tmp_path / "here", database)
-
-
-@pytest.fixture
 def another(tmp_path: Path, database: Path) -> Callable[[str], Place]:
     """A further folder of this name."""
     return lambda name: Place(tmp_path / name, database)
+
+
+@pytest.fixture
+def place(another: Callable[[str], Place]) -> Place:
+    """Nothing is trained there."""
+    return another("here")
+
+
+@pytest.fixture(scope="session")
+def _trained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
+    place = Place(tmp_path_factory.mktemp("trained") / "here", database)
+    place.train("base")
+    return place.folder
+
+
+@pytest.fixture
+def trained(tmp_path: Path, _trained: Path) -> Place:
+    """Base is trained there: a project that was moved."""
+    return Place(Path(shutil.copytree(_trained, tmp_path / "here")))

@@ -1,4 +1,4 @@
-"""A folder with a small task, where commands are typed: of this installation, or of the one that ``COMMAND`` names."""
+"""A folder with a small task, where commands are typed."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-COMMAND = Path(os.environ.get("COMMAND", Path(sys.executable).parent / "allelse")).absolute()
+COMMAND = Path(sys.executable).parent / "allelse"
 TOY = '''
 import os
 import time
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from sweeps.task import Metric, Observes, Range, Scores, Task, Trial
+from sweeps.task import Metric, Observes, Range, Scores, Task, Trained, Trial
 
 HERE = Path(__file__).parent
 
@@ -30,7 +30,7 @@ class Model:
 @dataclass(frozen=True)
 class Train:
     steps: Annotated[int, Range(1)]
-    every: Annotated[int, Range(1), Observes()]
+    api_key: Annotated[str, Observes()]
     cut: Annotated[float, Scores()]
 
 
@@ -54,7 +54,7 @@ def work(trial: Trial[Config]) -> None:
         done += one() * trial.config.model.size
         trial.report(step, {"train/loss": done})
         trial.checkpoint(step, done)
-        if (HERE / "dies").exists() and step == 2:  # the worker is lost, and meanwhile a person edits
+        if step == 2 == trial.config.model.size and (HERE / "dies").exists():  # its worker; and a person edits
             (HERE / "parts" / "one.py").write_text((HERE / "dies").read_text())
             (HERE / "dies").unlink()
             os._exit(1)
@@ -64,23 +64,22 @@ def work(trial: Trial[Config]) -> None:
     trial.evaluated("test", {"score": done})
 
 
-task = Task("toy", 1, Config, (Metric("score", set="test"),), steps=lambda config: config.train.steps, work=work)
+def again(trial: Trained[Config]) -> None:
+    """Scores with the code of now."""
+    from parts.one import one
+
+    trial.evaluated("test", {"score": one()})
+
+
+metrics = (Metric("score", set="test"),)
+task = Task("toy", 1, Config, metrics, steps=lambda config: config.train.steps, work=work, verbs=(again,))
 '''
-FORMERLY = {
-    "import Metric,": "import Checkpoint, Evaluation, Metric, Report,",
-    "trial.report(": "yield Report(",
-    "trial.checkpoint(": "yield Checkpoint(",
-    "trial.evaluated(": "yield Evaluation(",
-}
-"""How a task told the same when the command was called `ablate`."""
-for now, before in FORMERLY.items() if COMMAND.name == "ablate" else ():
-    TOY = TOY.replace(now, before)
 ONE, TEN = (f"def one():\n    return {value}\n" for value in ("1.0", "10.0"))
 HEAD = "# @package _global_\nrow: {group: A, change: %s}\nmodel: {size: %d}\n"
 FILES = {
     "toy.py": TOY,
     "parts/one.py": ONE,
-    "conf/task/toy/base.yaml": "model: {size: 1}\ntrain: {steps: 4, every: 1, cut: 0.5}\n",
+    "conf/task/toy/base.yaml": "model: {size: 1}\ntrain: {steps: 4, api_key: none, cut: 0.5}\n",
     **{f"conf/task/toy/row/size_{size}.yaml": HEAD % (f"size {size}", size) for size in (2, 3, 4, 5)},
 }
 STUDY = "sweep.name=toy"
@@ -91,10 +90,10 @@ class Place:
 
     def __init__(self, folder: Path, database: Path | None = None) -> None:
         self.folder, self.environment = folder, dict[str, str]()
-        (folder / "runs").mkdir(parents=True)
         if database is not None:  # to make one takes seconds
+            (folder / "runs").mkdir(parents=True)
             shutil.copy(database, folder / "runs" / "mlflow.db")
-        self.write(FILES)
+            self.write(FILES)
 
     @property
     def study(self) -> Path:

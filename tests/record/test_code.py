@@ -1,6 +1,5 @@
 """From its first trial to its last a study trains with one version of the user's code, or says so everywhere."""
 
-import shutil
 import subprocess
 import time
 import zipfile
@@ -11,54 +10,14 @@ import pytest
 from place import COMMAND, ONE, STUDY, TEN, TOY, Place
 
 DIFFERS = "code ", "with another"
-
-
-def ignored_folder(place: Place, tmp_path: Path) -> str:
-    """``parts`` is what git ignores, as folders of data are."""
-    place.write({".gitignore": "parts/\n"})
-    return "parts/one.py"
-
-
-def untracked_module(place: Place, tmp_path: Path) -> str:
-    """A module beside the task, which git does not know; large folders of data lie there, too."""
-    place.write({"extra.py": ONE, "parts/one.py": "from extra import one\n", "data/images/a/1.txt": "1"})
-    return "extra.py"
-
-
-def editable_install(place: Place, tmp_path: Path) -> str:
-    """A package of another folder, as ``pip install --editable`` leaves it."""
-    about = '{"url": "file://%s", "dir_info": {"editable": true}}' % (tmp_path / "lib")
-    site = tmp_path / "site" / "lib_of_mine-1.0.dist-info"
-    for path, text in {
-        site / "METADATA": "Metadata-Version: 2.1\nName: lib-of-mine\nVersion: 1.0\n",
-        site / "direct_url.json": about,
-        tmp_path / "lib" / "src" / "mine" / "__init__.py": "",
-        tmp_path / "lib" / "src" / "mine" / "adding.py": ONE,
-    }.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    place.environment["PYTHONPATH"] = f"{site.parent}:{tmp_path / 'lib' / 'src'}"
-    place.write({"parts/one.py": "from mine.adding import one\n"})
-    return "../lib/src/mine/adding.py"
-
-
-@pytest.mark.parametrize("kept", [ignored_folder, untracked_module, editable_install])
-def test_other_code_is_refused_with_its_diff(place: Place, tmp_path: Path, kept: Callable[[Place, Path], str]) -> None:
-    file = kept(place, tmp_path)
-    place.train("base")
-    place.write({file: TEN, "notes.py": "# no file names this one\n"})
-    said = place.refused("train", "task=toy", STUDY, "row=size_2", "--add")
-    assert not (place.study / "size_2-s1").exists()
-    for words in (Path(file).name, "- return 1.0", "+ return 10.0", "--changed-code"):
-        assert words in said
-    place.write({file: ONE})
-    place.must("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
-
-
+PLAN = ("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
 REACHING = """
 import sys
 from importlib import import_module
 from pathlib import Path
+
+from extra import value
+from mine.adding import one as added
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lib-1.0"))
 NAME = "small"
@@ -66,69 +25,63 @@ NAME = "small"
 
 def one():
     import_module("numbers")  # of Python itself
-    return import_module(f"nets.{NAME}").one() * import_module("unit").value
+    return import_module(f"nets.{NAME}").one() * import_module("unit").value * value * added()
 """
+VALUE = "value = 1\n"
 
 
-def test_code_behind_a_link_and_names_that_a_program_computes_are_recorded(place: Place, tmp_path: Path) -> None:
-    """The folder on the path has a name that no module has; Python itself lies in an environment below the task."""
-    place.write({"parts/one.py": REACHING, "lib-1.0/unit.py": "value = 1\n", "../elsewhere/nets/small.py": ONE})
+def archives(place: Place) -> list[Path]:
+    return [*(place.study / "code").glob("*.zip")]
+
+
+def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_path: Path) -> None:
+    """In a folder that git ignores, a module that git does not know, an editable install, behind a link, below a folder
+    whose name no module has; names are computed. Python itself lies in an environment below the task."""
+    about = '{"url": "file://%s", "dir_info": {"editable": true}}' % (tmp_path / "lib")
+    place.write({".gitignore": "parts/\n", "parts/one.py": REACHING, "extra.py": VALUE, "lib-1.0/unit.py": VALUE})
+    place.write({"env/conda-meta/history": "", "env/lib/python3.11/site.py": "# of Python", "data/a/1.txt": "1"})
+    lib = "../lib/src/mine"
+    place.write({"../elsewhere/nets/small.py": ONE, f"{lib}/__init__.py": "", f"{lib}/adding.py": ONE})
+    site = "../site/lib_of_mine-1.0.dist-info"
+    metadata = "Metadata-Version: 2.1\nName: lib-of-mine\nVersion: 1.0\n"
+    place.write({f"{site}/METADATA": metadata, f"{site}/direct_url.json": about})
     (place.folder / "nets").symlink_to(tmp_path / "elsewhere" / "nets")
-    place.write({"env/conda-meta/history": "", "env/lib/python3.11/site.py": "# of Python"})
+    place.environment["PYTHONPATH"] = f"{tmp_path / 'site'}:{tmp_path / 'lib' / 'src'}"
     place.train("base")
     assert place.score("base-s1") == 4.0
-    assert "nets/small.py" in recorded_files(place)
-    assert not any(name.startswith("env/") for name in recorded_files(place))
-    for edited, before in {"nets/small.py": ONE, "lib-1.0/unit.py": "value = 1\n"}.items():
-        place.write({edited: TEN})
-        assert f"began: {edited}" in place.refused("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
-        place.write({edited: before})
+    (archive,) = archives(place)
+    assert not any(name.startswith("env/") for name in zipfile.ZipFile(archive).namelist())
+    place.write({"notes.py": "# no file names this one\n"})
+    for file in ("parts/one.py", "extra.py", f"{lib}/adding.py", "nets/small.py", "lib-1.0/unit.py"):
+        before = (place.folder / file).read_text()
+        place.write({file: TEN + VALUE.replace("1", "10")})
+        said = place.refused(*PLAN)
+        assert all(words in said for words in (Path(file).name, "+ return 10.0", "--changed-code")), file
+        place.write({file: before})
+    place.must(*PLAN)
 
 
-def recorded_files(place: Place) -> list[str]:
-    (archive,) = (place.study / "code").glob("*.zip")
-    return zipfile.ZipFile(archive).namelist()
-
-
-def test_a_lost_archive_of_code_does_not_end_a_study(place: Place) -> None:
-    place.train("base")
-    (archive,) = (place.study / "code").glob("*.zip")
+def test_a_lost_archive_of_code_does_not_end_a_study(trained: Place) -> None:
+    (archive,) = archives(trained)
     archive.write_text("cut off")
-    place.train("size_2", "--add")
-    assert "parts/one.py" in recorded_files(place), "it is the same code, so it is kept again"
+    trained.train("size_2", "--add")
+    assert "parts/one.py" in zipfile.ZipFile(archive).namelist(), "it is the same code, so it is kept again"
     archive.unlink()
-    place.write({"parts/one.py": TEN})
-    assert "--changed-code" in place.refused("train", "task=toy", STUDY, "row=size_3", "--add")
-    place.must("table", STUDY)
-    place.train("size_3", "--add", "--changed-code")
-    assert "size_3" in place.table("md").partition("code ")[2]
+    trained.write({"parts/one.py": TEN})
+    assert "--changed-code" in trained.refused("train", "task=toy", STUDY, "row=size_3", "--add")
+    trained.train("size_3", "--add", "--changed-code")
+    assert "size_3" in trained.table("md").partition("code ")[2]
 
 
-VERB = """
-
-def again(trial: Trained[Config]) -> None:
-    from parts.one import one
-
-    trial.evaluated("test", {"score": one()})
-
-
-task = replace(task, verbs=(again,))
-"""
-
-
-def test_a_verb_that_scores_with_other_code_marks_the_row(place: Place) -> None:
-    toy = TOY.replace("import Metric,", "import Metric, Trained,").replace(
-        "import dataclass", "import dataclass, replace"
-    )
-    place.write({"toy.py": toy + VERB})
-    place.train("base")
-    place.must("again", "base-s1", "task=toy", STUDY)
-    assert "with another" not in place.table()
-    place.write({"parts/one.py": TEN})
-    place.must("again", "base-s1", "task=toy", STUDY)
-    assert place.score("base-s1") == 10.0
-    assert "code of scoring" in place.table()
-    assert "with another parts/one.py" in place.table()
+def test_a_verb_that_scores_with_other_code_marks_the_row(trained: Place) -> None:
+    again = ("again", "base-s1", "task=toy", STUDY)
+    trained.must(*again)
+    assert "with another" not in trained.table()
+    trained.write({"parts/one.py": TEN})
+    trained.must(*again)
+    assert trained.score("base-s1") == 10.0
+    table = trained.table()
+    assert all(words in table for words in ("code of scoring", "with another parts/one.py"))
 
 
 def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place) -> None:
@@ -140,31 +93,32 @@ def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place
                 assert running.poll() is None
                 time.sleep(0.1)
             place.write({"parts/one.py": TEN})
-            assert "--changed-code" in place.refused("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
+            assert "--changed-code" in place.refused(*PLAN)
         finally:
             (place.folder / "waits").unlink()
     assert place.score("base-s1") == 4.0
 
 
-def test_with_changed_code_every_output_marks_the_row(place: Place) -> None:
-    place.train("base")
-    place.write({"parts/one.py": TEN})
-    place.train("size_2", "--add", "--changed-code")
-    assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 80.0)
-    for form in ("md", "tex", "html"):
-        assert all(words in place.table(form) for words in (*DIFFERS, "To compare like with like")), form
-    for form in ("csv", "json"):
-        assert all(words in place.table(form) for words in DIFFERS), form
-    assert "-    return 1.0" in place.must("compare", "base", "size_2", STUDY)
-    place.must("report", STUDY, "--output", "report.html")
-    assert "with another parts/one.py" in (place.folder / "report.html").read_text()
-    tables = [path.read_text() for path in (place.folder / "runs" / "mlflow-artifacts").rglob("table.md")]
-    assert "with another parts/one.py" in tables[0]
+def test_with_changed_code_every_output_marks_the_row(trained: Place) -> None:
+    trained.write({"parts/one.py": TEN})
+    trained.train("size_2", "--add", "--changed-code")
+    assert (trained.score("base-s1"), trained.score("size_2-s1")) == (4.0, 80.0)
+    assert all(words in trained.table("md") for words in (*DIFFERS, "To compare like with like"))
+    assert all(words in trained.table("json") for words in DIFFERS)
+    assert "-    return 1.0" in trained.must("compare", "base", "size_2", STUDY)
+    trained.must("report", STUDY, "--no-figures", "--output", "report.html")
+    assert "with another parts/one.py" in (trained.folder / "report.html").read_text()
+    (table,) = (trained.folder / "runs" / "mlflow-artifacts").rglob("table.md")
+    assert "with another parts/one.py" in table.read_text()
 
 
-def test_a_trial_that_two_versions_trained_is_marked_though_it_is_the_only_one(place: Place) -> None:
-    place.write({"stops": ""})
-    place.type("train", "task=toy", STUDY)
+def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_marked(place: Place) -> None:
+    """Though it is the only one."""
+    place.write({"parts/one.py": "def one():\n    return 1 / 0\n"})
+    assert place.type("train", "task=toy", STUDY).returncode == 1
+    place.write({"parts/one.py": ONE, "stops": ""})
+    assert place.type("train", "task=toy", STUDY).returncode == 1
+    assert "stopped by a person" in (place.study / "base-s1" / "error.txt").read_text()
     place.write({"parts/one.py": TEN})
     assert "--changed-code" in place.refused("train", "task=toy", STUDY)
     place.train("base", "--changed-code")
@@ -172,27 +126,24 @@ def test_a_trial_that_two_versions_trained_is_marked_though_it_is_the_only_one(p
     assert "with another parts/one.py" in place.table()
 
 
-def test_a_row_from_a_file_of_the_same_name_elsewhere_is_refused(place: Place, another: Callable[[str], Place]) -> None:
-    place.train("base")
+def test_a_moved_project_goes_on(trained: Place) -> None:
+    trained.must(*PLAN)
+
+
+def test_a_row_from_a_file_of_the_same_name_elsewhere_is_refused(
+    trained: Place, another: Callable[[str], Place]
+) -> None:
     other = another("there")
     other.write({"parts/one.py": TEN})
-    runs = f"paths.runs={place.folder / 'runs'}"
+    runs = f"paths.runs={trained.folder / 'runs'}"
     assert "+ return 10.0" in other.refused("train", "task=toy", STUDY, "row=size_2", runs, "--add")
 
 
-def test_what_failed_before_its_first_step_is_mended_without_a_mark(place: Place) -> None:
-    place.write({"parts/one.py": "def one():\n    return 1 / 0\n"})
-    assert place.type("train", "task=toy", STUDY).returncode == 1
-    place.write({"parts/one.py": ONE})
-    place.train("base")
-    assert "with another" not in place.table()
-
-
-def test_a_moved_project_goes_on(place: Place, tmp_path: Path) -> None:
-    place.train("base")
-    shutil.move(place.folder, tmp_path / "moved")
-    place.folder = tmp_path / "moved"
-    place.must("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
+def test_another_version_of_the_task_is_not_mixed_with_the_old_rows(trained: Place) -> None:
+    trained.write({"toy.py": TOY.replace('Task("toy", 1,', 'Task("toy", 2,')})
+    said = trained.refused("train", "task=toy", STUDY, "row=size_2", "--add")
+    assert "version 1" in said
+    assert "another sweep.name" in said
 
 
 @pytest.mark.ray
@@ -203,4 +154,12 @@ def test_a_running_sweep_goes_on_with_the_code_that_it_began_with(place: Place) 
     assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
     assert said.count("parts/one.py changed: this sweep goes on with the code that it began with") == 1
     assert "with another" not in place.table()
-    assert "--changed-code" in place.refused("sweep", STUDY, "sweep.rows=[base,size_3]", "--add")
+
+
+@pytest.mark.ray
+def test_a_sweep_that_cannot_succeed_ends_after_three_trials(place: Place) -> None:
+    place.write({"fails": "no such file: 17"})
+    done = place.type("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2,size_3,size_4,size_5]", "sweep.seeds=[1,2]")
+    assert done.returncode == 1
+    assert "3 trials in a row failed before their first report: RuntimeError: no such file" in done.stdout + done.stderr
+    assert len([*place.study.glob("*/error.txt")]) < 10

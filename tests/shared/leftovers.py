@@ -22,7 +22,8 @@ import json, sys
 import ray
 from ray.util import placement_group_table
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
-print(json.dumps([group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]))
+left = [group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]
+print("states:", json.dumps(left))
 """
 PATIENCE_S = 120.0
 
@@ -63,8 +64,9 @@ def check_no_locks(study: Path) -> None:
 
 def placement_groups(cluster: Machines) -> list[str]:
     """The states of those that are not removed."""
-    printed = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address)
-    states: list[str] = json.loads(printed.splitlines()[-1])
+    printed = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address).splitlines()
+    (line,) = [line for line in printed if line.startswith("states:")]  # Ray may print, too
+    states: list[str] = json.loads(line.removeprefix("states:"))
     return states
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from sweeps.cli import app
 from sweeps.running.syncer import Syncer
 from tracking.mlflow import sync
-from tracking.mlflow.lag import sync_lock
+from tracking.mlflow.ledger import sync_lock
 from tracking.uri import URI_VARIABLE
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,11 +20,12 @@ from tracking.mlflow.names import journal_name
 from tracking.mlflow.pages import answers, free_port, ui_command, ui_environment
 from tracking.mlflow.store import open_store
 from tracking.study import Study
-from tracking.uri import default_uri
+from tracking.uri import URI_VARIABLE, default_uri
 
 POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 WITHOUT_POSTGRES = "no PostgreSQL below /usr/lib/postgresql; apt-get install postgresql"
 PATIENCE_S = 240.0
+ROOT = Path(__file__).parents[2]
 Statuses = dict[str, str]
 
 
@@ -49,8 +51,8 @@ class Served:
             )
         wait_for(self.ready)
 
-    def environment(self) -> dict[str, str]:
-        return dict(os.environ)
+    def environment(self) -> dict[str, str] | None:
+        return None
 
     def stop(self) -> None:
         """Hang: connections are accepted by the kernel, and nobody answers."""
@@ -137,8 +139,22 @@ def serving(kind: type[Served]) -> Iterator[Served]:
             store.kill()
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + seconds
+def start(study: Study, *more: str, uri: str = "") -> subprocess.Popen[str]:
+    """The syncer, as a sweep starts it."""
+    words = ["--study", str(study.folder), "--experiment", EXPERIMENT, *more]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tracking.mlflow.sync", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {URI_VARIABLE: uri},
+    )
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.1)

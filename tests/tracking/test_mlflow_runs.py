@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -14,24 +15,27 @@ from tracking.mlflow.replay import Replay
 from tracking.study import Study, write_study
 
 RATES = {"peak": 4e6, "sustained": 3e6}
+Synced = tuple[Study, list[Any]]
 
 
-@pytest.fixture
-def synced(runs: Any, store: Store, request: pytest.FixtureRequest) -> tuple[Study, list[Any]]:
+def two_rows(folder: Path, store: Store) -> Synced:
     """Two rows with two seeds; the devices of the first trial are known."""
-    study = digits(runs / request.node.name, 0.9, 0.92, 0.95, 0.95)
+    study = digits(folder, 0.9, 0.92, 0.95, 0.95)
     for trial, known in zip(study.trials, ({"flops_per_s": RATES}, {}, {}, {}), strict=True):
-        folder = study.trial_folder(trial)
-        result = folder.result()
-        assert result is not None
-        folder.write_result({**result, "flops": 1e6})
+        files = study.trial_folder(trial)
+        files.write_result({**(files.result() or {}), "flops": 1e6})
         about = {"commit": "c0ffee", "samples": {"train": 5}, "data_fingerprint": "f" * 64, **known}
-        folder.provenance_path.write_text(json.dumps(about), "utf-8")
+        files.provenance_path.write_text(json.dumps(about), "utf-8")
     assert Replay(study.folder, *store).once().problems == ()
     return study, sorted(runs_of(study, store), key=lambda run: run.data.tags["study.order"])
 
 
-def test_user_source_and_version_are_known(synced: tuple[Study, list[Any]]) -> None:
+@pytest.fixture(scope="module")
+def synced(runs: Path, store: Store) -> Synced:
+    return two_rows(runs / "synced", store)
+
+
+def test_user_source_and_version_are_known(synced: Synced) -> None:
     study, runs = synced
     names = ("mlflow.user", "mlflow.source.type", "mlflow.source.name", "mlflow.source.git.commit")
     for run in runs:
@@ -39,7 +43,7 @@ def test_user_source_and_version_are_known(synced: tuple[Study, list[Any]]) -> N
         assert found == [study.folder.owner(), "LOCAL", "allelse", "c0ffee"]
 
 
-def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: tuple[Study, list[Any]]) -> None:
+def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: Synced) -> None:
     (train, test) = synced[1][0].inputs.dataset_inputs
     assert [each.dataset.name for each in (train, test)] == ["digits/train", "digits/test"]
     assert [json.loads(each.dataset.profile) for each in (train, test)] == [{"num_rows": 5}, {"num_rows": 1}]
@@ -47,41 +51,38 @@ def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: tuple[Study, lis
     assert mlflow.data.get_source(train).uri == "file:///d"
 
 
-def test_a_difference_is_from_the_mean_over_all_seeds_of_base(synced: tuple[Study, list[Any]]) -> None:
+def test_a_difference_is_from_the_mean_over_all_seeds_of_base(synced: Synced) -> None:
     """Of every run, whatever its seed; base is 0.9 and 0.92."""
     found = [run.data.metrics["delta/accuracy"] for run in synced[1]]
     assert found == pytest.approx([-0.01, 0.01, 0.04, 0.04])
 
 
-def test_a_difference_follows_every_seed_of_base(synced: tuple[Study, list[Any]], store: Store) -> None:
+def test_a_difference_follows_every_seed_of_base(runs: Path, store: Store) -> None:
     """Base's second seed is scored again, then dropped."""
-    study, _ = synced
+    study, _ = two_rows(runs / "followed", store)
     folder = study.trial_folder(study.trials[1])
-    result = folder.result()
-    assert result is not None
+    result = folder.result() or {}
     again = result["scores"] | {"test": result["scores"]["test"] | {"accuracy": 0.94}}
     folder.write_result({**result, "scores": again, "scoring": 2})
-    assert Replay(study.folder, *store).once().problems == ()
 
     def of_wide() -> list[float]:
-        runs = [run for run in runs_of(study, store) if run.data.tags["row"] == "wide"]
-        return [run.data.metrics["delta/accuracy"] for run in runs]
+        assert Replay(study.folder, *store).once().problems == ()
+        return [run.data.metrics["delta/accuracy"] for run in runs_of(study, store) if run.data.tags["row"] == "wide"]
 
     assert of_wide() == pytest.approx([0.03, 0.03])
     dropped = {"ts": "2999-01-01T00:00:00Z", "command": "allelse drop", "dropped": ["base-s2"]}
     kept = tuple(trial for trial in study.trials if trial != study.trials[1])
     write_study(replace(study, trials=kept, asked=(*study.asked, dropped)))
-    assert Replay(study.folder, *store).once().problems == ()
     assert of_wide() == pytest.approx([0.05, 0.05])
 
 
-def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: tuple[Study, list[Any]]) -> None:
+def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: Synced) -> None:
     first, *others = (run.data.metrics for run in synced[1])
     assert (first["device_flops"], first["mfu"], first["flops"]) == (2.5 * 3e6, 1e6 / 2.5 / 4e6, 1e6)
     assert all("device_flops" not in other and "mfu" not in other and other["flops"] == 1e6 for other in others)
 
 
-def test_a_run_has_one_model_with_its_final_numbers(synced: tuple[Study, list[Any]], store: Store) -> None:
+def test_a_run_has_one_model_with_its_final_numbers(synced: Synced, store: Store) -> None:
     study, runs = synced
     again = Replay(study.folder, *store)
     (study.folder / "mlflow-ledger.json").unlink()
@@ -96,9 +97,7 @@ def test_a_run_has_one_model_with_its_final_numbers(synced: tuple[Study, list[An
         assert not [file for file in client.list_logged_model_artifacts(model.model_id) if file.path != "MLmodel"]
 
 
-def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(
-    synced: tuple[Study, list[Any]], store: Store
-) -> None:
+def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(synced: Synced, store: Store) -> None:
     study, runs = synced
     words = [run.data.tags["row.accuracy"] for run in runs]
     assert words == ["0.910 ± 0.014"] * 2 + ["0.950 ± 0.000, +0.040"] * 2

@@ -4,11 +4,8 @@ Minutes long: `make faults`. Nothing here measures a time: every step waits for 
 """
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,35 +20,25 @@ from faulty_stores import (
     Statuses,
     assert_exact,
     serving,
+    start,
     wait_for,
 )
 from studies_on_disk import EXPERIMENT, begin, finish, make_study, report
 
-from tracking.mlflow import sync
 from tracking.mlflow.store import open_store
 from tracking.study import Study, Trial
-from tracking.uri import URI_VARIABLE, default_uri
+from tracking.uri import default_uri
 
 pytestmark = pytest.mark.faults
-ROOT = Path(sync.__file__).parents[2]
 LONG_S = 400.0
 of_postgres = [pytest.mark.postgres, pytest.mark.skipif(POSTGRES is None, reason=WITHOUT_POSTGRES)]
 
 
 class Syncer:
-    """`python -m tracking.mlflow.sync --follow` of a study, as a sweep starts it."""
+    """`--follow` of a study."""
 
     def __init__(self, study: Study, uri: str) -> None:
-        self.study = study
-        arguments = ["--study", str(study.folder), "--experiment", EXPERIMENT, "--follow"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tracking.mlflow.sync", *arguments],
-            env=os.environ | {URI_VARIABLE: uri},
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.study, self.process = study, start(study, "--follow", uri=uri)
 
     def problems(self) -> list[str]:
         path = self.study.folder / "mlflow-sync.json"

@@ -1,15 +1,11 @@
 """The syncer as a process: killed, orphaned, refused."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from faulty_stores import start, wait_for
 from filelock import FileLock
 from studies_on_disk import EXPERIMENT, Store, begin, finish, history, only_run, report
 
@@ -17,32 +13,6 @@ from tracking.mlflow import sync
 from tracking.study import Study
 from tracking.trial import TrialFolder
 from tracking.uri import URI_VARIABLE
-
-ROOT = Path(sync.__file__).parents[2]
-
-
-def start(study: Study, *more: str, uri: str = "") -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "tracking.mlflow.sync",
-        "--study",
-        str(study.folder),
-        "--experiment",
-        EXPERIMENT,
-    ]
-    pipe = subprocess.PIPE
-    environment = os.environ | {URI_VARIABLE: uri}
-    return subprocess.Popen(
-        [*command, *more], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=environment
-    )
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 240.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true in time"
-        time.sleep(0.1)
 
 
 def test_follow_killed_and_restarted_leaves_one_run_and_all_points(

@@ -41,8 +41,7 @@ def artifacts_of(uri: str, runs: Path) -> str | None:
 
 def without_new_folder(uri: str) -> str:
     """The address by which MLflow makes no folder `file:` in the current one: it makes none if a driver is named."""
-    own_form = "sqlite:///file:"  # of SQLite, which makes no folder either
-    return uri.replace(own_form, "sqlite+pysqlite:///file:", 1) if uri.startswith(own_form) else uri
+    return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
 
 
 def connected(uri: str) -> Any:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,7 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
-from tracking.statistics.means import minus
-from tracking.statistics.rows import BASE, TableRow, table
+from tracking.statistics.rows import BASE, TableRow, minus, table
 from tracking.study import Study, Trial, seconds
 from tracking.trial import TrialFolder
 from tracking.uri import MARK, is_secret, without_password
@@ -63,16 +63,12 @@ class Described:
         return self.folder.finished_result(self.trial.key)
 
     @cached_property
-    def base(self) -> tuple[Trial, ...]:
-        """All trials of base."""
-        return base_of(self.study)
-
-    @cached_property
     def row(self) -> TableRow:
         """The trial as a row of the table: its differences are from the mean over all seeds of base."""
+        base = base_of(self.study)
         if self.trial.row != BASE:
-            return table(replace(self.study, trials=(*self.base, self.trial)))[-1]
-        own, whole = (table(replace(self.study, trials=of))[0] for of in ((self.trial,), self.base))
+            return table(replace(self.study, trials=(*base, self.trial)))[-1]
+        own, whole = (table(replace(self.study, trials=of))[0] for of in ((self.trial,), base))
         return replace(own, deltas={name: minus(own.scores[name], whole.scores[name]) for name in own.deltas})
 
     @property
@@ -87,11 +83,6 @@ class Described:
         last = self.attempts[-1]
         end = max([last.began, *(report.ts for report in journal[-1:])]) if last.ended is None else last.ended
         return to_ms(max(self.attempts[0].began, end))
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """The parts of the run besides numbers and artifacts, by name."""
-        return {"params": self.params, "tags": self.tags, "datasets": self.datasets}
 
     @property
     def found_by(self) -> dict[str, str]:
@@ -161,7 +152,8 @@ class Described:
         if self.result is None:
             return []
         costs = {name: _rounded(self.result.get(name), 1) for name in COSTS}
-        values = {**costs, **self._rates, **self._counts, **self._scores, **self._deltas, **self._published}
+        counts = {f"{group}/{name}": value for group, of in self._groups.items() for name, value in of.items()}
+        values = {**costs, **self._rates, **counts, **self._scores, **self._compared}
         return points_of(values, self._known_ms, self.result["step"]) + self._extremes()
 
     @property
@@ -171,7 +163,7 @@ class Described:
 
         MLflow takes the newest value as the latest, so scores that replace others need a later time, on any clock.
         """
-        others = [each for each in self.base if each != self.trial]
+        others = [each for each in base_of(self.study) if each != self.trial]
         folders = [self.study.trial_folder(each) for each in (self.trial, *others)]
         drops = [seconds(each["ts"]) or 0.0 for each in self.study.asked if each.get("dropped")]
         first = [found[0].began for each in folders if (found := unless_damaged(each.attempts.all, []))]
@@ -236,11 +228,6 @@ class Described:
         return {name: of for name, of in groups.items() if all(map(_is_number, of.values()))}
 
     @property
-    def _counts(self) -> dict[str, Any]:
-        """Such as `samples/train`."""
-        return {f"{group}/{name}": value for group, of in self._groups.items() for name, value in of.items()}
-
-    @property
     def _scores(self) -> dict[str, Any]:
         """Such as `final/accuracy`. MLflow's list shows all digits of a number or cuts them off, so these are rounded;
         `result.json` has the rest."""
@@ -253,26 +240,18 @@ class Described:
         }
 
     @property
-    def _deltas(self) -> dict[str, float]:
-        """`delta/<metric>`: the run minus the mean over all seeds of base."""
-        known = {name: value for name, value in self.row.deltas.items() if value is not None}
-        return {f"{names.DELTA}{name}": round(value, self._places[name]) for name, value in known.items()}
-
-    @property
-    def _published(self) -> dict[str, float]:
-        """`published/<name>`, and `published/delta/<metric>` from the published base; millions for `params_m`."""
-        known = {name: value for name, value in self.trial.published.items() if value is not None}
-        base = next((each.published for each in self.study.trials if each.row == BASE), {})
-        found = {f"{names.PUBLISHED}{name}": value for name, value in known.items()}
-        for metric in self.card.tabled:
-            if metric.name in known and (theirs := base.get(metric.name)) is not None:
-                delta = round(known[metric.name] - theirs, 9)  # 5.29 − 4.92 is 0.37
-                found[f"{names.PUBLISHED_DELTA}{metric.name}"] = delta
-        return found
+    def _compared(self) -> dict[str, Any]:
+        """`delta/<metric>`: the run minus the mean over all seeds of base. `published/<name>`, in millions for
+        `params_m`, and `published/delta/<metric>` from the published base."""
+        return {
+            **{f"{names.DELTA}{name}": _rounded(value, self._places[name]) for name, value in self.row.deltas.items()},
+            **{f"{names.PUBLISHED}{name}": value for name, value in self.row.published.items()},
+            **{f"{names.PUBLISHED_DELTA}{name}": value for name, value in self.row.published_deltas.items()},
+        }
 
     def _extremes(self) -> list[Point]:
         """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the first."""
-        named = [(points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
+        named = [(names.points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
         found = list[Point]()
         for metric in self.card.metrics:
             name = f"{names.VAL}{metric.name}"
@@ -291,10 +270,9 @@ class Described:
 
 def owner(path: Path) -> str:
     """The user that a file belongs to; "" for one without a name."""
-    try:
+    with suppress(OSError, KeyError):
         return path.owner()
-    except (OSError, KeyError):
-        return ""
+    return ""
 
 
 def base_of(study: Study) -> tuple[Trial, ...]:
@@ -302,13 +280,8 @@ def base_of(study: Study) -> tuple[Trial, ...]:
     return tuple(trial for trial in study.trials if trial.row == BASE)
 
 
-def points_in(card: Card, report: JournalLine) -> dict[str, float]:
-    """The values of a report, named as in MLflow."""
-    return {names.journal_name(card, name): value for name, value in report.metrics.items()}
-
-
 def journal_points(card: Card, report: JournalLine) -> list[Point]:
-    return points_of(points_in(card, report), to_ms(report.ts), report.step)
+    return points_of(names.points_in(card, report), to_ms(report.ts), report.step)
 
 
 def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:

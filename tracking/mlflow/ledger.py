@@ -1,8 +1,8 @@
-"""What each store has of a study, and whose runs these are.
+"""What each store has of a study, how far it is behind, and whose runs these are.
 
 `mlflow-ledger.json` holds {store: {trial key, or "study": Sent}}. A store is an address without its password, or
 ``database.HERE``. Losing the file is harmless: runs are found by the study's random identity, and a replay with the
-journal's times changes nothing.
+journal's times changes nothing. `mlflow-sync.json` tells how the last pass went.
 
 The identity stays when the folder is moved, but a copy has it, too. So the study's run names the folder that sent it,
 and each run what was sent: another folder with the same identity may go on from there, but not change it.
@@ -11,22 +11,32 @@ and each run what was sent: another folder with the same identity may go on from
 import hashlib
 import json
 import socket
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import DamagedFileError, unless_damaged, unless_lost
-from tracking.files import read_object, read_whole, write_atomic
-from tracking.journal import JournalLine
-from tracking.mlflow.database import HERE, known_runs, store_name
-from tracking.study import STUDY_FILE, Study, read_study
-from tracking.trial import TrialFolder
-from tracking.uri import default_uri
+from filelock import FileLock
 
-LEDGER = "mlflow-ledger.json"
+from tracking.damage import DamagedFileError, unless_damaged, unless_lost
+from tracking.files import read_object, read_whole, to_json, write_atomic
+from tracking.journal import JournalLine, reports_behind
+from tracking.mlflow.database import HERE, known_runs, store_name
+from tracking.study import STUDY_FILE, Study, Trial, read_study
+from tracking.trial import TrialFolder
+from tracking.uri import default_uri, without_password
+from tracking.words import time as as_time
+
+LEDGER, SYNC_FILE = "mlflow-ledger.json", "mlflow-sync.json"
 STUDY = "study"  # the key of the study's own run
 EXPERIMENT = "experiment"  # the part of that run that is no digest, but the id of the experiment
+IDENTITY, PLACE, CARRIED = "sweep.identity", "sweep.place", "sweep.carried"
+"""Tags: of every run and of the study's own experiment; of the study's run; of a trial's run."""
+BESIDE = "<paths.runs>/"
+Tags = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -70,19 +80,13 @@ class Ledger:
 
 
 def trial_of_run(runs: Path, run_id: str) -> Path | None:
-    """The folder of the trial that has this run in a store; None if no study below `runs` has it.
-
-    An unreadable study is skipped, so that it does not hide the others.
-    """
+    """The folder of the trial that has this run in a store; None if no readable study below `runs` has it."""
     for path in sorted(runs.glob(f"*/{LEDGER}")):
-        try:
-            stores, trials = _read(path).values(), read_study(path.parent).trials
-        except (OSError, ValueError):
-            continue
-        keys = {key for entries in stores for key, entry in entries.items() if entry["run"] == run_id}
-        for trial in trials:
-            if trial.key in keys:
-                return path.parent / trial.name
+        with suppress(OSError, ValueError):
+            keys = {key for entries in _read(path).values() for key, of in entries.items() if of["run"] == run_id}
+            for trial in read_study(path.parent).trials:
+                if trial.key in keys:
+                    return path.parent / trial.name
     return None
 
 
@@ -107,10 +111,105 @@ def _is_sent(value: Any) -> bool:
     return all(isinstance(text, str) for text in (value["run"], *parts)) and isinstance(value["step"], int)
 
 
-IDENTITY, PLACE, CARRIED = "sweep.identity", "sweep.place", "sweep.carried"
-"""Tags: of every run and of the study's own experiment; of the study's run; of a trial's run."""
-BESIDE = "<paths.runs>/"
-Tags = Mapping[str, str]
+def sync_lock(study: Path) -> FileLock:
+    """The lock that keeps a second process from syncing the study at the same time."""
+    return FileLock(study / ".sync.lock")
+
+
+@dataclass(frozen=True)
+class SyncState:
+    """`mlflow-sync.json`: how the last pass went. ``uri`` is the store's address without a password.
+
+    ``carried``: when something was last sent, in Unix seconds; None before the first pass that succeeded.
+    """
+
+    uri: str
+    carried: float | None = None
+    problems: tuple[str, ...] = ()
+
+
+def note(study: Path, uri: str, points: int = 0, problems: tuple[str, ...] | None = None) -> None:
+    """Write `mlflow-sync.json` if a pass changed it. ``problems`` None: before the first pass, which may never end.
+
+    A full disk does not end the syncer: the next pass writes the file.
+    """
+    address, before = without_password(uri, mark=""), _recorded(study)
+    state = before if before is not None and before.uri == address else SyncState(address)
+    if problems is not None:
+        sent = points or (state.carried is None and not problems)
+        state = SyncState(address, time.time() if sent else state.carried, problems)
+    if state != before:
+        content = vars(state) | {"uri": store_name(address, study.parent)}
+        with suppress(OSError):
+            write_atomic(study / SYNC_FILE, to_json(content) + "\n")
+
+
+def _recorded(study: Path) -> SyncState | None:
+    """What the last syncer left; None without it. A damaged file counts as none: it is written again."""
+    content = unless_damaged(lambda: read_object(study / SYNC_FILE), None) or {}
+    uri, carried, problems = content.get("uri"), content.get("carried"), content.get("problems")
+    if not (isinstance(uri, str) and isinstance(problems, list)):
+        return None
+    uri = default_uri(study.parent) if uri == HERE else uri
+    return SyncState(uri, carried if isinstance(carried, int | float) else None, tuple(map(str, problems)))
+
+
+def current_store(study: Path) -> str:
+    """The address of the study's last store, or of the default store before the first sync."""
+    return _state(study).uri
+
+
+def _state(study: Path) -> SyncState:
+    return _recorded(study) or SyncState(default_uri(study.parent))
+
+
+@dataclass(frozen=True)
+class Lag:
+    """``steps``: the last step that the tracker has, by trial key. ``behind``: how many reports are still to send."""
+
+    state: SyncState
+    steps: dict[str, int]
+    behind: int
+
+    def words(self) -> str:
+        """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
+        state = self.state
+        if not (self.behind or state.problems):
+            return "up to date"
+        since = None if state.carried is None else as_time(max(0.0, time.time() - state.carried))
+        ago = "nothing sent yet" if since is None else f"last sent {since} ago"
+        behind = f"{self.behind} report{'s' * (self.behind != 1)} behind, {ago}"
+        return ": ".join([behind, *["; ".join(state.problems)] * bool(state.problems)])
+
+
+def lag(study: Study, uri: str | None) -> Lag:
+    """Of the tracker at ``uri``. None means the study's last tracker, or the default store before the first sync."""
+    state = _state(study.folder)
+    if uri is not None and without_password(uri, mark="") != state.uri:
+        state = SyncState(without_password(uri, mark=""))
+    try:
+        ledger = Ledger(study.folder, state.uri)
+    except DamagedFileError as error:
+        return Lag(replace(state, problems=(f"{error}; {error.remedy}",)), {}, 0)
+    known = {trial.key: ledger.get(trial.key) or Sent("") for trial in study.trials}
+    steps = {key: sent.step for key, sent in known.items() if sent.step >= 0}
+    return Lag(state, steps, sum(_behind(study, trial, known[trial.key]) for trial in study.trials))
+
+
+def _behind(study: Study, trial: Trial, sent: Sent) -> int:
+    """How many reports and results could be sent but were not; 0 for a damaged trial."""
+    folder = study.trial_folder(trial)
+    digest = result_digest(folder)
+    scored = digest is not None and digest == sent.result
+    finished = scored or folder.finished_result(trial.key) is not None
+    count = partial(reports_behind, folder.journal_path, sent.step, finished)
+    return unless_damaged(count, 0) + (finished and not scored)
+
+
+def result_digest(folder: TrialFolder) -> str | None:
+    """The SHA-256 of ``result.json``; None without it."""
+    content = unless_damaged(lambda: read_whole(folder.result_path), None)
+    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 class OtherPlaceError(ValueError):
@@ -136,24 +235,16 @@ def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Ta
     others = [trial.name for trial in study.trials if not _goes_on(study.trial_folder(trial), runs.get(trial.key, {}))]
     if others or _is_there(where, study):
         found = f"{', '.join(others)} differ" if others else "that folder is still there"
-        names = (
-            f"`allelse sync --moved sweep.name={study.name}` replaces its runs, `allelse sync --copy` makes own ones"
-        )
+        replaces = f"`allelse sync --moved sweep.name={study.name}` replaces its runs"
+        names = f"{replaces}, `allelse sync --copy` makes own ones"
         raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {names}")
 
 
 def carried(step: int, journal: Iterable[JournalLine], result: str | None) -> str:
     """What a run has: its last step, and digests of the reports up to there and of the result."""
     reports = [[line.ts, line.step, line.metrics] for line in journal if line.step <= step]
-    return (
-        f"{step} {hashlib.sha256(json.dumps(reports, sort_keys=True).encode()).hexdigest()[:16]} {result or ''}".strip()
-    )
-
-
-def result_digest(folder: TrialFolder) -> str | None:
-    """The SHA-256 of ``result.json``; None without it."""
-    content = unless_damaged(lambda: read_whole(folder.result_path), None)
-    return None if content is None else hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(json.dumps(reports, sort_keys=True).encode()).hexdigest()[:16]
+    return f"{step} {digest} {result or ''}".strip()
 
 
 def _goes_on(folder: TrialFolder, tags: Tags) -> bool:
@@ -167,11 +258,11 @@ def _goes_on(folder: TrialFolder, tags: Tags) -> bool:
 
 def _is_there(where: str, study: Study) -> bool:
     """Whether the same study lies there, too."""
-    here = f"{socket.gethostname()}:"
+    host, _, path = where.partition(":")
     if where.startswith(BESIDE):
         folder = study.folder.with_name(where.removeprefix(BESIDE))
-    elif where.startswith(here):
-        folder = Path(where.removeprefix(here))
+    elif host == socket.gethostname():
+        folder = Path(path)
     else:
         return False
     other = unless_damaged(lambda: read_study(folder), None) if (folder / STUDY_FILE).is_file() else None

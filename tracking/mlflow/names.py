@@ -4,6 +4,7 @@ import colorsys
 from collections import Counter
 
 from tracking.card import Card
+from tracking.journal import JournalLine
 from tracking.statistics.rows import BASE
 from tracking.study import Study, Trial
 
@@ -15,6 +16,11 @@ ROW = "row."  # tags: mean ± sd of a run's row, and its difference from base
 WIDTH = 22  # characters of a run's name that MLflow's list shows
 GOLDEN = 0.618034  # of the color circle, so that neighbors in the table differ most
 SHADES = (0.42, 0.58, 0.72, 0.34, 0.5)
+
+
+def points_in(card: Card, report: JournalLine) -> dict[str, float]:
+    """The values of a report, named as in MLflow."""
+    return {journal_name(card, name): value for name, value in report.metrics.items()}
 
 
 def journal_name(card: Card, name: str) -> str:

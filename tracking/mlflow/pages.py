@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -22,7 +21,7 @@ from tracking.mlflow.database import without_new_folder
 from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import DELTA, FINAL, ROW, VAL
 from tracking.mlflow.store import quoted
-from tracking.study import Study
+from tracking.study import Study, seconds
 from tracking.uri import artifact_folder
 
 TAG = "mlflow.sharedViewState."
@@ -51,10 +50,7 @@ def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
 
 def first_asked_ms(study: Study) -> int:
     """When the study was first asked for; 0 if that is not recorded."""
-    try:
-        return round(datetime.fromisoformat(study.asked[0]["ts"]).timestamp() * 1000)
-    except (IndexError, ValueError):
-        return 0
+    return round(1000 * (seconds(study.asked[0]["ts"]) or 0.0)) if study.asked else 0
 
 
 def _view(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> str:
@@ -82,15 +78,12 @@ def _state(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> 
 
 def _columns(study: Study) -> dict[str, int]:
     """The columns in their order, with their widths in pixels."""
-    tabled = study.task.tabled
-    of_rows = {f"tags.`{ROW}{metric.name}`": ROW_WIDTH for metric in tabled}
-    of_runs = {f"metrics.`{FINAL}{metric.name}`": SCORE_WIDTH for metric in tabled}
-    return (
-        {"tags.`seed`": SEED_WIDTH}
-        | of_rows
-        | of_runs
-        | {f"metrics.`{name}`": width for name, width in COST_COLUMNS.items()}
-    )
+    return {
+        "tags.`seed`": SEED_WIDTH,
+        **{f"tags.`{ROW}{metric.name}`": ROW_WIDTH for metric in study.task.tabled},
+        **{f"metrics.`{FINAL}{metric.name}`": SCORE_WIDTH for metric in study.task.tabled},
+        **{f"metrics.`{name}`": width for name, width in COST_COLUMNS.items()},
+    }
 
 
 def _charts(metrics: Sequence[Metric], logged: Collection[str]) -> dict[str, Any]:
@@ -187,11 +180,8 @@ def ui_environment(uri: str) -> dict[str, str]:
 def free_port(preferred: int) -> int:
     """`preferred` if it is free on 127.0.0.1, otherwise a free port that the system chooses."""
     for port in (preferred, 0):
-        with socket.socket() as probe:
+        with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+            probe.bind(("127.0.0.1", port))
             return int(probe.getsockname()[1])
     raise OSError("no free port on 127.0.0.1")

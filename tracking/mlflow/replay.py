@@ -18,8 +18,7 @@ from tracking.damage import DamagedFileError
 from tracking.journal import JournalLine
 from tracking.liveness import Runner, runners, runs
 from tracking.look import settled_stamps, stamps_of
-from tracking.mlflow.describe import Described, base_of, journal_points, points_in, to_ms
-from tracking.mlflow.files import SAMPLES, TABLES, run_files, study_files
+from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
 from tracking.mlflow.ledger import (
     CARRIED,
     EXPERIMENT,
@@ -33,8 +32,8 @@ from tracking.mlflow.ledger import (
     refuse_other_place,
     result_digest,
 )
-from tracking.mlflow.names import ROW
-from tracking.mlflow.notes import NOTE, row_words, study_note
+from tracking.mlflow.names import ROW, points_in
+from tracking.mlflow.notes import NOTE, SAMPLES, TABLES, row_words, run_files, study_files, study_note
 from tracking.mlflow.pages import KIND, first_asked_ms, view_tag
 from tracking.mlflow.store import Status, Store
 from tracking.statistics.findings import find
@@ -75,7 +74,6 @@ class Replay:
         self._runners: list[Runner] = []
         self._running: set[str] = set()  # keys of the trials that run now, on any machine
         self._ended: int | None = None  # the pid of a process that runs none of them any more
-        self._stuck: str | None = None  # the key of the trial at which a pass ended: it comes last in the next one
         self._page_due, self._retry_due, self._complaint = 0.0, 0.0, ""
 
     def once(self, ended: int | None = None) -> PassOutcome:
@@ -85,33 +83,26 @@ class Replay:
         A store that does not answer ends the pass: every further trial would wait as long.
         """
         study = read_study(self._folder)
-        count, points, lasting, problems = 0, 0, True, dict[str, list[str]]()
-        notices: tuple[str, ...] = ()
         self._runners, self._running, self._ended = runners(self._folder), set(), ended
         if self._lost or ended is not None:
             self._find(study)
-        for trial in sorted(study.trials, key=lambda trial: trial.key == self._stuck):
+        sent, faults = list[int](), list[tuple[str, Exception]]()
+        for trial in study.trials:
             try:
-                sent = self._replay_changes(study, trial)
+                sent += self._replay_changes(study, trial)
             except Exception as error:  # a broken file, or a server out of reach: reported and retried
-                self._lost = True
-                problems.setdefault(cause_of(error), []).append(trial.name)
-                lasting = lasting and isinstance(error, DamagedFileError)
+                faults.append((trial.name, error))
                 if out_of_reach(error):
-                    self._stuck = trial.key
                     break
-                continue
-            count += sent is not None
-            points += sent or 0
-        if lasting:  # a server out of reach would fail again
-            lasting = bool(problems)
+        notices: tuple[str, ...] = ()
+        if all(isinstance(error, DamagedFileError) for _, error in faults):  # a server out of reach would fail again
             try:
-                notices = self._show(study, bool(points))
+                notices = self._show(study, any(sent))
             except Exception as error:  # as for a trial
-                self._lost, lasting = True, False
-                problems.setdefault(cause_of(error), []).append("pages")
-        lines = (f"{_some(names)}: {cause}" for cause, names in problems.items())
-        return PassOutcome(count, points, tuple(lines), notices, lasting)
+                faults.append(("pages", error))
+        self._lost = bool(faults)
+        lasting = bool(faults) and all(isinstance(error, DamagedFileError) for _, error in faults)
+        return PassOutcome(len(sent), sum(sent), _problems(faults), notices, lasting)
 
     def _find(self, study: Study) -> None:
         """The study's runs by their tags. What was sent to another run is sent again; empty doubles are removed.
@@ -126,22 +117,22 @@ class Replay:
         self._seen = {key: self._seen[key] for key, sent in known.items() if sent and sent.run == self._runs.get(key)}
         self._lost = False
 
-    def _replay_changes(self, study: Study, trial: Trial) -> int | None:
-        """Points sent; None before the trial has started."""
+    def _replay_changes(self, study: Study, trial: Trial) -> list[int]:
+        """How many points were sent; [] before the trial has started."""
         folder = study.trial_folder(trial)
         attempts = folder.attempts.all()
         if not attempts:
-            return None
+            return []
         running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
         self._running |= {trial.key} if running else set()
         compared = [settled_stamps(study.trial_folder(each)) for each in base_of(study)]
         looks = (stamps_of(folder), compared, running, (self._folder / STUDY_FILE).stat().st_mtime_ns)
         seen = self._seen.get(trial.key, {})
         if seen.get("run") == looks:
-            return 0
-        sent = self._replay(Described(study, trial, attempts))
+            return [0]
+        points = self._replay(Described(study, trial, attempts))
         self._seen[trial.key] = {**seen, "run": looks}
-        return sent
+        return [points]
 
     def _has_ended(self, attempt: Attempt) -> bool:
         return attempt.process.is_here and attempt.process.pid == self._ended
@@ -149,13 +140,12 @@ class Replay:
     def _replay(self, about: Described) -> int:
         key, folder = about.trial.key, about.folder
         sent = self._run_of(key, about.name, to_ms(about.attempts[0].began), about.found_by)
-        sent, _ = self._send(key, sent, about.description)
+        sent, _ = self._send(key, sent, {"params": about.params, "tags": about.tags, "datasets": about.datasets})
         journal, state = folder.journal(), folder.state(key)
         state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
         new = rollback_safe(journal, sent.step, everything=state == "finished")
         points = [point for report in new for point in journal_points(about.card, report)]
         self._store.log_points(sent.run, points)
-        count = len(points)
         if new:
             sent = replace(sent, step=new[-1].step)
             self._ledger.put(key, sent)
@@ -164,14 +154,14 @@ class Replay:
         sent, _ = self._send(key, sent, {"tags of the journal": {CARRIED: carried(sent.step, journal, result)}})
         if key in self._running:  # its result may exist before the attempt's end, which gives the time
             self._store.set_status(sent.run, "RUNNING", None)
-            return count
+            return len(points)
+        numbers = 0
         if state == "finished":
             sent, numbers = self._send(key, sent, {"numbers": about.numbers})
             self._ledger.put(key, replace(sent, result=result))
-            count += numbers
         status = STATUS.get(state, "KILLED")
         self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal))
-        return count
+        return len(points) + numbers
 
     def _run_of(self, key: str, name: str, start_ms: int, tags: Mapping[str, str]) -> Sent:
         """The run with these tags, made if missing. If it is another one than before, everything is sent again."""
@@ -186,7 +176,7 @@ class Replay:
         """Send the parts whose content is new; returns what the run has then, and how many points were new."""
         count = 0
         for name, content in parts.items():
-            digest = _digest(content)
+            digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
             if sent.parts.get(name) != digest:
                 count += self._store.send(sent.run, name, content)
                 sent = sent.with_part(name, digest)
@@ -201,8 +191,8 @@ class Replay:
         begun = [trial for trial in study.trials if trial.key in self._seen]
         if not begun:
             return ()
-        # last in the view, since it has no texts to stand side by side
         self._place = place_of(self._folder, self._uri) if changed or not self._place else self._place
+        # last in the view, since it has no texts to stand side by side
         tags = {IDENTITY: study.mark, "sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
         tags |= {PLACE: self._place}
         sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)
@@ -254,13 +244,12 @@ class Replay:
             return
         rows = table(study)
         findings = find(study, rows, BASE, study.task.headline)
+        words = {row.row: row_words(study.task, row, findings) for row in rows}
+        for trial in begun:
+            if (of_trial := self._ledger.get(trial.key)) is not None:
+                tags = {f"{ROW}{name}": text for name, text in words[trial.row].items()}
+                self._send(trial.key, of_trial, {"tags of the row": tags})
         note = {NOTE: study_note(study, rows, findings)}
-        for row in rows:
-            words = {f"{ROW}{name}": text for name, text in row_words(study.task, row, findings).items()}
-            known = {trial.key: self._ledger.get(trial.key) for trial in begun if trial.row == row.row}
-            for key, of_trial in known.items():
-                if of_trial is not None:
-                    self._send(key, of_trial, {"tags of the row": words})
         parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
         self._send(STUDY, sent, {**parts, **_files(study_files(study, rows, findings))})
         seen["page"], self._page_due = looks, time.monotonic() + RETRY_S
@@ -273,13 +262,16 @@ def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> l
     return [report for report in journal if after < report.step <= last]
 
 
-def _files(files: Mapping[str, bytes]) -> dict[str, bytes]:
+def _files(files: Mapping[str, str]) -> dict[str, str]:
     return {f"file {path}": content for path, content in files.items()}
 
 
-def _digest(content: Any) -> str:
-    data = content if isinstance(content, bytes) else json.dumps(content, sort_keys=True).encode()
-    return hashlib.sha256(data).hexdigest()[:16]
+def _problems(faults: list[tuple[str, Exception]]) -> tuple[str, ...]:
+    """One line per cause, with the trials that have it."""
+    names = dict[str, list[str]]()
+    for name, error in faults:
+        names.setdefault(cause_of(error), []).append(name)
+    return tuple(f"{_some(of)}: {cause}" for cause, of in names.items())
 
 
 def _some(names: list[str]) -> str:

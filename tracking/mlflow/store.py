@@ -1,7 +1,7 @@
 """One experiment of an MLflow store, and the models registered there.
 
 Only opening a store imports MLflow: that takes three seconds. Every verb may be repeated without changing anything: it
-compares with what the run has, and sends what differs.
+compares with what the run has, and sends what differs. MLflow's client splits what is too much for one request.
 """
 
 import json
@@ -9,11 +9,11 @@ import logging
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from filelock import FileLock
 
@@ -25,8 +25,7 @@ from tracking.uri import default_uri
 from tracking.words import cause_of
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
-Item = TypeVar("Item")
-MOST_POINTS, MOST_TAGS, MOST_RUNS, MOST_EXPERIMENTS = 1000, 100, 1000, 50_000  # MLflow's limits per request
+MOST_FOUND = 50_000  # MLflow's limit per search
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
 LOCK_S = 60.0  # how long another study may take to open its store
@@ -61,7 +60,7 @@ class Store:
             "datasets": self._datasets,
             "model": self._model,
             "view": self._view,
-            "file": self._file,
+            "file": lambda run_id, path, text: self.client.log_text(run_id, text, path),
         }
 
     def runs(self, identity: str) -> dict[str, tuple[str, Mapping[str, str]]]:
@@ -70,24 +69,13 @@ class Store:
         The answer to a creation may get lost, or come too late. So a trial may have two runs: the oldest one with
         content is kept, and those without are deleted.
         """
+        wanted, order = f"tags.`{IDENTITY}` = {quoted(identity)}", ["attributes.start_time", "attributes.run_id"]
         found: dict[str, list[Any]] = {}
-        for run in self._search(f"tags.`{IDENTITY}` = {quoted(identity)}"):
+        for run in self.client.search_runs([self.experiment_id], wanted, max_results=MOST_FOUND, order_by=order):
             tags = run.data.tags
             if key := tags.get("trial.key") or (STUDY if tags.get("kind") == STUDY else None):
                 found.setdefault(key, []).append(run)
         return {key: self._kept(runs) for key, runs in found.items()}
-
-    def _search(self, wanted: str) -> Iterator[Any]:
-        """The oldest first."""
-        order, token = ["attributes.start_time ASC", "attributes.run_id ASC"], None
-        while True:
-            page = self.client.search_runs(
-                [self.experiment_id], wanted, max_results=MOST_RUNS, order_by=order, page_token=token
-            )
-            yield from page
-            token = page.token
-            if not token:
-                return
 
     def _kept(self, runs: Sequence[Any]) -> tuple[str, Mapping[str, str]]:
         kept = next((run for run in runs if run.data.metrics), runs[0])
@@ -103,14 +91,13 @@ class Store:
     def send(self, run_id: str, part: str, content: Any) -> int:
         """Send one part of a run, such as `tags` or `file config.yaml`; returns how many points it had."""
         what, _, name = part.partition(" ")
-        return self._senders[what](run_id, name, content) or 0
+        return self._senders[what](run_id, name, content) or 0 if content else 0
 
-    def log_points(self, run_id: str, points: Sequence[Point]) -> None:
+    def log_points(self, run_id: str, points: Sequence[Point], model_id: str | None = None) -> None:
         from mlflow.entities import Metric
 
-        for some in _batches(points, MOST_POINTS):
-            metrics = [Metric(point.name, point.value, point.ts_ms, point.step) for point in some]
-            self.client.log_batch(run_id, metrics=metrics)
+        metrics = [Metric(point.name, point.value, point.ts_ms, point.step, model_id=model_id) for point in points]
+        self.client.log_batch(run_id, metrics)
 
     def set_status(self, run_id: str, status: Status, end_ms: int | None) -> None:
         """Set the status and, unless it is RUNNING, the end."""
@@ -130,29 +117,24 @@ class Store:
 
         has = self.client.get_run(run_id).data.params
         new = [Param(name, value) for name, value in params.items() if name not in has]
-        for some in _batches(new, MOST_TAGS):
-            self.client.log_batch(run_id, params=some)
+        self.client.log_batch(run_id, params=new)
 
     def _tags(self, run_id: str, _: str, tags: Mapping[str, str]) -> None:
         """An empty tag is removed."""
         from mlflow.entities import RunTag
 
-        has = self.client.get_run(run_id).data.tags
-        new = [RunTag(name, value) for name, value in tags.items() if value and has.get(name) != value]
-        for some in _batches(new, MOST_TAGS):
-            self.client.log_batch(run_id, tags=some)
-        for name in (name for name, value in tags.items() if not value and name in has):
+        self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items() if value])
+        empty = {name for name, value in tags.items() if not value}
+        for name in empty & self.client.get_run(run_id).data.tags.keys() if empty else ():
             self.client.delete_tag(run_id, name)
 
     def _numbers(self, run_id: str, _: str, points: Sequence[Point]) -> int:
         """The points whose value is not the run's. None can be removed: a difference that holds no longer is NaN."""
         has = self.client.get_run(run_id).data.metrics
-        if not points:
-            return 0
         new = [point for point in points if has.get(point.name) != point.value]
         names, last = {point.name for point in points}, max(points, key=lambda point: (point.step, point.ts_ms))
         gone = (name for name in has if name.startswith(DELTA) and name not in names and not math.isnan(has[name]))
-        new += [Point(name, math.nan, last.ts_ms, last.step) for name in gone]
+        new += [last._replace(name=name, value=math.nan) for name in gone]
         self.log_points(run_id, new)
         return len(new)
 
@@ -161,15 +143,12 @@ class Store:
 
         about = [({name: each[name] for name in each if name != "context"}, each["context"]) for each in datasets]
         inputs = [DatasetInput(Dataset(**of), [InputTag(CONTEXT, context)]) for of, context in about]
-        if inputs:
-            self.client.log_inputs(run_id, inputs)
+        self.client.log_inputs(run_id, inputs)
 
     def _model(self, run_id: str, _: str, model: Mapping[str, Any]) -> None:
         """The run's external model: its numbers alone, since the checkpoints stay where they are."""
-        from mlflow.entities import LoggedModelOutput, Metric
+        from mlflow.entities import LoggedModelOutput
 
-        if not model:
-            return
         about = {name: model[name] for name in ("name", "model_type", "params")}
         found = model_of(self.client, self.experiment_id, run_id) or self.client.create_logged_model(
             self.experiment_id, source_run_id=run_id, **about
@@ -182,21 +161,11 @@ class Store:
         outputs = self.client.get_run(run_id).outputs
         if found.model_id not in [each.model_id for each in (outputs.model_outputs if outputs else [])]:
             self.client.log_outputs(run_id, [LoggedModelOutput(found.model_id, max(point.step for point in points))])
-        for some in _batches(points, MOST_POINTS):
-            metrics = [Metric(at.name, at.value, at.ts_ms, at.step, model_id=found.model_id) for at in some]
-            self.client.log_batch(run_id, metrics=metrics)
+        self.log_points(run_id, points, found.model_id)
 
     def _view(self, _run: str, _name: str, tags: Mapping[str, str]) -> None:
         for name, value in tags.items():
             self.client.set_experiment_tag(self.experiment_id, name, value)
-
-    def _file(self, run_id: str, path: str, content: bytes) -> None:
-        """Replaces an existing one."""
-        with TemporaryDirectory() as place:
-            file = Path(place) / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-            self.client.log_artifacts(run_id, place)
 
 
 def open_store(uri: str | None, runs: Path, experiment: str | None, study: Path | None = None) -> tuple[Store, str]:
@@ -226,9 +195,8 @@ def _experiment(client: Any, known: str | None, name: str, mark: str, artifacts:
     where a new experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if that one is
     deleted.
     """
-    there = client.search_experiments(max_results=MOST_EXPERIMENTS) if known is not None else []
-    kept = next((each for each in there if each.experiment_id == known), None)
-    if kept is not None and (not mark or kept.tags.get(IDENTITY, mark) == mark):
+    there = client.search_experiments(max_results=MOST_FOUND) if known else []
+    if any(each.experiment_id == known and (not mark or each.tags.get(IDENTITY, mark) == mark) for each in there):
         return str(known)
     found = client.get_experiment_by_name(name)
     if found is not None and found.lifecycle_stage != "active":
@@ -264,11 +232,6 @@ def quoted(name: str) -> str:
     return f'"{name}"' if "'" in name else f"'{name}'"
 
 
-def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
 VERSIONS = "mlflow.modelVersions"
 
 
@@ -276,9 +239,7 @@ class RegistryError(Exception):
     """MLflow refused, was out of reach, or lacks a package for the store. The message is one line."""
 
 
-def register(
-    folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str, runs: Path | None = None
-) -> None:
+def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str, runs: Path) -> None:
     """Put the files into the model of the trial's run at ``uri``, and register them as a new version.
 
     ``runs``: the folder of the runs, whose default store may have been moved with it. Every version gets its own path,
@@ -287,7 +248,7 @@ def register(
     silence()
     path = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     try:
-        if runs is not None and uri == default_uri(runs):
+        if uri == default_uri(runs):
             follow_move(runs)
         client = connected(uri)
         model = model_of(client, client.get_run(run_id).info.experiment_id, run_id)

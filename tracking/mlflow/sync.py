@@ -21,8 +21,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from tracking.damage import DamagedFileError
-from tracking.mlflow.lag import note, sync_lock
-from tracking.mlflow.ledger import OtherPlaceError
+from tracking.mlflow.ledger import OtherPlaceError, note, sync_lock
 from tracking.mlflow.replay import PassOutcome, Replay
 from tracking.mlflow.store import open_store
 from tracking.uri import URI_VARIABLE, default_uri, without_password
@@ -55,15 +54,15 @@ def follow(once: Pass, stop: threading.Event) -> int:
             stop.wait(pause)
 
 
-def _tell(done: PassOutcome, printed: str, outlook: str) -> str:
+def _tell(done: PassOutcome, printed: str = "", outlook: str = "") -> str:
     """Print the problems unless they equal ``printed``, the last ones printed. Returns the current ones."""
     complaint = "; ".join(done.problems)
     for notice in done.notices:
-        _say(f"sync: {notice}")
+        _say(notice)
     if complaint not in ("", printed):
-        _say(f"sync: failed{outlook}: {complaint}")
+        _say(f"failed{outlook}: {complaint}")
     if printed and not complaint:
-        _say("sync: recovered")
+        _say("recovered")
     return complaint
 
 
@@ -72,16 +71,16 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     study: Path = options.study.resolve()
     if not study.is_dir():
-        _say(f"sync: no study at {study}")
+        _say(f"no study at {study}")
         return 1
     try:
         with sync_lock(study).acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
             once = _once if not options.follow else _follow
             return once(study, options.experiment, options.moved)
     except Timeout:
-        _say(f"sync: another process already syncs {study.name} to MLflow")
+        _say(f"another process already syncs {study.name} to MLflow")
     except OSError as error:  # the lock cannot be made: a full disk
-        _say(f"sync: failed: {cause_of(error)}")
+        _say(f"failed: {cause_of(error)}")
     return 1
 
 
@@ -93,10 +92,9 @@ def _follow(study: Path, experiment: str | None, moved: bool) -> int:
 
 def _once(study: Path, experiment: str | None, moved: bool) -> int:
     done = _connecting(study, experiment, moved)()
-    _tell(done, "", "")
+    _tell(done)
     if done.runs or not done.problems:
-        where = without_password(_address(study), mark="")
-        _say(f"sync: {done.runs} runs, {done.points} new points, {where}")
+        _say(f"{done.runs} runs, {done.points} new points, {without_password(_address(study), mark='')}")
     return 1 if done.problems or done.notices else 0  # notices: artifacts that were refused
 
 
@@ -116,10 +114,10 @@ def _connecting(
             done = connected[0].once(ended())
         except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
             done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError | OtherPlaceError))
-        note(study, _address(study), done)
+        note(study, _address(study), done.points, done.problems)
         return done
 
-    note(study, _address(study), None)
+    note(study, _address(study))
     return once
 
 
@@ -150,7 +148,7 @@ def _end_at_ctrl_c() -> None:
 
 def _say(line: str) -> None:
     with suppress(OSError):  # a full disk: what is carried counts more
-        print(line, file=sys.stderr, flush=True)
+        print(f"sync: {line}", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

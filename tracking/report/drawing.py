@@ -142,8 +142,15 @@ class Drawing:
     def _saved(self, kind: Format, font: str = "path") -> bytes:
         held = io.BytesIO()
         with styled({"svg.fonttype": font}):
+            self._lay_out()
             self.figure.savefig(held, format=kind, metadata=WITHOUT_DATES[kind], dpi=DOTS_PER_INCH)
         return held.getvalue()
+
+    def _lay_out(self) -> None:
+        """Once, so that every file has the same places, whichever is written first."""
+        if self.figure.get_layout_engine() is not None:
+            self.figure.draw_without_rendering()
+            self.figure.set_layout_engine("none")
 
 
 def _drop(part: ElementTree.Element, tag: str) -> None:

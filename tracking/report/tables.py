@@ -4,7 +4,7 @@ Then what the rows wrote, side by side, and where the numbers come from, with ev
 """
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +16,7 @@ from tracking.provenance import changes
 from tracking.report.drawing import Entry
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE, TableRow
-from tracking.statistics.seeds import standings
-from tracking.study import Study, Trial
+from tracking.study import Study, Trial, seconds
 from tracking.table.columns import COST_LABELS, StudyColumn, columns_of, cost_words, interval_of
 from tracking.table.layout import brief, published_names, score_names
 from tracking.words import stopped_at, time
@@ -85,46 +84,29 @@ def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
     return "; ".join(filter(None, [said, interval_of(row, metric, findings)]))
 
 
-@dataclass(frozen=True)
-class Cost:
-    """One cost of all rows. Parameters are not summed: nobody pays for them twice."""
-
-    name: str
-    rows: Sequence[TableRow]
-    results: Sequence[Mapping[str, Any]]  # of all finished trials of the rows, also of those that diverged
-    write: Callable[[float | None], str]
-
-    @property
-    def head(self) -> str:
-        return f"{COST_LABELS[self.name]}{'' if self.name == 'params' else ' per seed'}"
-
-    @property
-    def sum(self) -> str:
-        """Over all finished trials."""
-        values = [result.get(self.name) or 0 for result in self.results]
-        return "" if self.name == "params" else self.write(sum(values))
-
-    def of(self, row: TableRow) -> tuple[str, str]:
-        """The cost of a row, and its share of the highest one."""
-        value, top = getattr(row, self.name), max(getattr(each, self.name) or 0 for each in self.rows)
-        return self.write(value), f"{100 * value / top:.1f}%" if value and top else "0%"
-
-
 def costs(study: Study, rows: Sequence[TableRow], entries: Sequence[Entry]) -> dict[str, Any]:
-    """Parameters, FLOPs and time per seed, and their sums; empty if none is known."""
-    card, shown = study.task, {row.row for row in rows}
-    seen = standings(study, [trial for trial in study.trials if trial.row in shown])
-    results = [each.result for each in seen if each.result is not None]
-    writes, known = cost_words(card), known_costs(rows)
-    noted = "; ".join(f"{COST_LABELS[name]}: {card.cost_notes.get(name, 'computed')}" for name in known)
+    """Parameters, FLOPs and time per seed, each with its share of the highest one, and their sums over all finished
+    trials, also those that diverged. Parameters are not summed: nobody pays for them twice. Empty if none is known."""
+    known, write, shown = known_costs(rows), cost_words(study.task), {row.row for row in rows}
     if not known:
         return {}
+    seen = study.standings([trial for trial in study.trials if trial.row in shown])
+    results = [each.result for each in seen if each.result is not None]
+    top = {name: max(getattr(row, name) or 0 for row in rows) for name in known}
+    cells = [[(write[name](of := getattr(row, name)), _share(of, top[name])) for name in known] for row in rows]
+    sums = {name: write[name](sum(of.get(name) or 0 for of in results)) for name in known if name != "params"}
+    notes = "; ".join(f"{COST_LABELS[name]}: {study.task.cost_notes.get(name, 'computed')}" for name in known)
     return {
-        "costs": [Cost(name, rows, results, writes[name]) for name in known],
-        "rows": list(zip(rows, entries, strict=True)),
+        "heads": [f"{COST_LABELS[name]}{' per seed' * (name in sums)}" for name in known],
+        "lines": list(zip(rows, entries, cells, strict=True)),
+        "sums": [sums.get(name, "") for name in known],
         "seeds": len(results),
-        "note": f"{noted}. The sum counts finished trials, without interrupted attempts.",
+        "note": f"{notes}. The sum counts finished trials, without interrupted attempts.",
     }
+
+
+def _share(value: float | None, top: float) -> str:
+    return f"{100 * value / top:.1f}%" if value and top else "0%"
 
 
 def provenance(study: Study) -> dict[str, Any]:
@@ -133,19 +115,12 @@ def provenance(study: Study) -> dict[str, Any]:
     for trial in study.trials:
         for name, value in _facts(unless_damaged(study.trial_folder(trial).provenance, {})).items():
             facts.setdefault(name, {}).setdefault(value, []).append(trial.name)
-    asked = [(_when(each["ts"]), each["command"]) for each in study.asked]
+    asked = [(utc(at) if (at := seconds(each["ts"])) else each["ts"], each["command"]) for each in study.asked]
     return {
         "asked": asked,
         "facts": facts,
         "trials": [(trial.name, _trial_cells(study, trial)) for trial in study.trials],
     }
-
-
-def _when(ts: str) -> str:
-    try:
-        return utc(datetime.fromisoformat(ts).timestamp())
-    except ValueError:
-        return ts
 
 
 def _facts(held: Mapping[str, Any]) -> dict[str, str]:

@@ -7,16 +7,14 @@ are those of sacreBLEU: the same generator, seed and order, so that with as many
 Shapes: D draws, N samples, C columns of counts, T trials.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from tracking.card import Metric
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.moderated_tests import holm
 from tracking.statistics.samples import (
     Evaluated,
     Floats,
@@ -27,10 +25,15 @@ from tracking.statistics.samples import (
     samples,
     scores,
 )
-from tracking.study import Study, Trial
+from tracking.statistics.seed_tests import holm
+from tracking.study import Study
 
 SEED = 12345  # sacreBLEU's default
+DRAWS = 10_000
 CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB
+Pair = tuple[Evaluated, Evaluated]
+Place = tuple[str, int]  # row and seed
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -85,82 +88,60 @@ def _draws(samples: int, draws: int, at_once: int) -> Iterator[Floats]:
         yield np.bincount(places.ravel(), minlength=block * samples).reshape(block, samples).astype(np.float64)
 
 
-Pair = tuple[Evaluated, Evaluated]
-Read = Callable[[Evaluated], Floats]
-Counted = Mapping[Evaluated, Floats | str]
-
-
-def paired_tests(formula: str, pairs: Sequence[Pair], read: Read, noun: str, draws: int) -> list[SampleTest | str]:
+def paired_tests(metric: Metric, set_name: str, pairs: Sequence[Pair], noun: str) -> list[SampleTest | str]:
     """The test of each pair, or why it has none. Trials with as many samples share their draws.
 
-    ``read`` returns [N, C] counts, and raises UntestedError. ``noun`` is what a sample is called.
-    """
-    counted = _read({each for pair in pairs for each in pair}, read)
-    faults = [_fault(formula, pair, counted, noun) for pair in pairs]
-    tested = [pair for pair, fault in zip(pairs, faults, strict=True) if not fault]
-    tests = _tests(formula, tested, counted, draws)
-    return [fault or tests[pair] for pair, fault in zip(pairs, faults, strict=True)]
-
-
-def _read(trials: Iterable[Evaluated], read: Read) -> Counted:
-    found: dict[Evaluated, Floats | str] = {}
-    for trial in trials:
+    ``noun`` is what a sample is called."""
+    counted, unread = dict[Evaluated, Floats](), dict[Evaluated, str]()
+    for trial in dict.fromkeys(each for pair in pairs for each in pair):
         try:
-            found[trial] = read(trial)
+            counted[trial] = samples(metric, set_name, trial)
         except UntestedError as error:
-            found[trial] = str(error)
-    return found
+            unread[trial] = str(error)
+    faults = {pair: _fault(metric.from_counts[0], pair, counted, unread, noun) for pair in pairs}
+    tests = _tests(metric.from_counts[0], [pair for pair in pairs if not faults[pair]], counted)
+    return [faults[pair] or tests[pair] for pair in pairs]
 
 
-def _fault(formula: str, pair: Pair, counted: Counted, noun: str) -> str | None:
+def _fault(
+    formula: str, pair: Pair, counted: Mapping[Evaluated, Floats], unread: Mapping[Evaluated, str], noun: str
+) -> str:
     """Why the two have no samples in common, if they have none."""
+    if why := next((unread[each] for each in pair if each in unread), ""):
+        return why
     ours, theirs = (counted[each] for each in pair)
-    if isinstance(ours, str) or isinstance(theirs, str):
-        return ours if isinstance(ours, str) else str(theirs)
     if len(ours) != len(theirs):
         return f"{len(ours)} {noun}s, but {pair[1].trial.name} has {len(theirs)}"
     fixed, expected = of_reference(formula, ours), of_reference(formula, theirs)
     other_data = pair[0].data != pair[1].data and pair[0].data and pair[1].data
     if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
         return f"other {noun}s than {pair[1].trial.name}, or counted in other units"
-    return None
+    return ""
 
 
-def _tests(formula: str, pairs: Sequence[Pair], counted: Counted, draws: int) -> dict[Pair, SampleTest | str]:
+def _tests(formula: str, pairs: Sequence[Pair], counted: Mapping[Evaluated, Floats]) -> dict[Pair, SampleTest | str]:
     """Of pairs with samples in common."""
     found: dict[Pair, SampleTest | str] = {}
-    by_size: dict[int, list[Pair]] = {}
-    for pair in pairs:
-        by_size.setdefault(len(counted[pair[0]]), []).append(pair)
-    for size, of_size in by_size.items():
+    for size in {len(counted[ours]) for ours, _ in pairs}:
+        of_size = [pair for pair in pairs if len(counted[pair[0]]) == size]
         trials = list(dict.fromkeys(each for pair in of_size for each in pair))
-        arrays = [array for trial in trials if not isinstance(array := counted[trial], str)]
-        drawn = dict(zip(trials, resampled_scores(formula, arrays, draws), strict=True))
+        drawn = dict(zip(trials, resampled_scores(formula, [counted[each] for each in trials], DRAWS), strict=True))
         for ours, theirs in of_size:
-            difference = ours.score - theirs.score
-            test = resampled(drawn[ours], drawn[theirs], difference, size)
+            test = resampled(drawn[ours], drawn[theirs], ours.score - theirs.score, size)
             found[ours, theirs] = test or "not every draw of the set has a score"
     return found
 
 
-DRAWS = 10_000
-Place = tuple[str, int]  # row and seed
-Found = TypeVar("Found")
-
-
 @dataclass(frozen=True)
 class SampleTests:
-    """All tests of one metric on one set, each against the reference row's trial of the same seed.
+    """All tests of one metric on its set, each against the reference row's trial of the same seed.
 
-    ``untested`` says why a trial has none, ``note`` why no trial has one."""
+    Both by row, then seed. ``untested`` says why a trial has no test."""
 
     metric: str
     set_name: str
-    reference: str
-    tests: dict[str, dict[int, SampleTest]] = field(default_factory=dict)  # by row, then seed
-    untested: dict[str, dict[int, str]] = field(default_factory=dict)  # by row, then seed
-    note: str = ""
-    draws: int = DRAWS
+    tests: dict[str, dict[int, SampleTest]]
+    untested: dict[str, dict[int, str]]
 
     @property
     def seeds(self) -> list[int]:
@@ -168,41 +149,30 @@ class SampleTests:
         return sorted({seed for of_row in self.tests.values() for seed in of_row})
 
 
-def sample_tests(study: Study, metric: Metric, reference: str, set_name: str | None = None) -> SampleTests:
-    """The tests of every row but ``reference``; on the metric's own set unless another one is named."""
-    of_set, noun = set_name or metric.set, study.task.sample
-    blank = SampleTests(metric.name, of_set, reference)
-    if not metric.from_counts:
-        return replace(blank, note=f"{metric.label} is not tested over {noun}s: trials keep no counts of it")
-    known, untested = _evaluated(study, metric, of_set)
-    pairs = _pairs(study, metric, reference, known, untested)
-    computed = paired_tests(metric.from_counts[0], pairs, partial(samples, metric, of_set), noun, DRAWS)
-    tests: list[tuple[Trial, SampleTest]] = []
-    for (ours, _), test in zip(pairs, computed, strict=True):
-        if isinstance(test, str):
-            untested[ours.trial.row, ours.trial.seed] = test
-        else:
-            tests.append((ours.trial, test))
-    told = {place: why for place, why in untested.items() if place[0] != reference}
-    return replace(blank, tests=_by_row(_adjusted(tests)), untested=_by_row(told))
-
-
-def _evaluated(study: Study, metric: Metric, set_name: str) -> tuple[dict[Place, Evaluated], dict[Place, str]]:
-    """The finished trials by row and seed, and why the others are not tested."""
+def sample_tests(study: Study, metric: Metric, reference: str) -> SampleTests:
+    """The tests of every row but ``reference``, of a metric with counts."""
     known, untested = dict[Place, Evaluated](), dict[Place, str]()
     for trial in study.trials:
         try:
-            known[trial.row, trial.seed] = evaluated(study, trial, metric, set_name)
+            known[trial.row, trial.seed] = evaluated(study, trial, metric, metric.set)
         except UntestedError as error:
             untested[trial.row, trial.seed] = str(error)
-    return known, untested
+    pairs = _pairs(study, metric, reference, known, untested)
+    tests = dict[Place, SampleTest]()
+    for place, test in zip(pairs, paired_tests(metric, metric.set, [*pairs.values()], study.task.sample), strict=True):
+        if isinstance(test, str):
+            untested[place] = test
+        else:
+            tests[place] = test
+    told = {place: why for place, why in untested.items() if place[0] != reference}
+    return SampleTests(metric.name, metric.set, _by_row(_adjusted(tests)), _by_row(told))
 
 
 def _pairs(
     study: Study, metric: Metric, reference: str, known: Mapping[Place, Evaluated], untested: dict[Place, str]
-) -> list[tuple[Evaluated, Evaluated]]:
+) -> dict[Place, Pair]:
     """Each finished trial with the reference's trial of its seed. Adds to ``untested`` why another one has none."""
-    pairs: list[tuple[Evaluated, Evaluated]] = []
+    pairs: dict[Place, Pair] = {}
     for (row, seed), ours in known.items():
         theirs = known.get((reference, seed))
         if row == reference:
@@ -212,17 +182,19 @@ def _pairs(
         elif other := other_settings(study.task, metric, ours, theirs, study.cells.get(row, {})):
             untested[row, seed] = other
         else:
-            pairs.append((ours, theirs))
+            pairs[row, seed] = ours, theirs
     return pairs
 
 
-def _adjusted(tests: Sequence[tuple[Trial, SampleTest]]) -> dict[Place, SampleTest]:
+def _adjusted(tests: Mapping[Place, SampleTest]) -> dict[Place, SampleTest]:
     """With Holm's p over the rows of each seed."""
     found: dict[Place, SampleTest] = {}
-    for seed in dict.fromkeys(trial.seed for trial, _ in tests):
-        of_seed = [(trial.row, test) for trial, test in tests if trial.seed == seed]
-        adjusted = holm(np.array([test.p for _, test in of_seed]))
-        found |= {(row, seed): replace(test, p_holm=float(p)) for (row, test), p in zip(of_seed, adjusted, strict=True)}
+    for seed in dict.fromkeys(seed for _, seed in tests):
+        of_seed = {place: test for place, test in tests.items() if place[1] == seed}
+        adjusted = holm(np.array([test.p for test in of_seed.values()]))
+        found |= {
+            place: replace(test, p_holm=float(p)) for (place, test), p in zip(of_seed.items(), adjusted, strict=True)
+        }
     return found
 
 

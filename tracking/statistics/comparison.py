@@ -8,11 +8,10 @@ from typing import Any
 from tracking.card import Metric
 from tracking.code import Code, changed_files, diff, read_code
 from tracking.damage import unless_damaged
-from tracking.statistics.bootstrap import DRAWS, SampleTest, paired_tests
+from tracking.statistics.bootstrap import SampleTest, paired_tests
 from tracking.statistics.family import Family, RowTest, family, why_untested
-from tracking.statistics.means import metric_mean, minus
+from tracking.statistics.rows import metric_mean, minus
 from tracking.statistics.samples import Evaluated, UntestedError, evaluated, samples, scores
-from tracking.statistics.seeds import standings
 from tracking.statistics.unlike_trials import THEN, aspects
 from tracking.study import Study, Trial
 from tracking.words import listed
@@ -36,7 +35,7 @@ class Side:
     @staticmethod
     def of(label: str, study: Study, trials: Iterable[Trial]) -> "Side":
         """Only the finished ones of these trials."""
-        seen = standings(study, trials)
+        seen = study.standings(trials)
         kept = [each for each in seen if each.counted is not None]
         lost = tuple(each.trial.seed for each in seen if each.diverged is not None)
         results = {each.trial.seed: each.counted for each in kept if each.counted is not None}
@@ -47,7 +46,7 @@ class Side:
         """Whether these are all trials of their row that count, so that the study's table speaks of them."""
         row = self.trials[0].row
         others = [trial for trial in self.study.trials if trial.row == row and trial not in self.trials]
-        return all(each.counted is None for each in standings(self.study, others))
+        return all(each.counted is None for each in self.study.standings(others))
 
     def values(self, metric: Metric, set_name: str) -> dict[int, float | None]:
         """By seed, of the seeds that are evaluated on the set."""
@@ -129,7 +128,7 @@ def compared(
         _metric(first, second, metric, set_name or metric.set, known.get(metric.name), together.get(metric.name, 1))
         for metric in metrics
     ]
-    changed = configuration(first, second, set_name or metrics[0].set)
+    changed = _configuration(first, second, set_name or metrics[0].set)
     return Compared((first, second), changed, _origin(first, second), _code(first, second), found)
 
 
@@ -146,27 +145,26 @@ def _testable(pair: tuple[Side, Side], metric: Metric, set_name: str) -> bool:
     return not (why_untested(first, reference=True) or why_untested(second, pair[1].diverged))
 
 
-def configuration(first: Side, second: Side, set_name: str) -> dict[str, tuple[Any, Any]]:
+def _configuration(first: Side, second: Side, set_name: str) -> dict[str, tuple[Any, Any]]:
     """The keys in which the two differ, and their values; None for a key that one of them does not have.
 
-    Of trials with one seed in common, if there are any. Settings for scoring are those behind the scores.
+    Settings for scoring are those behind the scores.
     """
-    ours, theirs = (_configuration(side, trial, set_name) for side, trial in zip(*_shown(first, second), strict=True))
+    ours, theirs = (_settings(*each, set_name) for each in _shown(first, second))
     both = {name: (ours.get(name), theirs.get(name)) for name in dict.fromkeys((*ours, *theirs))}
     return {name: values for name, values in both.items() if values[0] != values[1]}
 
 
 def _origin(first: Side, second: Side) -> dict[str, tuple[str, str]]:
-    """What is known of both, and differs: of trials with one seed in common, if there are any."""
-    ours, theirs = (aspects(side.study, trial) or {} for side, trial in zip(*_shown(first, second), strict=True))
+    """What is known of both, and differs."""
+    ours, theirs = (aspects(side.study, trial) or {} for side, trial in _shown(first, second))
     both = {name: (THEN.join(ours[name]), THEN.join(theirs[name])) for name in ours if name in theirs}
     return {name: values for name, values in both.items() if values[0] != values[1]}
 
 
 def _code(first: Side, second: Side) -> list[str]:
     """The diff of what these trials imported last; empty if it is the same, or not recorded."""
-    codes = [_last_code(side, trial) for side, trial in zip(*_shown(first, second), strict=True)]
-    ours, theirs = codes
+    ours, theirs = (_last_code(*each) for each in _shown(first, second))
     return list(diff(ours, theirs, changed_files(ours, theirs))) if ours and theirs else []
 
 
@@ -177,27 +175,34 @@ def _last_code(side: Side, trial: Trial) -> Code | None:
 
 def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Differing:
     """By the first of these metrics that has counts of its samples."""
-    metric = next((metric for metric in metrics if metric.from_counts), None)
+    metric, noun = next((metric for metric in metrics if metric.from_counts), None), first.study.task.sample
+    of_set = set_name or (metric or metrics[0]).set
     if metric is None:
         labels = listed([metric.label for metric in metrics])
-        why = f"no {first.study.task.sample} can be named: trials keep no counts of {labels}"
-        return Differing(None, set_name or metrics[0].set, None, [], why)
-    of_set = set_name or metric.set
-    pairs, _ = _pairs(first, second, metric, of_set)
-    if not pairs:
-        return Differing(metric, of_set, None, [], "the two have no evaluated trials to pair")
-    ours, theirs = pairs[0]
+        return Differing(None, of_set, None, [], f"no {noun} can be named: trials keep no counts of {labels}")
     try:
-        counted = [samples(metric, of_set, each) for each in (ours, theirs)]
+        trials, found = _samples(first, second, metric, of_set)
     except UntestedError as error:
         return Differing(metric, of_set, None, [], str(error))
+    ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
+    note = "" if ordered else f"every {noun} has the same {metric.label}"
+    return Differing(metric, of_set, trials, ordered[:SHOWN], note)
+
+
+def _samples(
+    first: Side, second: Side, metric: Metric, set_name: str
+) -> tuple[tuple[Trial, Trial], list[SampleCompared]]:
+    """The first pair of trials, and every sample of the set. Raises UntestedError."""
+    pairs, _ = _pairs(first, second, metric, set_name)
+    if not pairs:
+        raise UntestedError("the two have no evaluated trials to pair")
+    ours, theirs = pairs[0]
+    counted = [samples(metric, set_name, each) for each in (ours, theirs)]
     if len(counted[0]) != len(counted[1]):
-        return Differing(metric, of_set, None, [], f"the two have other {first.study.task.sample}s")
+        raise UntestedError(f"the two have other {first.study.task.sample}s")
     each = [scores(metric.from_counts[0], of_side, 1, partly=True).tolist() for of_side in counted]
     found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
-    ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
-    note = "" if ordered else f"every {first.study.task.sample} has the same {metric.label}"
-    return Differing(metric, of_set, (ours.trial, theirs.trial), ordered[:SHOWN], note)
+    return (ours.trial, theirs.trial), found
 
 
 def _metric(
@@ -207,30 +212,30 @@ def _metric(
     found, row = known, second.trials[0].row
     if found is None:
         two = {name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)}
-        found, row = (
-            family(metric, two, FIRST, {FIRST: first.diverged, SECOND: second.diverged}, families=pairs),
-            SECOND,
-        )
-    test, why = (found.tests.get(row), found.untested.get(row, "not tested")) if found else (None, "not tested")
-    one, other = (metric_mean(metric, list(of.values())) for of in values)
-    seeds = len(values[0]), len(values[1])
-    over_samples = _over_samples(first, second, metric, set_name)
-    rows = len(found.tests) * pairs if found else 0
-    return MetricCompared(metric, set_name, (one, other), seeds, test, why, rows, known is not None, over_samples)
+        diverged, row = {FIRST: first.diverged, SECOND: second.diverged}, SECOND
+        found = family(metric, two, FIRST, diverged, families=pairs)
+    assert found is not None, "the reference is among the two"
+    return MetricCompared(
+        metric,
+        set_name,
+        (metric_mean(metric, [*values[0].values()]), metric_mean(metric, [*values[1].values()])),
+        (len(values[0]), len(values[1])),
+        found.tests.get(row),
+        found.untested.get(row, "not tested"),
+        len(found.tests) * pairs,
+        known is not None,
+        _over_samples(first, second, metric, set_name),
+    )
 
 
 def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SampleTest | str]:
-    noun = first.study.task.sample
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
     pairs, reasons = _pairs(first, second, metric, set_name)
     backward = [(theirs, ours) for ours, theirs in pairs]  # second minus first
-    tests = paired_tests(metric.from_counts[0], backward, partial(samples, metric, set_name), noun, DRAWS)
-    found: dict[str, SampleTest | str] = dict(reasons)
-    for (ours, theirs), test in zip(pairs, tests, strict=True):
-        name = _pair_name(ours.trial, theirs.trial)
-        found[name] = test
-    return found
+    tests = paired_tests(metric, set_name, backward, first.study.task.sample)
+    names = [_pair_name(ours.trial, theirs.trial) for ours, theirs in pairs]
+    return {**reasons, **dict(zip(names, tests, strict=True))}
 
 
 def _pairs(
@@ -254,14 +259,15 @@ def _seeds_in_common(first: Side, second: Side) -> list[tuple[Trial, Trial]]:
     return [(first.trials[0], second.trials[0])] if alone else found
 
 
-def _shown(first: Side, second: Side) -> tuple[tuple[Side, Side], tuple[Trial, Trial]]:
-    return (first, second), next(iter(_seeds_in_common(first, second)), (first.trials[0], second.trials[0]))
+def _shown(first: Side, second: Side) -> tuple[tuple[Side, Trial], tuple[Side, Trial]]:
+    """A trial of each: of one seed that both have, if there is any."""
+    ours, theirs = next(iter(_seeds_in_common(first, second)), (first.trials[0], second.trials[0]))
+    return (first, ours), (second, theirs)
 
 
-def _configuration(side: Side, trial: Trial, set_name: str) -> dict[str, Any]:
+def _settings(side: Side, trial: Trial, set_name: str) -> dict[str, Any]:
     """Dotted keys of the task's groups, with the scoring behind the scores in place of what was configured."""
-    folder, card = side.study.trial_folder(trial), side.study.task
-    config = unless_damaged(folder.config, None) or {}
+    card, config = side.study.task, unless_damaged(side.study.trial_folder(trial).config, None) or {}
     flat = dict(_flat({group: of for group, of in config.items() if group not in OF_A_RUN}))
     decode = side.results[trial.seed]["scores"].get(set_name, {}).get("decode", {})
     data = {"data": str(config["data_fingerprint"])[:16]} if config.get("data_fingerprint") else {}

@@ -1,17 +1,16 @@
 """The family of tests of one metric: every row of a study against one reference, over seeds, in the metric's units."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tracking.card import Metric
-from tracking.statistics.dunnett import dunnett_p, welch_p
 from tracking.statistics.finding import ALPHA, HOUR, Finding, kind_of
-from tracking.statistics.moderated_tests import differences, exponential_intervals, intervals, moderated
 from tracking.statistics.power import LEAST_SEEDS, Power
+from tracking.statistics.seed_tests import differences, dunnett_p, exponential_intervals, intervals, moderated, welch_p
 
 Values = Mapping[str, Mapping[int, float | None]]
 """Of one metric: row -> seed -> value. None means that it was not finite."""
@@ -56,24 +55,18 @@ class Family:
     detectable: tuple[float, float] | None = None  # true differences marked with probability 0.8: least, largest row
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What the study says of its rows beyond scores."""
-
-    seconds: Mapping[str, float | None] = field(default_factory=dict)  # of one seed, by row
-    margin: float | None = None  # δ, in the metric's units
-
-
 def family(
     metric: Metric,
     values: Values,
     reference: str,
     diverged: Mapping[str, Collection[int]] | None = None,
-    cost: Cost = Cost(),
+    seconds: Mapping[str, float | None] | None = None,
+    margin: float | None = None,
     families: int = 1,
 ) -> Family | None:
-    """Every row against the reference. ``values`` are logarithms if the metric is an exponential. Of several
-    ``families`` that are read together, p values and intervals are adjusted over all (Bonferroni).
+    """Every row against the reference. ``values`` are logarithms if the metric is an exponential; ``seconds`` are those
+    of one seed, by row; ``margin`` is δ. Of several ``families`` that are read together, p values and intervals are
+    adjusted over all (Bonferroni).
 
     A row with a diverged seed leaves the family; the reference stays with its other seeds. None if the reference is no
     row.
@@ -90,12 +83,10 @@ def family(
         reasons = dict.fromkeys(groups, "no variance over seeds") | reasons
     elif len(groups) > 1:
         first = {reference: groups.pop(reference)}
-        return _Tests(metric, first | groups, cost, families).family(
-            {row: reasons[row] for row in values if row in reasons}
-        )
-    return Family(
-        metric, reference, untested={row: reasons[row] for row in values if row in reasons and row != reference}
-    )
+        tests = _Tests(metric, first | groups, seconds or {}, margin, families)
+        return tests.family({row: reasons[row] for row in values if row in reasons})
+    untested = {row: reasons[row] for row in values if row in reasons and row != reference}
+    return Family(metric, reference, untested=untested)
 
 
 def why_untested(values: Mapping[int, float | None], diverged: Collection[int] = (), reference: bool = False) -> str:
@@ -113,46 +104,44 @@ def why_untested(values: Mapping[int, float | None], diverged: Collection[int] =
 class _Tests:
     """The tests of groups that can be tested, the reference first."""
 
-    def __init__(self, metric: Metric, groups: Mapping[str, list[float]], cost: Cost, families: int) -> None:
-        self.metric, self.cost, self.families = metric, cost, families
+    def __init__(
+        self,
+        metric: Metric,
+        groups: Mapping[str, list[float]],
+        seconds: Mapping[str, float | None],
+        margin: float | None,
+        families: int,
+    ) -> None:
+        self.metric, self.seconds, self.margin, self.families = metric, seconds, margin, families
         self.reference, *self.rows = groups
         self.sizes = {row: len(of) for row, of in groups.items()}
         base, others = groups[self.reference], {row: groups[row] for row in self.rows}
-        self.means = np.array([_mean(of) for of in groups.values()])
+        self.means = np.array([math.fsum(of) / len(of) for of in groups.values()])
         variances, seeds = np.array([np.var(of, ddof=1) for of in groups.values()]), np.array([*self.sizes.values()])
         self.found = differences(self.means, variances, seeds)
-        self.ends = intervals(self.found, ALPHA / families)
         self.power = Power(moderated(variances, seeds).likely, families)
         self.classic = dunnett_p(base, others), welch_p(base, others)
 
     def family(self, reasons: dict[str, str]) -> Family:
-        each = self._row_tests()
+        alpha, means = ALPHA / self.families, self.means
+        tested_K3 = np.stack([self.found.difference, *intervals(self.found, alpha)], axis=1)
+        in_units_K3 = tested_K3
+        if self.metric.exp_of:
+            ends = exponential_intervals(self.found, means, alpha=alpha)
+            in_units_K3 = np.stack([np.exp(means[1:]) - np.exp(means[0]), *ends], axis=1)
+        each = {row: self._row_test(row, *of) for row, *of in zip(self.rows, in_units_K3, tested_K3, strict=True)}
         least = [self._in_units(float(end)) for end in self.power.detectable([*self.sizes.values()])]
-        return Family(
-            self.metric, self.reference, each, reasons, self.cost.margin, self.sizes, (min(least), max(least))
-        )
+        return Family(self.metric, self.reference, each, reasons, self.margin, self.sizes, (min(least), max(least)))
 
-    def _row_tests(self) -> dict[str, RowTest]:
-        exponential, means = self.metric.exp_of, self.means
-        of_units = np.exp(means[1:]) - np.exp(means[0]) if exponential else means[1:] - means[0]
-        in_units = of_units, *(self._exponential_ends() if exponential else self.ends)
-        as_tested = self.found.difference, *self.ends
-        return {
-            row: self._row_test(row, place, *([float(of[place]) for of in each] for each in (in_units, as_tested)))
-            for place, row in enumerate(self.rows)
-        }
-
-    def _exponential_ends(self) -> tuple[Any, Any]:
-        return exponential_intervals(self.found, self.means, alpha=ALPHA / self.families)
-
-    def _row_test(self, row: str, place: int, in_units: list[float], as_tested: list[float]) -> RowTest:
-        difference, low, high = in_units
+    def _row_test(self, row: str, in_units_3: Any, tested_3: Any) -> RowTest:
+        place = self.rows.index(row)
+        (difference, low, high), (seen, *ends) = map(float, in_units_3), map(float, tested_3)
         known = self.found.p_holm[place], *(of[row] for of in self.classic)
         p, dunnett, welch = (min(1.0, float(each) * self.families) for each in known)
-        kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.cost.margin)
-        decides = self._deciding(row, place, as_tested[0]) if kind == "undecided" else {}
-        finding, tested = Finding(kind, self.cost.margin, **decides), (as_tested[0], as_tested[1], as_tested[2])
-        return RowTest(difference, low, high, p, dunnett, welch, finding, tested)
+        kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.margin)
+        decides = self._deciding(row, place, seen) if kind == "undecided" else {}
+        finding = Finding(kind, self.margin, **decides)
+        return RowTest(difference, low, high, p, dunnett, welch, finding, (seen, ends[0], ends[1]))
 
     def _deciding(self, row: str, place: int, seen: float) -> dict[str, Any]:
         """Seeds of the row and of the reference, and the hours that those take which are not there yet."""
@@ -162,16 +151,15 @@ class _Tests:
         if seeds <= min(self.sizes[row], self.sizes[self.reference]):
             return {"seeds": self.sizes[row], "enough": True}
         more = {name: seeds - self.sizes[name] for name in (row, self.reference) if seeds > self.sizes[name]}
-        took = {name: self.cost.seconds.get(name) for name in more}
+        took = {name: self.seconds.get(name) for name in more}
         known = [more[name] * seconds for name, seconds in took.items() if seconds is not None]
         return {"seeds": seeds, "hours": sum(known) / HOUR if len(known) == len(more) else None}
 
     def _effect(self, seen: float) -> float:
         """The difference to be decided, on the tested scale: δ, or the size seen."""
-        margin = self.cost.margin
-        if margin is None:
+        if self.margin is None:
             return abs(seen)
-        return math.log1p(margin / math.exp(self.means[0])) if self.metric.exp_of else margin
+        return math.log1p(self.margin / math.exp(self.means[0])) if self.metric.exp_of else self.margin
 
     def _in_units(self, difference: float) -> float:
         """A difference of logarithms as one of the metric, upward."""
@@ -184,10 +172,6 @@ def _finite(values: Mapping[int, float | None]) -> list[float]:
     """In the order of their seeds, so that the order of trials changes no digit."""
     known = [(seed, value) for seed, value in values.items() if value is not None and abs(value) < LARGEST]
     return [float(value) for _, value in sorted(known)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _spreadless(groups: Mapping[str, list[float]]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracking.card import Card, Metric
 from tracking.statistics.finding import MARKS as OF_SEEDS
 from tracking.statistics.rows import TableRow
-from tracking.statistics.seeds import BestReport, best_reports, later
+from tracking.statistics.seeds import BestReport, best_reports, later_note
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study
 
@@ -51,14 +51,10 @@ class Findings:
         """The test over samples, where it is all that can be said, and of this very difference: where the row and the
         reference have one seed, and the same."""
         found = self.samples.get(metric.name)
-        if (
-            found is None
-            or self.only_seed is None
-            or row.diverged
-            or [*row.seed_values[metric.name]] != [self.only_seed]
-        ):
+        if found is None or self.only_seed is None:
             return None
-        return found.tests.get(row.row, {}).get(self.only_seed)
+        alone = not row.diverged and [*row.seed_values[metric.name]] == [self.only_seed]
+        return found.tests.get(row.row, {}).get(self.only_seed) if alone else None
 
     def mark(self, row: TableRow, metric: Metric) -> str:
         """Of the finding over seeds; ``°`` over samples, where there is no test over seeds."""
@@ -100,31 +96,29 @@ def find(
 ) -> Findings:
     """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too; with
     ``sentences``, the tests over samples."""
-    from tracking.statistics.family import (
-        Cost,
-        Family,
-        family,
-    )  # SciPy takes a third of a second, which a plan does not need
-
-    families: dict[str, Family] = {}
-    seconds = {row.row: row.seconds for row in rows}
-    for metric in study.task.tabled:
-        comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
-        others = {row.row: OTHER_SETTINGS for row in rows if row not in comparable}
-        if others.pop(reference, None):
-            why = f"{reference}: {MIXED_SETTINGS}"
-            families[metric.name] = Family(metric, reference, untested={r.row: why for r in rows if r.row != reference})
-            continue
-        values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
-        diverged = {row.row: row.diverged for row in comparable}
-        cost = Cost(seconds, study.margins.get(metric.name))
-        if made := family(metric, values, reference, diverged, cost):
-            families[metric.name] = replace(made, untested=made.untested | others)
+    found = {metric.name: _family(study, rows, reference, metric) for metric in study.task.tabled}
+    families = {name: family for name, family in found.items() if family}
     best = best_reports(study, reports_of) if reports_of else {}
     samples = _over_samples(study, reference) if sentences else {}
     alone = [row.seed_values for row in rows if row.row == reference and row.seeds == 1]
     only = next((seed for values in alone for of in values.values() for seed in of), None)
-    return Findings(reference, families, samples, only, unlike(study), best, reports_of, later(study).text)
+    return Findings(reference, families, samples, only, unlike(study), best, reports_of, later_note(study))
+
+
+def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
+    """Over seeds, of the rows whose settings for scoring are those of the reference."""
+    from tracking.statistics.family import Family, family  # SciPy takes a third of a second, which a plan does not need
+
+    comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
+    others = {row.row: OTHER_SETTINGS for row in rows if row not in comparable}
+    if reference in others:
+        why = f"{reference}: {MIXED_SETTINGS}"
+        return Family(metric, reference, untested={row.row: why for row in rows if row.row != reference})
+    values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
+    diverged = {row.row: row.diverged for row in comparable}
+    seconds, margin = {row.row: row.seconds for row in rows}, study.margins.get(metric.name)
+    made = family(metric, values, reference, diverged, seconds, margin)
+    return replace(made, untested=made.untested | others) if made else None
 
 
 def _over_samples(study: Study, reference: str) -> dict[str, "SampleTests"]:
@@ -147,11 +141,9 @@ def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> F
 
 
 def sample_fields(findings: Findings, row: TableRow) -> dict[str, Any]:
-    """The tests over samples, by metric and seed, as JSON has them."""
-    return {name: _of_samples(row, found) for name, found in findings.samples.items()}
-
-
-def _of_samples(row: TableRow, found: "SampleTests") -> dict[str, Any]:
-    """By seed: the numbers, or why there are none."""
-    tests = {seed: asdict(test) for seed, test in found.tests.get(row.row, {}).items()}
-    return {str(seed): of for seed, of in sorted({**tests, **found.untested.get(row.row, {})}.items())}
+    """The tests over samples, as JSON has them: by metric and seed the numbers, or why there are none."""
+    fields: dict[str, Any] = {}
+    for name, found in findings.samples.items():
+        tests = {seed: asdict(test) for seed, test in found.tests.get(row.row, {}).items()}
+        fields[name] = {str(seed): of for seed, of in sorted({**tests, **found.untested.get(row.row, {})}.items())}
+    return fields

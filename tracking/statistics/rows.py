@@ -1,19 +1,82 @@
-"""The rows of the study's table: our measurements and the published values."""
+"""The rows of the study's table: means over seeds that did not diverge, differences from base, published values.
 
+Scores omit a setting for scoring, such as `decode.beam`, while it has its neutral value. So an absent setting is a
+value, and takes part in comparisons.
+"""
+
+import math
 import re
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tracking.card import Card
-from tracking.statistics.means import Means, decode_note, deltas_of, means_of, minus, reference_of
-from tracking.statistics.seeds import Standing, standings
-from tracking.study import Study
+from tracking.card import COSTS, Card, Metric
+from tracking.study import Standing, Study
 from tracking.trial import TrialFolder, TrialState
 from tracking.words import stopped_at
 
 BASE = "base"
 WORD = re.compile(r"[^\s,;:=()]+")
+
+
+ABSENT = "default"
+"""The value of an omitted setting. Only `transformer` defines the neutral value itself."""
+
+
+@dataclass(frozen=True)
+class DecodeSettings:
+    """The settings of one row, over its scored seeds."""
+
+    values: dict[str, list[Any]]  # of each setting, every value once: one value unless the seeds differ
+    scored: bool  # without scores nothing can be compared
+
+    @staticmethod
+    def of(decodes: Sequence[Mapping[str, Any]]) -> "DecodeSettings":
+        """From the settings of each seed."""
+        names = dict.fromkeys(name for decode in decodes for name in decode)
+        return DecodeSettings(
+            {name: _once(each.get(name, ABSENT) for each in decodes) for name in names}, bool(decodes)
+        )
+
+    def agreed(self) -> dict[str, Any]:
+        """The settings that all seeds have with one value."""
+        return {name: values[0] for name, values in self.values.items() if len(values) == 1}
+
+    def mixed(self) -> dict[str, list[Any]]:
+        return {name: values for name, values in self.values.items() if len(values) > 1}
+
+    def other_than(self, reference: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings with one value that differs from the reference."""
+        agreed, mixed = self.agreed(), self.mixed()
+        found = {name: agreed.get(name, ABSENT) for name in (*agreed, *reference) if name not in mixed}
+        return {name: value for name, value in found.items() if self.scored and value != reference[name]}
+
+
+def reference_of(rows: Iterable[DecodeSettings]) -> dict[str, Any]:
+    """Each setting's value in the first row whose seeds agree on it. The caller puts base first."""
+    scored = [row for row in rows if row.scored]
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(name for row in scored for name in row.values):
+        agreed = [row.agreed().get(name, ABSENT) for row in scored if name not in row.mixed()]
+        found |= {name: agreed[0]} if agreed else {}
+    return found
+
+
+def decode_note(
+    card: Card, mixed: Mapping[str, Sequence[Any]], other: Mapping[str, Any], reference: Mapping[str, Any]
+) -> str:
+    """Such as "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
+    differs = [f"{card.setting(name)} {value}, not {reference[name]}" for name, value in other.items()]
+    mixes = [f"seeds mix {card.setting(name)} {', '.join(map(str, values))}" for name, values in mixed.items()]
+    return "; ".join(differs + mixes)
+
+
+def _once(values: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        found += [] if value in found else [value]
+    return found
 
 
 @dataclass(frozen=True)
@@ -57,35 +120,18 @@ class TableRow:
         return "not finite" if self.seeds else re.split("[:;]", self.note)[0].partition(" (")[0]
 
 
-@dataclass(frozen=True)
-class _Reference:
-    """The row from which differences are taken. It may have no trial."""
-
-    means: Means
-    decode: dict[str, Any]
-    published: dict[str, float | None]
-
-
 def table(study: Study, reference: str = BASE) -> list[TableRow]:
     """Every row of the study in its order, from `study.json` and the trials' files alone.
 
     Differences are from the row called ``reference``."""
     rows: dict[str, list[Standing]] = {}
-    for each in standings(study):
+    for each in study.standings():
         rows.setdefault(each.trial.row, []).append(each)
-    card = study.task
-    means = {row: _means(card, seen) for row, seen in rows.items()}
-    compared = _Reference(
-        means.get(reference, means_of(card, {})),
-        reference_of(means[row].decode for row in sorted(means, key=lambda row: row != reference)),
-        rows[reference][0].trial.published if reference in rows else {},
-    )
-    return [_row(study, seen, means[row], compared) for row, seen in rows.items()]
-
-
-def _means(card: Card, seen: Sequence[Standing]) -> Means:
-    counted = {each.trial.seed: each.counted for each in seen if each.counted is not None}
-    return means_of(card, counted, {each.trial.seed: each.diverged for each in seen if each.diverged is not None})
+    decodes = {row: DecodeSettings.of(_settings(study.task, _counted(seen))) for row, seen in rows.items()}
+    measured = {row: _measured(study, seen, decodes[row]) for row, seen in rows.items()}
+    base = measured.get(reference)
+    usual = reference_of(decodes[row] for row in sorted(rows, key=lambda row: row != reference))
+    return [_compared(study, row, base, decodes[name], usual) for name, row in measured.items()]
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
@@ -93,59 +139,86 @@ def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
 
 
-def _row(study: Study, seen: Sequence[Standing], means: Means, compared: _Reference) -> TableRow:
-    first, card = seen[0].trial, study.task
-    paper, names = first.published, [metric.name for metric in card.tabled]
-    changed = study.cells.get(first.row, {})  # a row's own change is compared with the reference
-    differing = means.decode.other_than(compared.decode).items()
-    other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
-    unlike = [metric.name for metric in card.tabled if metric.decided_by(other)]
-    deltas = deltas_of(means, compared.means) | dict.fromkeys(unlike, None)
-    texts = {each.trial.seed: stopped_at(each.counted) for each in seen if each.counted is not None}
-    stopped = {seed: text for seed, text in sorted(texts.items()) if text}
-    notes = (
-        _note(study, seen),
-        _diverged(means),
-        _stops(stopped),
-        decode_note(card, means.decode.mixed(), other, compared.decode),
-    )
+def _measured(study: Study, seen: Sequence[Standing], decode: DecodeSettings) -> TableRow:
+    """A row by itself, without its differences from another one. A metric that any seed lacks has no mean."""
+    first, card, counted = seen[0].trial, study.task, _counted(seen)
+    names = [metric.name for metric in card.tabled]
+    diverged = {each.trial.seed: each.diverged for each in seen if each.diverged is not None}
+    values = {each.name: _values(each, counted) for each in card.tabled}
+    shared = {each.name: [*values[each.name].values()] for each in card.tabled if not each.decided_by(decode.mixed())}
+    empty: dict[str, float | None] = dict.fromkeys(names)
+    texts = {seed: text for seed, result in sorted(counted.items()) if (text := stopped_at(result))}
+    changed = study.cells.get(first.row, {})
     return TableRow(
         row=first.row,
         group=first.group,
         change=first.change,
-        seeds=means.seeds,
+        seeds=len(counted),
         asked=len(seen),
-        steps=means.steps,
-        scores=means.scores,
-        params=means.params,
-        flops=means.flops,
-        seconds=means.seconds,
-        published={name: paper.get(name) for name in (*names, "params_m")},
-        deltas=deltas,
-        published_deltas={name: minus(paper.get(name), compared.published.get(name)) for name in names},
+        steps=mean([result["step"] for result in counted.values()]),
+        scores=empty | {each.name: metric_mean(each, shared[each.name]) for each in card.tabled if each.name in shared},
+        **{name: mean([result.get(name) for result in counted.values()]) for name in COSTS},
+        published={name: first.published.get(name) for name in (*names, "params_m")},
+        deltas=empty,
+        published_deltas=empty,
         cells=changed,
-        decode=means.decode.agreed(),
-        mixed_decode=tuple(means.decode.mixed()),
-        other_decode=tuple(other),
+        decode=decode.agreed(),
+        mixed_decode=tuple(decode.mixed()),
+        other_decode=(),
         before_scaling=study.before_scaling.get(first.row, ""),
-        seed_values=means.values,
-        diverged=tuple(means.diverged),
-        sd=means.sd,
-        own_change=_own_change(card, first.change, _recorded_words(study, first.row), changed),
-        stopped=tuple(stopped),
+        seed_values=values,
+        diverged=tuple(sorted(diverged)),
+        sd=empty | {name: deviation(of) for name, of in shared.items()},
+        own_change=_own_change(study, first.row, first.change, changed),
+        stopped=tuple(texts),
         size=study.sizes.get(first.row, ""),
-        note="; ".join(filter(None, notes)),
+        note=_joined(_note(study, seen), _diverged(diverged, len(counted)), _stops(texts)),
     )
 
 
-def _diverged(means: Means) -> str:
+def _compared(
+    study: Study, row: TableRow, base: TableRow | None, decode: DecodeSettings, usual: Mapping[str, Any]
+) -> TableRow:
+    """With its differences from the reference row, if there is one: means over all seeds, less those of the other."""
+    differing = decode.other_than(usual).items()  # its own change among them is what it is compared for
+    other = {name: value for name, value in differing if name.rpartition(".")[2] not in row.cells}
+    unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
+    empty: dict[str, float | None] = dict.fromkeys(row.scores)
+    scores, published = (base.scores, base.published) if base else (empty, empty)
+    return replace(
+        row,
+        deltas={name: minus(of, scores[name]) for name, of in row.scores.items()} | dict.fromkeys(unlike, None),
+        published_deltas={name: minus(row.published[name], published[name]) for name in row.scores},
+        other_decode=tuple(other),
+        note=_joined(row.note, decode_note(study.task, decode.mixed(), other, usual)),
+    )
+
+
+def _counted(seen: Iterable[Standing]) -> dict[int, dict[str, Any]]:
+    """The results that count, by seed."""
+    return {each.trial.seed: each.counted for each in seen if each.counted is not None}
+
+
+def _values(metric: Metric, results: Mapping[int, dict[str, Any]]) -> dict[int, float | None]:
+    return {seed: results[seed]["scores"].get(metric.set, {}).get(metric.name) for seed in sorted(results)}
+
+
+def _settings(card: Card, results: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings for scoring of each seed with scores: its sets are scored with the same ones."""
+    scored = [[of["scores"][name] for name in card.scored_sets if name in of["scores"]] for of in results.values()]
+    return [sets[0].get("decode", {}) for sets in scored if sets]
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
+
+
+def _diverged(steps: Mapping[int, int], others: int) -> str:
     """Such as "1 of 3 diverged (s2 at step 40): mean of the others"."""
-    if not means.diverged:
+    if not steps:
         return ""
-    named = ", ".join(f"s{seed} at step {step}" for seed, step in means.diverged.items())
-    return f"{len(means.diverged)} of {len(means.diverged) + means.seeds} diverged ({named})" + (
-        ": mean of the others" if means.seeds else ""
-    )
+    named = ", ".join(f"s{seed} at step {step}" for seed, step in sorted(steps.items()))
+    return f"{len(steps)} of {len(steps) + others} diverged ({named})" + ": mean of the others" * bool(others)
 
 
 def _stops(stopped: Mapping[int, str]) -> str:
@@ -154,11 +227,6 @@ def _stops(stopped: Mapping[int, str]) -> str:
     for seed, text in stopped.items():
         seeds.setdefault(text, []).append(f"s{seed}")
     return "; ".join(f"{text} ({', '.join(of)})" for text, of in seeds.items())
-
-
-def _recorded_words(study: Study, row: str) -> str:
-    """What the row's file calls its change."""
-    return next((each["change"] for each in study.rows if each["row"] == row), "")
 
 
 def _note(study: Study, seen: Sequence[Standing]) -> str:
@@ -184,8 +252,9 @@ def _gravity(note: str) -> int:
     return order.index(note.partition(":")[0])
 
 
-def _own_change(card: Card, shown: str, recorded: str, cells: Mapping[str, object]) -> str:
-    """``shown`` if it is the row's recorded words and says more than its changed cells do; otherwise ""."""
+def _own_change(study: Study, row: str, shown: str, cells: Mapping[str, object]) -> str:
+    """``shown`` if it is what the row's file calls its change, and says more than its changed cells do; or ""."""
+    card, recorded = study.task, next((each["change"] for each in study.rows if each["row"] == row), "")
     phrases = [
         card.change_phrases[name].replace("{value}", str(of))
         for name, of in cells.items()
@@ -196,3 +265,29 @@ def _own_change(card: Card, shown: str, recorded: str, cells: Mapping[str, objec
     derived = {*cells, *(card.symbols.get(name, name) for name in cells), *map(str, cells.values())}
     derived |= {word for phrase in phrases for word in WORD.findall(phrase)}
     return "" if set(WORD.findall(shown)) <= derived else shown
+
+
+def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:
+    """The arithmetic mean; of a metric that is e^ of another one, e^ of the mean of that one."""
+    if metric.exp_of is None or len(values) < 2 or any(value is None or value <= 0 for value in values):
+        return mean(values)
+    logs = mean([math.log(value) for value in values if value is not None])
+    return None if logs is None else math.exp(logs)
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """None without values, or if one was not finite: leaving out a diverged seed would flatter the row."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def deviation(values: Sequence[float | None]) -> float | None:
+    """The sample standard deviation; None under two values, or if one was not finite."""
+    known = [value for value in values if value is not None]
+    return statistics.stdev(known) if len(known) > 1 and len(known) == len(values) else None
+
+
+def minus(value: float | None, base: float | None) -> float | None:
+    if value is None or base is None:
+        return None
+    return round(value - base, 9)  # 5.29 − 4.92 is 0.37, not 0.3700000000000001

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from tracking.card import Card, Metric
 from tracking.damage import DamagedFileError, unless_damaged
-from tracking.statistics.moderated_tests import LARGEST_EXPONENT
-from tracking.statistics.seeds import standings
+from tracking.statistics.seed_tests import LARGEST_EXPONENT
 from tracking.study import Study, Trial
 
 FIRST = 2
@@ -40,7 +39,7 @@ class UntestedError(ValueError):
 
 def evaluated(study: Study, trial: Trial, metric: Metric, set_name: str) -> Evaluated:
     """The trial's score, and what identifies its samples. Raises UntestedError."""
-    folder, (standing,) = study.trial_folder(trial), standings(study, [trial])
+    folder, (standing,) = study.trial_folder(trial), study.standings([trial])
     result = standing.counted
     if result is None:
         raise UntestedError(f"{trial.name} {'diverged' if standing.result else f'is {standing.state}'}")
@@ -92,7 +91,11 @@ def counts(lines: Sequence[Mapping[str, Any]], from_counts: Sequence[str]) -> Fl
     formula, *fields = from_counts
     if not lines:
         raise ValueError("has no samples")
-    found = np.concatenate([_columns(lines, name) for name in fields], axis=1)
+    rows = [_numbers(line, fields, place) for place, line in enumerate(lines, FIRST)]
+    for place, row in enumerate(rows, FIRST):
+        if len(row) != len(rows[0]):
+            raise ValueError(f"line {place} has another number of counts as {', '.join(fields)} than line {FIRST}")
+    found = np.array(rows, np.float64)
     if not np.isfinite(found).all():
         raise ValueError(f"line {int(np.argwhere(~np.isfinite(found))[0, 0]) + FIRST} has a count that is not finite")
     if not _fits(formula, found.shape[1]):
@@ -133,27 +136,16 @@ def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) ->
             raise ValueError(f"{formula} is not a formula")
 
 
-def _columns(lines: Sequence[Mapping[str, Any]], name: str) -> Floats:
-    """[N, C]: one field, numbers or lists of numbers. Raises ValueError with the first line at fault."""
-    values = [line.get(name) for line in lines]
-    try:
-        found = np.array(values)
-    except ValueError:  # lists of different lengths
-        found = np.array(None)
-    if found.dtype.kind in "biuf":
-        return found.astype(np.float64).reshape(len(lines), -1)
-    width = _numbers(values[0])
-    place = next(place for place, value in enumerate(values) if _numbers(value) is None or _numbers(value) != width)
-    if _numbers(values[place]) is None:
-        raise ValueError(f"line {place + FIRST} must have numbers as {name}, but has {values[place]!r:.40}")
-    raise ValueError(f"line {place + FIRST} has another number of counts as {name} than line {FIRST}")
-
-
-def _numbers(value: Any) -> int | None:
-    """The length of a list of numbers; 0 for a single number, None for anything else."""
-    values = value if isinstance(value, list) else [value]
-    plain = all(isinstance(each, int | float) for each in values)
-    return (len(value) if isinstance(value, list) else 0) if plain else None
+def _numbers(line: Mapping[str, Any], fields: Sequence[str], place: int) -> list[float]:
+    """The fields of a sample, each a number or a list of numbers. Raises ValueError."""
+    found: list[float] = []
+    for name in fields:
+        value = line.get(name)
+        values: list[Any] = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, int | float) for each in values):
+            raise ValueError(f"line {place} must have numbers as {name}, but has {value!r:.40}")
+        found += values
+    return found
 
 
 def _fits(formula: str, columns: int) -> bool:

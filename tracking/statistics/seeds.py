@@ -1,48 +1,21 @@
-"""The seeds of a study: which results count, the best scores on the way, and seeds added after first results."""
+"""The seeds of a study: sets with scores, the best scores on the way, and seeds added after first results."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tracking.card import Metric
 from tracking.damage import unless_damaged
 from tracking.journal import Journal
-from tracking.statistics.means import mean, metric_mean
-from tracking.study import Study, Trial, seconds
-from tracking.trial import TrialState
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A trial, read once, since it may finish at any moment. A result of another configuration is none."""
-
-    trial: Trial
-    state: TrialState
-    result: dict[str, Any] | None  # of a finished trial
-
-    @property
-    def diverged(self) -> int | None:
-        """The step at which a finished trial diverged."""
-        return self.result.get("diverged") if self.result is not None else None
-
-    @property
-    def counted(self) -> dict[str, Any] | None:
-        """The result, if means and tests take it: that of a finished trial that did not diverge."""
-        return None if self.diverged is not None else self.result
-
-
-def standings(study: Study, trials: Iterable[Trial] | None = None) -> list[Standing]:
-    """Of all trials, or of these."""
-    chosen = study.trials if trials is None else trials
-    return [Standing(trial, *study.trial_folder(trial).standing(trial.key)) for trial in chosen]
+from tracking.statistics.rows import mean, metric_mean
+from tracking.study import Study, seconds
 
 
 def measured_sets(study: Study) -> dict[str, list[str]]:
     """The sets with scores in any trial that counts, each with the metrics that have a value there."""
     found: dict[str, list[str]] = {}
-    for each in standings(study):
+    for each in study.standings():
         for name, of_set in (each.counted or {}).get("scores", {}).items():
             metrics = [metric.name for metric in study.task.metrics if of_set.get(metric.name) is not None]
             found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
@@ -68,7 +41,7 @@ class BestReport:
 def best_reports(study: Study, metric: Metric) -> dict[str, BestReport]:
     """By row. A trial that does not count, or that reported no score while it trained, is left out."""
     found: dict[str, BestReport] = {}
-    for trial in [each.trial for each in standings(study) if each.counted is not None]:
+    for trial in [each.trial for each in study.standings() if each.counted is not None]:
         if best := unless_damaged(partial(_best_of, study.trial_folder(trial).journal_path, metric), None):
             of_row = found.setdefault(trial.row, BestReport({}, {}))
             of_row.values[trial.seed], of_row.steps[trial.seed] = best
@@ -86,27 +59,12 @@ def _best_of(journal: Path, metric: Metric) -> tuple[float, int] | None:
     return next(((value, step) for value, step in seen if value == best), None)
 
 
-@dataclass(frozen=True)
-class Later:
-    """What was added or dropped when results could already be seen. Who adds until a difference is marked finds one
-    too often, and so does who drops; the caption counts both."""
+def later_note(study: Study) -> str:
+    """What was added or dropped when results could already be seen, such as "Seeds were added twice after first results
+    (4, 5, 6): …"; or nothing. Who adds until a difference is marked finds one too often, and so does who drops.
 
-    times: int  # how often seeds were added
-    seeds: tuple[int, ...]  # those seeds
-    drops: int = 0  # how often trials were dropped
-
-    @property
-    def text(self) -> str:
-        """Such as "Seeds were added twice after first results (4, 5, 6): …", or nothing."""
-        listed = ", ".join(map(str, self.seeds))
-        added = f"Seeds were added {_often(self.times)} after first results ({listed}): p values assume a fixed number."
-        dropped = f"Trials were dropped {_often(self.drops)} after first results: p values do not account for that."
-        return " ".join([added] * bool(self.times) + [dropped] * bool(self.drops))
-
-
-def later(study: Study) -> Later:
-    """By what each command of `study.json` added and dropped, and by when the first trial finished. Seeds of a row that
-    is new itself are no added ones, and neither are planned seeds that finish later. A command that drops trials tells
+    By what each command of `study.json` added and dropped, and by when the first trial finished. Seeds of a row that is
+    new itself are no added ones, and neither are planned seeds that finish later. A command that drops trials tells
     whether it saw results, which may be gone with them."""
     first = min(_ends(study), default=None)
     added, drops, known, saw = list[list[int]](), 0, set[str](), False
@@ -118,7 +76,10 @@ def later(study: Study) -> Later:
         if saw:
             added += [seeds] * bool(seeds)
             drops += bool(asked.get("dropped"))
-    return Later(len(added), tuple(dict.fromkeys(seed for seeds in added for seed in seeds)), drops)
+    listed = ", ".join(dict.fromkeys(str(seed) for seeds in added for seed in seeds))
+    told = f"Seeds were added {_often(len(added))} after first results ({listed}): p values assume a fixed number."
+    dropped = f"Trials were dropped {_often(drops)} after first results: p values do not account for that."
+    return " ".join([told] * bool(added) + [dropped] * bool(drops))
 
 
 def _ends(study: Study) -> Iterator[float]:

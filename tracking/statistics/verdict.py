@@ -5,7 +5,7 @@ difference is what the table's mark says.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,7 +95,16 @@ def verdict(found: Family, published: Published) -> MetricVerdict | None:
 
 def rule(metric: Metric, reference: str) -> str:
     """The rule behind the verdicts of a metric, as one paragraph."""
-    return " ".join(_rule(metric, reference))
+    said = [
+        f"Rule for {metric.label}: a row agrees if it is marked as different on the published side of {reference}.",
+        "It disagrees if it is marked on the other side. Otherwise the difference is not shown.",
+        f"A published |Δ| of at most {metric.negligible:g} is none in the paper.",
+    ]
+    if metric.agrees_within is None:
+        return " ".join([*said, "No margin is stated for it, so it is not shown."])
+    margin = f"{metric.agrees_within:g} {'in ln ' if metric.exp_of else ''}{metric.label}"
+    said.append(f"It agrees if our whole interval lies within ± {margin}, and disagrees if all of it lies outside.")
+    return " ".join(said + [f"For that, {metric.label} is compared as ln {metric.label}."] * bool(metric.exp_of))
 
 
 def rank_agreement(ours: Sequence[float], published: Sequence[float]) -> RankAgreement | None:
@@ -149,27 +158,6 @@ def _within(margin: float | None, test: RowTest) -> Word:
     if margin is not None and (low > margin or high < -margin):
         return "disagrees"
     return "not shown"
-
-
-def _rule(metric: Metric, reference: str) -> Iterator[str]:
-    yield f"Rule for {metric.label}: a row agrees if it is marked as different on the published side of {reference}."
-    yield "It disagrees if it is marked on the other side. Otherwise the difference is not shown."
-    yield f"A published |Δ| of at most {metric.negligible:g} is none in the paper."
-    if metric.agrees_within is None:
-        yield "No margin is stated for it, so it is not shown."
-        return
-    yield f"It agrees if our whole interval lies within ± {_margin(metric)}, and disagrees if all of it lies outside."
-    if metric.exp_of is not None:
-        yield f"For that, {metric.label} is compared as ln {metric.label}."
-
-
-def _margin(metric: Metric) -> str:
-    assert metric.agrees_within is not None
-    return (
-        f"{metric.agrees_within:g} in ln {metric.label}"
-        if metric.exp_of
-        else f"{metric.agrees_within:g} {metric.label}"
-    )
 
 
 def _coefficient(value: float) -> str:

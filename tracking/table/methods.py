@@ -3,13 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tracking.statistics.bootstrap import SampleTests
+from tracking.statistics.bootstrap import DRAWS, SampleTests
 from tracking.statistics.family import Family
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.findings import Findings
-from tracking.statistics.means import DecodeSettings
-from tracking.statistics.seeds import Standing, standings
-from tracking.study import Study
+from tracking.statistics.rows import DecodeSettings
+from tracking.study import Standing, Study
 from tracking.table.columns import setting_words
 from tracking.words import listed, millions, parameters, spanned
 
@@ -23,7 +22,7 @@ def methods(study: Study, findings: Findings, rows: Collection[str] | None = Non
 
     Tests over samples are told where there are none over seeds."""
     card, reference = study.task, findings.reference
-    of_rows = [each for each in standings(study) if rows is None or each.trial.row in (reference, *rows)]
+    of_rows = [each for each in study.standings() if rows is None or each.trial.row in (reference, *rows)]
     trained = _results(of_rows)
     shown = _results(each for each in of_rows if each.counted is not None)
     if not trained:
@@ -130,7 +129,7 @@ def _over_sentences(study: Study, tests: Sequence[SampleTests], reference: str) 
     sets = listed(list(dict.fromkeys(one.set_name for one in tests)))
     of = listed(list(dict.fromkeys(labels[one.metric] for one in tests)))
     only = "" if len(seeds) > 1 else "; it says nothing of other seeds"
-    draws = f"{tests[0].draws} draws of the {spanned(sizes)} {noun}s of {sets}, Holm's adjustment over rows"
+    draws = f"{DRAWS} draws of the {spanned(sizes)} {noun}s of {sets}, Holm's adjustment over rows"
     test = f"by a paired bootstrap against {reference} ({draws})"
     begin = f"With too few seeds for a test over seeds, chance over {noun}s is tested in {of}"
     return f"{begin}, trial by trial with the same seed, {test}{only}."

@@ -70,7 +70,7 @@ def test_several_values_are_a_product(tmp_path: Path) -> None:
     found = plan(tmp_path, "row=base,big", "train.seed=1,2,3", "model.n_heads=1,4")
     rows = ["base", "n_heads_1", "n_heads_4", "big-n_heads_1", "big-n_heads_4"]
     assert [(row, seed) for row, seed, _ in found] == [(row, seed) for row in rows for seed in (1, 2, 3)]
-    assert found == plan(tmp_path, "-m", "row=base,big", "train.seed=range(1,4)", "model.n_heads=choice(1,4)")
+    assert found == plan(tmp_path, "row=base,big", "train.seed=range(1,4)", "model.n_heads=choice(1,4)")
 
 
 def test_a_swept_value_is_the_final_one(tmp_path: Path) -> None:

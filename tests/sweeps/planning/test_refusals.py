@@ -58,7 +58,7 @@ def test_an_unknown_key_gets_the_nearest_suggested(tmp_path: Path, override: str
             "times decode.average_every (200), it must be at most train.steps (600)",
         ),
         ("data.train=[a,b]", "", "must be null unless data=files"),
-        ("data.vocab_size=2", "is 2", "a whole number between 8 and 2147483647"),
+        ("data.vocab_size=2", "is 2", "a whole number between 8 and 16777216"),
         ("sweep.name=a/b", 'is "a/b"', 'without "/"'),
         ("model.d_model", "is not key=value", "train.steps=100"),
         ("model.d_model=[1", "is not key=value", "train.steps=100"),

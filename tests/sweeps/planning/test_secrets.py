@@ -40,7 +40,7 @@ def test_no_file_database_or_message_holds_the_password(workplace: Path) -> None
     assert holders(workplace, SECRET, OTHER) == []
     study = workplace / "runs" / "files-tiny"
     assert json.loads((study / "base-s1" / "result.json").read_text())["step"] == 4
-    assert "tracking.uri=http://***@127.0.0.1:1" in (study / "study.json").read_text()
+    assert "http://***@127.0.0.1:1" in (study / "base-s1" / "config.yaml").read_text()
 
 
 @pytest.mark.parametrize(

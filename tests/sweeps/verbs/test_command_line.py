@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -55,6 +56,14 @@ def test_an_unknown_verb_gets_the_nearest_suggested(tmp_path: Path) -> None:
     done = allelse(tmp_path, "plann")
     assert done.returncode == 2
     assert "Did you mean 'plan'?" in done.stderr
+
+
+def test_a_removed_current_folder_is_named(tmp_path: Path) -> None:
+    removes = f'rmdir "$PWD" && exec {ALLELSE} plan'
+    (gone := tmp_path / "gone").mkdir()
+    done = subprocess.run(["sh", "-c", removes], cwd=gone, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "the current folder was removed" in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["status", "table", "report", "sync"])

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,7 +121,7 @@ def served(model: str, uri: str, folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/invocations"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+        process.wait(600)
         log.close()
 
 
@@ -130,14 +129,14 @@ def answers(address: str) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=5):
             return True
-    except (urllib.error.URLError, ConnectionError):
+    except OSError:  # not yet, or too busy
         return False
 
 
 def ask(address: str, question: Any) -> Any:
     head = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(question).encode(), head)
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=600) as answer:
         return json.loads(answer.read())
 
 

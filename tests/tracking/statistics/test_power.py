@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.moderated_tests import differences
 from tracking.statistics.power import CANDIDATES, POWER, Power
+from tracking.statistics.seed_tests import differences
 
 STUDIES = 4000
 POINTS = 0.045  # of the simulation, and of the 400 draws behind Power
@@ -36,25 +36,22 @@ def test_power_and_the_detectable_difference(sds: list[float], seeds: list[int],
     assert marked(sds, seeds, float(power.detectable(seeds)[0])) == pytest.approx(POWER, abs=POINTS)
 
 
-@pytest.mark.parametrize(("difference", "base"), [(1.0, 3), (2.0, 3), (3.5, 9)])
-def test_the_seeds_that_are_told_are_enough_and_the_next_fewer_are_not(difference: float, base: int) -> None:
-    seeds = Power([1.0] * 20).seeds_needed([base], difference)
-    assert seeds is not None
-    assert marked([1.0] * 20, [max(base, seeds), *[seeds] * 19], difference) >= POWER - POINTS
-    if seeds > CANDIDATES[0]:
-        fewer = CANDIDATES[CANDIDATES.index(seeds) - 1]
-        assert marked([1.0] * 20, [max(base, fewer), *[fewer] * 19], difference) < POWER + POINTS
+@pytest.mark.parametrize(
+    ("difference", "now", "row"),
+    [(1.0, [3], None), (2.0, [3], None), (3.5, [9], None), (1.5, [3] * 20, 0)],  # of all rows, or of this one and base
+)
+def test_the_seeds_that_are_told_are_enough_and_the_next_fewer_are_not(
+    difference: float, now: list[int], row: int | None
+) -> None:
+    def share(seeds: int) -> float:
+        others = [seeds] * 18 if row is None else now[2:]
+        return marked([1.0] * 20, [max(now[0], seeds), seeds, *others], difference)
 
-
-def test_only_the_row_in_question_and_base_get_the_seeds_that_are_told() -> None:
-    """Of equal rows with three seeds: the others keep theirs, and what they say of the common variance."""
-    power = Power([1.0] * 20)
-    seeds = power.seeds_needed([3] * 20, 1.5, 0)
+    seeds = Power([1.0] * 20).seeds_needed(now, difference, row)
     assert seeds is not None
-    assert seeds > 3
-    assert marked([1.0] * 20, [seeds, seeds, *[3] * 18], 1.5) >= POWER - POINTS
-    fewer = CANDIDATES[CANDIDATES.index(seeds) - 1]
-    assert marked([1.0] * 20, [fewer, fewer, *[3] * 18], 1.5) < POWER + POINTS
+    assert share(seeds) >= POWER - POINTS
+    for fewer in CANDIDATES[: CANDIDATES.index(seeds)][-1:]:
+        assert share(fewer) < POWER + POINTS
 
 
 def test_no_number_of_seeds_marks_nothing() -> None:

@@ -100,32 +100,13 @@ def test_a_difference_with_its_interval_and_p_by_hand() -> None:
     assert resampled(np.array([1.0, np.nan]), np.zeros(2), 1.0, 7) is None
 
 
-def test_without_a_difference_p_is_below_a_twentieth_in_about_a_twentieth_of_all_sets() -> None:
-    """A little above, since a bootstrap of 80 samples finds too narrow a spread."""
-    made, sets, size = np.random.default_rng(1), 1000, 80
-    tables = [made.normal(size=(size, 1)) for _ in range(2 * sets)]
-    drawn = resampled_scores("mean", tables, 500)
-    below = 0
-    for first, second in zip(range(0, 2 * sets, 2), range(1, 2 * sets, 2), strict=True):
-        difference = float(tables[first].mean() - tables[second].mean())
-        test = resampled(drawn[first], drawn[second], difference, size)
-        assert test is not None
-        below += test.p < 0.05
-    assert 0.04 < below / sets < 0.08
-
-
 @pytest.mark.parametrize(
     ("formula", "lines", "fault"),
     [
         ("mean", [{"it": 1}, {}], "line 3 must have numbers as it, but has None"),
-        ("mean", [{"it": "1"}], "line 2 must have numbers as it"),
         ("mean", [{"it": [1, 2]}], "it has 2 counts, which mean cannot take"),
-        ("mean", [{"it": 1}, {"it": [1, 2]}], "line 3 has another number of counts"),
-        ("mean", [{"it": 1}, {"it": [1]}, {"it": None}], "line 3 has another number of counts"),
         ("ngram_f", [{"it": [1, 2, 3]}, {"it": [1, 2]}], "line 3 has another number of counts as it than line 2"),
-        ("mean", [{"it": True}, {"it": "no"}], "line 3 must have numbers as it, but has 'no'"),
         ("mean", [{"it": math.inf}], "line 2 has a count that is not finite"),
-        ("ngram_f", [{"it": [1, 2]}], "it has 2 counts, which ngram_f cannot take"),
         ("ngram_precision", [{"it": [1, 2, 3]}], "it has 3 counts, which ngram_precision cannot take"),
         ("ngram_precision", [{"it": [5, 5, None, 1]}], "line 2 must have numbers as it"),
     ],

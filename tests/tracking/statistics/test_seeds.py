@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from studies_on_disk import begin, finish, make_study
 
-from tracking.statistics.needed_seeds import round_differences, seeds_needed_lines
-from tracking.statistics.seeds import Later, later, standings
+from tracking.statistics.power import seeds_needed_lines
+from tracking.statistics.seeds import later_note
 from tracking.study import Study
 
 SCORES = {"base": {1: 29.0, 2: 31.0, 3: 33.0}, "a_heads_1": {1: 27.0, 2: 28.0}, "c_layers_2": {1: 20.0}}
@@ -24,22 +24,6 @@ def scored(folder: Path, scores: dict[str, dict[int, float | None]]) -> Study:
         ppl = None if nll is None else math.exp(nll)
         finish(study, trial, begin(study.trial_folder(trial)), 30, bleu=bleu, nll=nll, ppl=ppl)
     return study
-
-
-def test_results_that_count(tmp_path: Path) -> None:
-    study = scored(tmp_path / "study", {"base": {1: 30.0, 2: 31.0, 3: 32.0}, "a_heads_1": {1: 28.0}})
-    study.trial_folder(study.trials[1]).result_path.write_text("{", encoding="utf-8")
-    diverged = study.trial_folder(study.trials[2]).result_path
-    diverged.write_text(diverged.read_text().replace("{", '{"diverged": 7, ', 1))
-    assert [each.trial.name for each in standings(study) if each.counted] == ["base-s1", "a_heads_1-s1"]
-
-
-@pytest.mark.parametrize(
-    ("sd", "steps"),
-    [(0.42, [0.5, 1, 2]), (1.0, [1, 2, 5]), (2.0, [2, 5, 10]), (0.0051, [0.01, 0.02, 0.05]), (50.1, [100, 200, 500])],
-)
-def test_round_differences(sd: float, steps: list[float]) -> None:
-    assert round_differences(sd) == steps
 
 
 def test_lines_of_a_study(tmp_path: Path) -> None:
@@ -60,6 +44,12 @@ def test_one_seed_says_nothing(tmp_path: Path) -> None:
     assert seeds_needed_lines(make_study(tmp_path / "empty", {"base": [1, 2, 3]})) == []
 
 
+def test_base_alone_is_planned_for_one_row_that_varies_like_it(tmp_path: Path) -> None:
+    heading, _, bleu = seeds_needed_lines(scored(tmp_path / "study", {"base": {1: 29.0, 2: 31.0, 3: 33.0}}))
+    assert heading.endswith("if one row is compared with base:")
+    assert "(sd over seeds 2, 2 degrees of freedom)" in bleu
+
+
 EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
 
 
@@ -75,22 +65,20 @@ def with_commands(study: Study, *asked: tuple[str, list[int], list[str]]) -> Stu
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("asked", "told"),
     [
-        ([(EARLY, [1], []), (LATE, [2, 3], []), (LATE, [], [])], Later(1, (2, 3))),
-        ([(EARLY, [1, 2], []), (LATE, [3], []), (LATE, [4], [])], Later(2, (3, 4))),
-        ([(EARLY, [1], []), (EARLY, [2, 3, 4], [])], Later(0, ())),
-        ([(EARLY, [1, 2, 3, 4], []), (LATE, [], ["a-s1"])], Later(0, (), 1)),
-        ([(LATE, [1, 2, 3, 4], [])], Later(0, ())),  # a row that is new itself
+        ([(EARLY, [1], []), (LATE, [2, 3], []), (LATE, [], [])], "Seeds were added once after first results (2, 3):"),
+        ([(EARLY, [1, 2], []), (LATE, [3], []), (LATE, [4], [])], "Seeds were added twice after first results (3, 4):"),
+        ([(EARLY, [1], []), (EARLY, [2, 3, 4], [])], ""),
+        ([(EARLY, [1, 2, 3, 4], []), (LATE, [], ["a-s1"])], "Trials were dropped once after first results:"),
+        ([(LATE, [1, 2, 3, 4], [])], ""),  # a row that is new itself
     ],
 )
 def test_what_was_added_or_dropped_after_first_results(
-    tmp_path: Path, asked: list[tuple[str, list[int], list[str]]], found: Later
+    tmp_path: Path, asked: list[tuple[str, list[int], list[str]]], told: str
 ) -> None:
     """Also where the planned seeds of a row finish late: only what a command added counts."""
     study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}})
-    assert later(with_commands(study, *asked)) == found
+    assert later_note(with_commands(study, *asked)).partition(" p values")[0] == told
     gone = replace(study, asked=({"ts": EARLY, "command": "allelse drop", "dropped": ["a-s1"], "saw_results": True},))
-    assert later(gone) == Later(0, (), 1), "though the result that was seen is dropped with its trial"
-    assert Later(1, (2, 3)).text.startswith("Seeds were added once after first results (2, 3)")
-    assert Later(0, ()).text == ""
+    assert "dropped once" in later_note(gone), "though the result that was seen is dropped with its trial"

@@ -1,7 +1,6 @@
 """The verdict against the paper, by its printed rule."""
 
 import itertools
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +61,8 @@ def test_a_published_difference(ends: tuple[float, float], marked: bool, word: s
 )
 def test_none_in_the_paper(ends: tuple[float, float], word: str) -> None:
     assert words(a_family(same=ends), {**PUBLISHED}) == {"same": f"{word} (none in the paper)"}
+    without_margin = a_family(replace(BLEU, agrees_within=None), same=ends)
+    assert words(without_margin, {**PUBLISHED}) == {"same": "not shown (none in the paper)"}
 
 
 def test_the_bound_itself_is_none_in_the_paper() -> None:
@@ -70,12 +71,6 @@ def test_the_bound_itself_is_none_in_the_paper() -> None:
     assert words(found, {"base": 25.8, "row": 25.7}) == {"row": "agrees (none in the paper)"}
     assert words(replace(found, metric=PPL), {"base": 4.92, "row": 4.94}) == {"row": "agrees (none in the paper)"}
     assert words(replace(found, metric=PPL), {"base": 4.92, "row": 4.95}) == {"row": "agrees"}
-
-
-def test_without_a_margin_nothing_confirms_none() -> None:
-    assert words(a_family(replace(BLEU, agrees_within=None), same=(-0.1, 0.1)), {**PUBLISHED}) == {
-        "same": "not shown (none in the paper)"
-    }
 
 
 def test_rows_without_a_test_or_a_published_value() -> None:
@@ -95,10 +90,6 @@ def test_the_rule_names_its_numbers() -> None:
     assert "No margin is stated" in rule(Metric("accuracy"), "base")
 
 
-def test_the_margin_of_perplexity_is_two_percent() -> None:
-    assert math.expm1(PPL.agrees_within or 0) == pytest.approx(0.02, abs=3e-4)
-
-
 def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
     chance = np.random.default_rng(3)
     ours, theirs = chance.normal(size=6), np.round(chance.normal(size=6), 1)
@@ -110,15 +101,7 @@ def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
     assert found.kendall[0] == pytest.approx(stats.kendalltau(ours, theirs).statistic)
     assert found.kendall[1] == pytest.approx(np.mean(np.array(orders) >= abs(found.kendall[0]) - 1e-9), abs=0.015)
     assert rank_agreement([1.0, 2.0], [1.0, 2.0]) is None
-    assert rank_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) is None
-
-
-def test_the_permutation_p_errs_as_often_as_it_says() -> None:
-    """Orders without any agreement have p ≤ 0.05 in about 5 %; the same order of eight rows has a small one."""
-    chance = np.random.default_rng(5)
-    each = [rank_agreement(list(chance.normal(size=8)), list(range(8))) for _ in range(150)]
-    assert sum(found is not None and found.spearman[1] <= 0.05 for found in each) <= 15
     same = rank_agreement(list(range(8)), list(range(8)))
     assert same is not None
-    assert same.spearman[1] < 0.001
     assert "Spearman's ρ 1.00 (p < 0.001)" in same.text
+    assert rank_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) is None

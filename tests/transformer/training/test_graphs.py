@@ -8,7 +8,6 @@ import torch
 from small_trials import SMALL, random_pairs, small_trial
 
 from transformer.data.batches import Shape, TrainingBatches, collate
-from transformer.data.vocabulary import PAD
 from transformer.model import attention as attention_module
 from transformer.training import loss as loss_module
 from transformer.training.graphs import buckets, into_bucket, pad_up
@@ -42,18 +41,6 @@ def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_is_unchanged_if
     assert into_bucket(batch, [wide, larger, short]).shape == larger
     assert into_bucket(batch, [short, wide]).shape == wide
     assert into_bucket(batch, [short]) is batch
-
-
-def test_a_batch_that_is_padded_up_holds_the_same_sentences() -> None:
-    batch = collate(PAIRS, np.arange(4))
-    sentences, source, target = batch.shape
-    padded = pad_up(batch, Shape(sentences + 2, source + 3, target + 1))
-    for mine, other in zip(padded.tensors[:3], batch.tensors[:3], strict=True):
-        assert torch.equal(mine[:sentences, : other.shape[1]], other)
-        assert (mine[:sentences, other.shape[1] :] == PAD).all()
-    assert (padded.target[sentences:] == PAD).all()
-    assert (padded.source[:, 0] != PAD).all()
-    assert (padded.total_targets, padded.total, padded.lengths) == (batch.total_targets, batch.total, batch.lengths)
 
 
 @pytest.mark.parametrize("as_on", ["a CPU", "a GPU"])

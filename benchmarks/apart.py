@@ -1,24 +1,90 @@
-"""Waiting times apart from steps: the start of `allelse train`, and checkpoints. Wall seconds."""
+"""What a training benchmark measures apart from steps: padding, a second thread, start-up, checkpoints."""
 
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.workloads import Workload, prepared_text
+import numpy as np
+import torch
+
+from benchmarks.arithmetic import Arithmetic
+from benchmarks.contest import Contestant, ours
+from benchmarks.timing import Rounds, Task, in_rounds
+from benchmarks.workloads import SEED, Workload, prepared_text
 from sweeps.planning.compose import compose_row
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
 from tracking.journal import JournalLine
 from tracking.trial import TrialFolder
 from transformer.card import CARD
+from transformer.data.batches import Batch, TrainingBatches, collate, cut
+from transformer.data.prepared import ParallelSet
+from transformer.data.vocabulary import PAD
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
 from transformer.training.worker_group import Worker
+
+BUDGETS = (2000, 4000, 25000)
+
+
+def padding(pairs: ParallelSet, budgets: Sequence[int] = BUDGETS) -> list[dict[str, Any]]:
+    """One line per token budget: the share of all source and target cells without a piece, over one epoch."""
+    return [
+        {"tokens": tokens, "ours": share(_ours(pairs, tokens)), "random": share(_in_random_order(pairs, tokens))}
+        for tokens in budgets
+    ]
+
+
+def share(batches: Iterable[Batch]) -> float:
+    """Cells without a piece, of all cells of source and target."""
+    cells = pieces = 0.0
+    for batch in batches:
+        cells += batch.source.numel() + batch.target.numel()
+        pieces += int((batch.source != PAD).sum() + (batch.target != PAD).sum())
+    return 1 - pieces / cells
+
+
+def _ours(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
+    epoch = TrainingBatches(pairs, tokens, int(pairs.longest_sides.max()), SEED)
+    return (batch for step in range(1, len(epoch) + 1) for batch in epoch.micro_batches(step, 0, 1, tokens))
+
+
+def _in_random_order(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
+    order = np.random.default_rng(SEED).permutation(len(pairs))
+    return (collate(pairs, indices) for indices in cut(pairs, order, tokens))
+
+
+ROUNDS = Rounds(3, 3)
+
+
+def two_against_one(workload: Workload, rounds: Rounds = ROUNDS) -> list[dict[str, Any]]:
+    """One line per arithmetic: wall seconds of each round with one and with two threads, and their ratios."""
+    found = []
+    for arithmetic in (Arithmetic.ONEDNN, Arithmetic.BF16):
+        contestant = ours(workload, arithmetic)
+        one, two = in_rounds([_with_threads(n, contestant, workload) for n in (1, 2)], rounds, time.perf_counter)
+        ratios = [a / b for a, b in zip(one, two, strict=True)]
+        found.append({"arithmetic": arithmetic, "one": one, "two": two, "ratios": ratios})
+    return found
+
+
+def _with_threads(threads: int, contestant: Contestant, workload: Workload) -> Task:
+    def train() -> None:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            contestant.train(workload.batches)
+        finally:
+            torch.set_num_threads(before)
+
+    return train
+
 
 PATIENCE = 300  # seconds for a process to end after Ctrl-C, on any machine
 GPU_TOKENS_PER_S = 1.0e6  # the goal for base on one H200, the shortest time between checkpoints

@@ -1,4 +1,4 @@
-"""The function behind the mark: against an independent computation, its two limits, and a known truth."""
+"""The test behind the mark against an independent computation and its limits; Dunnett's and Welch's p against SciPy."""
 
 import math
 from typing import Any
@@ -6,9 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
-from statsmodels.stats.multitest import multipletests
 
-from tracking.statistics.moderated_tests import differences, exponential_intervals, holm, intervals, moderated, prior
+from benchmarks.statistics import critical_t
+from tracking.statistics.seed_tests import (
+    differences,
+    dunnett_p,
+    exponential_intervals,
+    intervals,
+    moderated,
+    welch_p,
+)
 
 Floats = Any
 
@@ -48,6 +55,12 @@ def by_hand(rows: list[Floats]) -> tuple[list[float], list[float], list[float]]:
     return kept, gained, p
 
 
+def holm_by_hand(p: list[float]) -> list[float]:
+    """The i-th smallest of k times k − i, and never less than the one before."""
+    ordered = sorted(p)
+    return [min(1.0, max((len(p) - i) * of for i, of in enumerate(ordered) if of <= each)) for each in p]
+
+
 def moments(rows: list[Floats]) -> tuple[Floats, Floats, Floats]:
     return (
         np.array([row.mean() for row in rows]),
@@ -66,7 +79,7 @@ def test_an_independent_computation_agrees(sizes: list[int]) -> None:
     assert found.variance == pytest.approx(kept, rel=1e-5)
     assert found.df == pytest.approx(gained)
     assert tested.p == pytest.approx(p, rel=1e-4)
-    assert tested.p_holm == pytest.approx(multipletests(tested.p, method="holm")[1])
+    assert tested.p_holm == pytest.approx(holm_by_hand(p), rel=1e-4)
 
 
 def test_rows_that_share_one_variance_are_students_t() -> None:
@@ -75,31 +88,6 @@ def test_rows_that_share_one_variance_are_students_t() -> None:
     found = differences(*moments([base, row, other]))
     pooled = stats.t.sf(3 / math.sqrt(2 / 3), 6) * 2
     assert found.p[0] == pytest.approx(pooled)
-
-
-def test_a_noisy_row_keeps_its_own_variance_and_no_row_has_less() -> None:
-    chance = np.random.default_rng(1)
-    rows = [chance.normal(0, 5.0 if place == 3 else 1.0, 3) for place in range(20)]
-    _, variances, seeds = moments(rows)
-    assert (moderated(variances, seeds).variance >= variances).all()
-
-
-def test_the_prior_is_found_again() -> None:
-    """Of many rows whose variances are drawn from a known one."""
-    chance, d0, s0, df = np.random.default_rng(2), 6.0, 0.4, 2.0
-    true = d0 * s0 / chance.chisquare(d0, 200_000)
-    found = prior(true * chance.chisquare(df, true.size) / df, np.full(true.size, df))
-    assert (found.df, found.variance) == (pytest.approx(d0, rel=0.03), pytest.approx(s0, rel=0.01))
-
-
-def test_many_studies_at_once_are_as_one_by_one() -> None:
-    chance = np.random.default_rng(3)
-    means, variances, seeds = chance.normal(size=(5, 6)), chance.chisquare(2, (5, 6)), np.full(6, 3)
-    together = differences(means, variances, seeds)
-    for study in range(5):
-        alone = differences(means[study], variances[study], seeds)
-        assert (alone.p_holm == together.p_holm[study]).all()
-        assert (alone.chance.df == together.chance.df[study]).all()
 
 
 @pytest.mark.parametrize("sd", [0.003, 0.3])
@@ -132,6 +120,21 @@ def test_rows_without_spread_do_not_break_the_others() -> None:
     assert (found.p > 0).all()
 
 
-def test_holm_is_that_of_statsmodels() -> None:
-    p = np.random.default_rng(6).uniform(size=(4, 9)) ** 3
-    assert [list(each) for each in holm(p)] == [pytest.approx(multipletests(each, method="holm")[1]) for each in p]
+@pytest.mark.parametrize(
+    ("seeds", "printed"),
+    [([6, 6], 2.23), ([3, 3, 3], 2.86), ([3] * 10, 2.95), ([7] * 10, 2.77)],
+    ids=str,
+)
+def test_critical_values_are_those_of_dunnetts_printed_table(seeds: list[int], printed: float) -> None:
+    assert round(critical_t(seeds), 2) == printed
+
+
+@pytest.mark.parametrize("sizes", [[3, 3, 3], [3, 4, 5, 7], [10, 3, 3], [3, 20]], ids=str)
+def test_scipy_computes_the_same(sizes: list[int]) -> None:
+    chance = np.random.default_rng(len(sizes))
+    base, *rows = (chance.normal(size=size).tolist() for size in sizes)
+    named = {str(place): row for place, row in enumerate(rows)}
+    reference = stats.dunnett(*rows, control=base, rng=np.random.default_rng(1))
+    assert list(dunnett_p(base, named).values()) == pytest.approx(list(reference.pvalue), abs=5e-4)  # it draws
+    welch = [stats.ttest_ind(row, base, equal_var=False).pvalue for row in rows]
+    assert list(welch_p(base, named).values()) == pytest.approx(holm_by_hand(welch))

@@ -1,0 +1,83 @@
+"""`python -m benchmarks.pictures STUDY`: the pictures of a study's report and of MLflow in docs/, taken by Chromium.
+
+Both need `fonts-liberation`: other fonts of a server are wider than those of its users, and cut what a column shows.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from tracking.mlflow.ledger import experiment_of
+from tracking.mlflow.pages import answers, free_port, page_address, ui_command, ui_environment
+from tracking.report.page import page, whole_content
+from tracking.study import Study, read_study
+from tracking.uri import default_uri
+
+DOCS = Path(__file__).parents[1] / "docs"
+CHROMIUM = "/usr/bin/chromium"
+ASSISTANT_OPENED = "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow opens it in a new browser
+SIZES = {"light": (1400, 1180), "dark": (1400, 1180), "narrow": (400, 900)}
+MODES = {"table": "", "charts": "CHART"}
+DRAWN_MS = 8000  # until MLflow's charts stand still
+
+
+@contextmanager
+def served(study: Study) -> Iterator[str]:
+    """The address of what `allelse ui` starts."""
+    runs, port = study.folder.parent, free_port(0)
+    command, server = ui_command(runs, port=port), f"http://127.0.0.1:{port}"
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, env=ui_environment(default_uri(runs)), stdout=log, stderr=log)
+        try:
+            assert answers(server, 240)
+            yield server
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def of_report(browser: Any, study: Study) -> Iterator[Path]:
+    """One picture per name of SIZES; dark ones begin at the differences."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "report.html"
+        file.write_text(page(whole_content(study)), "utf-8")
+        for name, (width, height) in SIZES.items():
+            scheme = "dark" if name == "dark" else "light"
+            shown = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            shown.goto(file.as_uri() + ("#differences" if scheme == "dark" else ""))
+            shown.screenshot(path=DOCS / f"report-{name}.png")
+            yield DOCS / f"report-{name}.png"
+
+
+def of_mlflow(browser: Any, study: Study) -> Iterator[Path]:
+    """One picture per name of MODES."""
+    experiment = experiment_of(study.folder, default_uri(study.folder.parent))
+    assert experiment is not None, "run `allelse sync` first"
+    with served(study) as server:
+        for name, mode in MODES.items():
+            shown = browser.new_page(viewport={"width": 1400, "height": 1000})
+            shown.add_init_script(f"localStorage.setItem('{ASSISTANT_OPENED}', 'true')")
+            shown.goto(page_address(server, experiment, study.mark, mode))
+            shown.get_by_text("matching runs").wait_for()
+            shown.wait_for_timeout(DRAWN_MS)
+            shown.screenshot(path=DOCS / f"mlflow-{name}.png")
+            yield DOCS / f"mlflow-{name}.png"
+
+
+def main(folder: Path) -> None:
+    study = read_study(folder.resolve())
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        for path in (*of_report(browser, study), *of_mlflow(browser, study)):
+            print(f"{path}: {path.stat().st_size // 1000} kB")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

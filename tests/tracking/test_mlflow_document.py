@@ -1,0 +1,44 @@
+"""docs/mlflow.md names what runs have, and its searches find them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from other_tasks import digits
+from studies_on_disk import runs_of
+
+from tracking.card import COSTS
+from tracking.mlflow import names
+from tracking.mlflow.replay import Replay
+from tracking.mlflow.store import open_store
+
+TEXT = (Path(__file__).parents[2] / "docs" / "mlflow.md").read_text("utf-8")
+CELLS = [name for line in TEXT.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line)]
+EXPLAINED = re.compile("|".join(re.sub("<[a-z]+>", "[a-z_]+", re.escape(cell)) for cell in CELLS))
+
+
+def test_every_kind_of_metric_is_explained() -> None:
+    kinds = [value for name, value in vars(names).items() if name.isupper() and str(value).endswith("/")]
+    assert len(kinds) == 7
+    assert {*COSTS, *(f"{kind}<metric>" for kind in kinds)} <= set(CELLS)
+
+
+def test_runs_have_what_is_explained_and_the_searches_find_them(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = digits(runs / "synthetic-tiny", 0.9, 0.92, 0.95, 0.95)
+    store = open_store(None, runs, None, study.folder)
+    assert Replay(study.folder, *store).once().problems == ()
+    run = runs_of(study, store)[0]
+    tags = [name.replace("study.", "table3.") for name in run.data.tags if not name.startswith("mlflow.")]
+    files = [file.path for file in store[0].client.list_artifacts(run.info.run_id)]
+    found = [*tags, *run.data.metrics, *files]
+    assert {"sweep.id", "final/accuracy", "curve.csv"} <= set(found)
+    assert [name for name in found if not EXPLAINED.fullmatch(name)] == ["checkpoint"], "a metric of the task's own"
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store[1])
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    tables: dict[str, Any] = {}
+    exec(code, tables)
+    ours = {name: (tables[name]["tags.sweep.id"] == study.name).sum() for name in ("of_row", "of_seed", "of_study")}
+    assert ours == {"of_row": 2, "of_seed": 2, "of_study": 4}
+    assert len(tables["of_study"]) == 4
