@@ -22,12 +22,12 @@ test-fast: install
 outside: install
 	$(BIN)/python tests/outside/two_versions.py $(OLD)
 
-# Processes that are killed, stopped and starved, as root on Linux, for about half an hour. What cannot run here fails.
+# Processes that are killed, stopped and starved, as root on Linux, for about 20 minutes. What cannot run here fails.
 # `make test` has the quickest of them.
 faults: install
 	CI=true $(BIN)/python -m pytest -m faults -n 2 --dist loadfile --no-loadscope-reorder
 
-# Faults drawn at random on sweeps of small trials, as root on Linux, in half an hour or so. ARGS='--recovery 5' measures
+# Faults drawn at random on sweeps of small trials, as root on Linux, in about 20 minutes. ARGS='--recovery 5' measures
 # how long training takes to go on after the loss of a worker, a node, a link.
 SEED ?= 1
 chaos: install

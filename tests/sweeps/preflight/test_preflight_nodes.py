@@ -87,7 +87,8 @@ def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Pat
         "on 10.77.0.3 (other): torch is 1.0 must be",
         f"on 10.77.0.4 (alone): is {folder}/runs, but no file can be written in {folder}: Read-only file system",
         f"data.train (command line) on 10.77.0.4 (alone): {folder}/train.txt does not exist",
-        "Refused, for 7 reasons",
+        f"on 10.77.0.4 (alone): {folder}/runs is not shared",
+        "Refused, for 8 reasons",
         "Nothing was started.",
     ):
         assert line in done.output, done.output
