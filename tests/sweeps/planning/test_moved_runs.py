@@ -23,17 +23,19 @@ def done(folder: Path, *words: str) -> str:
     return result.stdout
 
 
+def register(folder: Path, alias: str) -> None:
+    """In a process of its own: MLflow remembers where a run's files lie, and a copy has the same runs."""
+    words = ["export", *TRIAL, "--to", "mlflow", "--register", f"small@{alias}", "--output", alias]
+    result = allelse(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.fixture(scope="module")
 def moved(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a registered model, whose first place is gone.
-
-    It is registered in a process of its own: MLflow remembers where a run's files lie, and a copy has the same runs.
-    """
+    """A project with a registered model, whose first place is gone."""
     first = Path(shutil.copytree(trained, tmp_path_factory.mktemp("100% at") / "a place"))
     done(first, "sync", "sweep.name=copies")
-    words = ["export", *TRIAL, "--to", "mlflow", "--register", "small@champion", "--output", "champion"]
-    result = allelse(*words, cwd=first)
-    assert result.returncode == 0, result.stderr
+    register(first, "champion")
     return first.rename(first.parent / "another place")
 
 
@@ -48,6 +50,7 @@ def test_every_verb_reads_it_in_its_new_place(moved: Path) -> None:
 
 
 def test_registered_models_move_along(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(moved, "second")
     monkeypatch.chdir(moved)
     uri = default_uri(moved / "runs")
     client = MlflowClient(uri, registry_uri=uri)
