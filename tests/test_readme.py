@@ -1,6 +1,5 @@
 """The documents are true: every command composes, every module says what it is, every link leads somewhere."""
 
-import ast
 import re
 import shlex
 import shutil
@@ -76,7 +75,8 @@ def own_verb() -> str:
 def test_every_command_of_the_documents_composes(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     _, verb, *arguments = shlex.split(re.sub(r"<\w+>", "base-s1", command.split(" < ")[0]))
-    if verb in ("--version", "--install-completion"):
+    if verb.startswith("--"):
+        assert verb in {option for each in GROUP.params for option in each.opts}
         return
     task = source_of(next((word[5:] for word in arguments if word.startswith("task=")), "translation"), Path.cwd())
     known = GROUP.get_command(typer.Context(GROUP), verb) or verbs_of(task)[verb]
@@ -98,7 +98,7 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     elif verb == "compare":
         assert len([argument for argument in parsed["arguments"] if "=" not in argument]) == 2
     elif verb in ("drop", "rm", "stop", "logs"):
-        assert not any(argument.startswith("-") for argument in parsed["arguments"])
+        assert parsed["arguments"]
     elif "arguments" in parsed:
         assert read_request(verb, parsed["arguments"], task).names
     elif verb != "init":
@@ -124,7 +124,7 @@ def test_every_make_target_exists(document: Path) -> None:
 
 def test_every_module_says_in_its_first_line_what_it_is() -> None:
     modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py"]
-    silent = [name(path) for path in modules if ast.get_docstring(ast.parse(path.read_text("utf-8"))) is None]
+    silent = [name(path) for path in modules if not re.match(r'r?"""\S', path.read_text("utf-8"))]
     assert silent == []
 
 
@@ -141,7 +141,7 @@ def test_every_room_stands_in_the_design_and_says_what_it_is() -> None:
     rooms = [path.parent for package in PACKAGES[:3] for path in (ROOT / package).rglob("__init__.py")]
     listed = re.findall(r"^\| `(\w+/(?:\w+/)?)` +\|", text("docs/design.md"), re.MULTILINE)
     assert sorted(listed) == sorted(f"{name(room)}/" for room in rooms)
-    assert [name(room) for room in rooms if not ast.get_docstring(ast.parse((room / "__init__.py").read_text()))] == []
+    assert [name(room) for room in rooms if not re.match(r'"""\S', (room / "__init__.py").read_text())] == []
 
 
 def test_every_verb_stands_in_the_table() -> None:

@@ -271,7 +271,7 @@ def _score(metric: Metric, event: Finished, first: Metric) -> str:
 
 
 def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:
-    """Until the last of these trials ends; None before any pace is known. ``lines``: where they stand, by name.
+    """Until the last of these trials ends; None before one has. ``lines``: where they stand, by name.
 
     A running trial goes on at its own pace. The others take the slots that become free, at the mean pace of all:
     seconds by what the plan knows of the cost, FLOPs or else steps. What finished trials took besides training, for
@@ -279,10 +279,10 @@ def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line
     """
     known = [(planned, lines[planned.trial.name]) for planned in pending if planned.trial.name in lines]
     paces = [pace for planned, line in known if (pace := _pace(planned, line["look"])) is not None]
-    if not paces:
+    others = [_besides(line["look"]) for _, line in known if line["look"].result]
+    if not paces or not others:
         return None
-    pace, others = sum(paces) / len(paces), [_besides(line["look"]) for _, line in known if line["look"].result]
-    besides = sum(others) / len(others) if others else 0.0
+    pace, besides = sum(paces) / len(paces), sum(others) / len(others)
     slots, waiting = list[float](), list[float]()
     for planned, line in known:
         left = pace * planned.effort * (1 - (line["step"] or 0) / planned.steps)

@@ -8,7 +8,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from sweeps.planning.naming import by_name, placed
+from sweeps.planning.naming import by_name, command, placed
 from sweeps.planning.plan import Plan
 from sweeps.processes.times import WATCH_S
 from sweeps.status.standings import Line, Standings
@@ -17,7 +17,6 @@ from tracking.liveness import Runner, runners, seconds_left
 from tracking.mlflow.ledger import Lag, SyncState, current_store
 from tracking.study import Study, read_study
 from tracking.uri import default_uri, without_password
-from tracking.words import shell_line
 from tracking.words import time as as_time
 
 MOST_OF_A_CORE = 0.05
@@ -122,11 +121,10 @@ def below_watch(study: Path) -> tuple[str, ...]:
 def _places(study: Path, uri: str) -> tuple[str, ...]:
     store = str(study.parent / "mlflow.db") if uri == default_uri(study.parent) else without_password(uri, mark="")
     return (
-        f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', '--follow', trial='TRIAL')}",
-        f"MLflow: {store}, `{shell_line(['allelse', 'ui', *placed(study)])}`",
+        f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', 'TRIAL', '--follow')}",
+        f"MLflow: {store}, `{command('ui', *placed(study))}`",
     )
 
 
-def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
-    named = shell_line([by_name(study), *placed(study)])
-    return f"`{' '.join(filter(None, ['allelse', verb, trial, named, option]))}`"
+def _verb(study: Path, verb: str, *words: str) -> str:
+    return f"`{command(verb, *words, by_name(study), *placed(study))}`"

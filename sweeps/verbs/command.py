@@ -1,18 +1,16 @@
-"""What all verbs share: their arguments, refused options, and what becomes of an error."""
+"""What all verbs share: their arguments, and what becomes of an error."""
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from typer.models import OptionInfo
 
 from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError
 from tracking.damage import DamagedFileError
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., Non
     def call(*args: Any, **kwargs: Any) -> None:
         try:
             refuse_removed_folder()
-            refuse_options(run, kwargs.get("overrides") or kwargs.get("arguments") or [])
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
             print_refusal(error, f"Nothing was {done}." if done else "")
@@ -66,8 +63,6 @@ Checking = Annotated[bool, typer.Option("--check", help="Look at places, address
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-TAKES_ALL = {"ignore_unknown_options": True}
-"""Unknown options reach the verb, which refuses them by ``refuse_options``."""
 PACKAGES_OF_RUN = ("mlflow", "pooch", "ray", "sacrebleu", "sacremoses", "safetensors", "sentencepiece", "torch")
 """The packages of the extra ``run``."""
 
@@ -80,36 +75,11 @@ def refuse_removed_folder() -> None:
         raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
 
 
-def refuse_options(verb: Callable[..., Any], arguments: Sequence[str]) -> None:
-    """Refuse arguments that look like options and are none of the verb's. Raises RefusedError."""
-    problems = [_unknown(verb, text) for text in arguments if text.startswith("-")]
-    if problems:
-        raise RefusedError(problems)
-
-
 def refuse_without_extra() -> None:
     """Raises RefusedError if a package of the extra ``run`` is missing, as it is where studies are only read."""
     if missing := [package for package in PACKAGES_OF_RUN if find_spec(package) is None]:
         found = f"is not installed: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         raise RefusedError([Problem("allelse[run]", found, "type pip install 'allelse[run]'")])
-
-
-def _unknown(verb: Callable[..., Any], text: str) -> Problem:
-    options = list(_options(verb))
-    allowed = f"options are {', '.join(options)}; write settings as key=value"
-    near = nearest(text.partition("=")[0], options)
-    return Problem(text, f"is not an option of `allelse {verb.__name__}`", allowed, near, COMMAND_LINE)
-
-
-def _options(verb: Callable[..., Any]) -> Iterator[str]:
-    hints = get_type_hints(verb, include_extras=True)
-    for name in inspect.signature(verb).parameters:
-        for extra in get_args(hints.get(name)):
-            if isinstance(extra, OptionInfo):
-                declared = map(str, (extra.default, *(extra.param_decls or ())))
-                names = [text for text in declared if text.startswith("--")]
-                yield next(iter(names), f"--{name.replace('_', '-')}")
-    yield "--help"
 
 
 def print_version(asked: bool) -> None:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.planning.naming import PLACES, by_name, chosen, looking, names_study
+from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, names_study
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
@@ -134,7 +134,7 @@ def logs(
     trial = _one_trial(study, names)
     follow = follow and _still_runs(study, trial)
     if follow:
-        watch = shell_line(["allelse", "status", *looking(study.folder, overrides), "--watch"])
+        watch = command("status", *looking(study.folder, overrides), "--watch")
         print_notices([f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores"])
     for text in _shown_log(study, trial, follow):
         OUT.file.write(text)
@@ -156,7 +156,7 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
     trials, live = [_trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
         found = f"is {study.name}, which is not running{_silent(study)}"
-        status = shell_line(["allelse", "status", *looking(study.folder, overrides)])
+        status = command("status", *looking(study.folder, overrides))
         raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
     if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
         raise RefusedError(problems)

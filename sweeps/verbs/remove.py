@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import looking, names_study, placed, studies_there, study_names
+from sweeps.planning.naming import command, looking, names_study, placed, studies_there, study_names
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
@@ -217,7 +217,7 @@ def _left_without_base(study: Study, trials: list[Trial]) -> Iterator[Problem]:
     """A problem if nothing would be left, or only rows that cannot be compared with base."""
     left = [trial.row for trial in study.trials if trial not in trials]
     if trials and not left:
-        whole = words.shell_line(["allelse", "rm", study.name, *placed(study.folder)])
+        whole = command("rm", study.name, *placed(study.folder))
         yield Problem("ROW", f"names every trial of {study.name}", f"`{whole}` removes it")
     elif any(trial.row == BASE for trial in trials) and BASE not in left:
         found = f"is base, with which {', '.join(dict.fromkeys(left))} are compared"

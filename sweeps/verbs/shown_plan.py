@@ -170,5 +170,5 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None, stopped:
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         next_verb(verb, going_on(planned.folder, overrides, selected))
         return 1 if failed or not unfinished <= {*stopped} else 130
-    next_verb("ui", looking(planned.folder, overrides))
+    next_verb("report", looking(planned.folder, overrides))
     return 0

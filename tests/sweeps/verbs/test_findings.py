@@ -350,8 +350,6 @@ def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> 
 
 @pytest.mark.latex
 def test_every_mark_is_typeset_with_booktabs_alone(stated: Path, tmp_path: Path) -> None:
-    if shutil.which("pdflatex") is None:
-        pytest.skip("pdflatex is not installed")
     table_text = said(stated, "table", "--intervals", "--format", "tex")
     for mark in (r"\Uparrow", r"\bigtriangledown", r"\downarrow", r"\diamond"):
         assert mark in table_text

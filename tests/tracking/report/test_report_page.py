@@ -146,7 +146,6 @@ def opened(page: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"needs {CHROMIUM}: apt-get install chromium")
 class TestInABrowser:
     """One page for all, since a browser starts slowly."""
 
