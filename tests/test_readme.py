@@ -13,11 +13,13 @@ from written_files import GUIDE, write_files
 
 from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
-from sweeps.planning.compose import compose_row, compose_settings
+from sweeps.planning.compose import compose_row, settings_to_read
 from sweeps.planning.continuation import plan_row, plan_sweep
-from sweeps.verbs.named_trials import read_request
+from sweeps.verbs.command import names_and_overrides
+from sweeps.verbs.results import SELECTING
 from sweeps.verbs.run import create
-from sweeps.verbs.task_verbs import commands as verbs_of
+from sweeps.verbs.task_verbs import commands as task_verbs
+from sweeps.verbs.trained_trial import read_request
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
@@ -79,7 +81,7 @@ def test_every_command_of_the_documents_composes(command: str, folder: Path, mon
         assert verb in {option for each in GROUP.params for option in each.opts}
         return
     task = source_of(next((word[5:] for word in arguments if word.startswith("task=")), "translation"), Path.cwd())
-    known = GROUP.get_command(typer.Context(GROUP), verb) or verbs_of(task)[verb]
+    known = GROUP.get_command(typer.Context(GROUP), verb) or task_verbs(task)[verb]
     if arguments:  # a verb alone is mentioned rather than typed
         compose(verb, known.make_context(verb, arguments).params, task)
 
@@ -90,19 +92,21 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     named = any(word.startswith("task=") for word in typed)
     overrides = [*typed, *([] if named else [f"task={task.name}"])]  # this folder has several
     if verb in ("plan", "sweep"):
-        assert plan_sweep(overrides, parsed["add"]).trials
+        selects = any(word.startswith(("sweep.rows", "sweep.vary", "sweep.grid", "sweep=", "row=")) for word in typed)
+        assert plan_sweep([*overrides, *([] if selects else ["sweep.rows=[base]"])], parsed["add"]).trials
     elif verb == "train":
         assert plan_row(overrides, parsed["add"]).trials
     elif verb == "config":
         assert compose_row(overrides).rows
     elif verb == "compare":
         assert len([argument for argument in parsed["arguments"] if "=" not in argument]) == 2
-    elif verb in ("drop", "rm", "stop", "logs"):
-        assert parsed["arguments"]
-    elif "arguments" in parsed:
+    elif verb == "init":
+        assert Path(f"{parsed['name']}.py").exists()
+    elif verb in task_verbs(task):
         assert read_request(verb, parsed["arguments"], task).names
-    elif verb != "init":
-        assert compose_settings(overrides)
+    else:
+        _, typed = names_and_overrides(parsed.get("arguments") or overrides)
+        assert settings_to_read(typed, SELECTING).sweep.name
 
 
 def test_the_task_of_the_guide_trains_and_resumes(folder: Path, tmp_path: Path) -> None:

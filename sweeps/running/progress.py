@@ -16,8 +16,7 @@ from sweeps.planning.user_code import Watch
 from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.status.live import Watched, below_live_view
-from sweeps.status.standings import Line
-from sweeps.status.tables import progress_of
+from sweeps.status.standings import Line, progress_of
 from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from tracking.card import Metric
 from tracking.damage import DamagedFileError, unless_damaged

@@ -11,8 +11,7 @@ from rich.text import Text
 from sweeps.planning.naming import by_name, command, placed
 from sweeps.planning.plan import Plan
 from sweeps.processes.times import WATCH_S
-from sweeps.status.standings import Line, Standings
-from sweeps.status.tables import counted, shown_state, status_tables
+from sweeps.status.standings import Line, Standings, counted, shown_state, status_tables
 from tracking.liveness import Runner, runners, seconds_left
 from tracking.mlflow.ledger import Lag, SyncState, current_store
 from tracking.study import Study, read_study

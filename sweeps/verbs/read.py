@@ -1,26 +1,33 @@
 """The verbs that watch and steer studies: ``studies``, ``status``, ``stop``, ``logs``."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, names_study
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
-from sweeps.verbs.names import unknown
+from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study, unknown
+from tracking.card import Card
+from tracking.damage import DamagedFileError
 from tracking.liveness import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.log import FollowedLog
-from tracking.study import Study, Trial, read_study
+from tracking.statistics.rows import BASE, table
+from tracking.study import Study, Trial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
-from tracking.words import shell_line
+from tracking.table.text import Column, TextTable, lines_of, said, terminal
+from tracking.words import number, shell_line
 from tracking.words import time as as_time
 
 KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
@@ -30,18 +37,68 @@ KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s u
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
     from sweeps.planning.compose import settings_to_read
-    from sweeps.status.tables import studies_json, studies_table
 
     runs = Path(settings_to_read(overrides).paths.runs)
-    lines = studies_json(*recorded(runs))
+    lines = _studies_json(*recorded(runs))
     if as_json:
         print_json(lines)
     elif lines:
-        OUT.print(studies_table(lines, OUT.width))
+        OUT.print(_studies_table(lines, OUT.width))
         next_verb("table", chosen(overrides, PLACES))
     else:
         OUT.print(f"No study in {escape(str(runs))}", soft_wrap=True)
         next_verb("sweep", chosen(overrides, PLACES))
+
+
+def _studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[dict[str, Any]]:
+    """One object per study, the most recently active first; of damaged ones, at the end, ``name`` and ``damage``."""
+    unknown = dict.fromkeys(("rows", "seeds", "trials", "finished", "failed", "asked", "active", "base", "headline"))
+    damaged = [{"name": fault.path.parent.name, **unknown, "damage": str(fault)} for fault in faults]
+    return [*map(_study_line, studies), *damaged]
+
+
+def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
+    """From the lines of ``_studies_json``."""
+    columns: tuple[Column[dict[str, Any]], ...] = (
+        said("study", itemgetter("name")),
+        said(
+            "seeds", lambda of: "damaged" if of["damage"] else f"{of['rows']} × {of['seeds']}", "name", "rows × seeds"
+        ),
+        said("finished", lambda of: "" if of["damage"] else f"{of['finished']} of {of['trials']}", "number"),
+        replace(said("failed", lambda of: str(of["failed"] or ""), "number"), best=lambda of: bool(of["failed"])),
+        said("active", lambda of: (of["active"] or "").replace("T", " ")[:16], "number", "last active, UTC"),
+        said("base", lambda of: of["damage"] or of["headline"] or ""),
+    )
+    styles = tuple("red" * bool(of["damage"]) for of in lines)
+    return terminal(TextTable("", columns, lines_of(columns, lines), styles=styles), width, text=8)
+
+
+def _study_line(study: Study) -> dict[str, Any]:
+    states = [study.trial_folder(trial).state(trial.key) for trial in study.trials]
+    base = next((row for row in table(study) if row.row == BASE and row.seeds), None)
+    return {
+        "name": study.name,
+        "rows": len({trial.row for trial in study.trials}),
+        "seeds": len({trial.seed for trial in study.trials}),
+        "trials": len(study.trials),
+        "finished": states.count("finished"),
+        "failed": states.count("failed"),
+        "asked": _utc(last_asked(study)),
+        "active": _utc(last_active(study) or None),
+        "base": base and base.scores,
+        "headline": base and _headline(study.task, base.scores),
+        "damage": None,
+    }
+
+
+def _headline(card: Card, scores: Mapping[str, float | None]) -> str:
+    """Such as "accuracy 0.897"."""
+    known = [(metric, scores.get(metric.name)) for metric in card.tabled]
+    return ", ".join(f"{metric.label} {number(value, metric.places)}" for metric, value in known if value is not None)
+
+
+def _utc(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 @guarded
@@ -53,8 +110,7 @@ def status(
     watch: KeepWatching = False,
 ) -> None:
     """Show where each trial of a study stands."""
-    from sweeps.status.standings import Standings, status_json
-    from sweeps.status.tables import cut_notes, status_tables
+    from sweeps.status.standings import Standings, cut_notes, status_json, status_tables
     from tracking.mlflow.ledger import lag
     from tracking.uri import default_uri
 
@@ -76,8 +132,8 @@ def status(
     if as_json:
         print_json(status_json(lines))
         return
-    for table in status_tables(study, lines, OUT.width):
-        OUT.print(table)
+    for shown in status_tables(study, lines, OUT.width):
+        OUT.print(shown)
     for note in cut_notes(study, lines, OUT):
         OUT.print(Text(note), soft_wrap=True)
     where = "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"

@@ -13,8 +13,7 @@ from rich.markup import escape
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import OverrideList, guarded, taken_study
-from sweeps.verbs.names import Checked, given, listed, rows_of
+from sweeps.verbs.command import Checked, OverrideList, given, guarded, listed, rows_of, taken_study
 from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
@@ -204,7 +203,7 @@ def report(
     no_figures: NoFigures = False,
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
-    from sweeps.verbs.compare import texts_of
+    from sweeps.verbs.texts import texts_of
 
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)

@@ -11,7 +11,7 @@ from sweeps.console import OUT, next_verb
 from sweeps.planning.named_study import going_on
 from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
-from sweeps.status.tables import ONE_LINE_EACH, counted
+from sweeps.status.standings import ONE_LINE_EACH, counted
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table
 from tracking.study import read_study

@@ -95,7 +95,7 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
 
     def run(arguments: list[str], **options: Any) -> int | None:
         refuse_without_extra()
-        from sweeps.verbs.named_trials import read_request
+        from sweeps.verbs.trained_trial import read_request
 
         request = read_request(run.__name__, arguments, source)
         typed = {each.name: request.typed for each in others if hints.get(each.name) is Typed}

@@ -1,12 +1,15 @@
-"""The verbs of the MLflow store: ``sync`` sends to it, ``ui`` serves its pages until Ctrl-C."""
+"""The verbs of the MLflow store: ``sync`` sends to it, ``ui`` serves its pages until Ctrl-C; models are registered."""
 
 import os
+import re
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -158,3 +161,41 @@ def _serve(command: list[str], environment: dict[str, str]) -> int:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
         return 0
+
+
+MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
+"""The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
+
+
+def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -> str:
+    """Register the model as ``NAME`` or ``NAME@ALIAS`` at ``uri``, by default the runs' own store.
+
+    Returns the command that serves it. Raises RefusedError.
+    """
+    from tracking.mlflow.ledger import Ledger, Sent
+    from tracking.mlflow.store import RegistryError, register
+
+    runs = trial.parents[1]
+    address = uri or default_uri(runs)
+    run = (Ledger(trial.parent, address).get(key) or Sent("")).run
+    if problems := list(_problems(f"{trial.parent.name}/{trial.name}", name, run, address)):
+        raise RefusedError(problems)
+    plain, _, alias = name.partition("@")
+    card = model / "README.md"
+    about = card.read_text("utf-8") if card.is_file() else ""
+    try:
+        register(model, plain, alias or None, run, address, about, runs)
+    except RegistryError as error:
+        raise RefusedError([Problem(name, f"failed: {error}", "fix the cause, then run it again")]) from error
+    served = shlex.quote(f"models:/{plain}@{alias}" if alias else f"models:/{plain}/latest")
+    place = shlex.quote(without_password(address))
+    return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"
+
+
+def _problems(trial: str, name: str, run: str, address: str) -> Iterator[Problem]:
+    if not MODEL_NAME.fullmatch(name):
+        allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
+        yield Problem("the registered name", f'is "{name}"', allowed)
+    if not run:
+        found = f"has no run at {without_password(address, mark='')}"
+        yield Problem(trial, found, "run `allelse sync` to create it")

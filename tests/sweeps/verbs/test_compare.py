@@ -126,7 +126,6 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
         (("base", "a_heads_1", "--set", "tset"), "did you mean test?"),
         (("base", "tow/base"), 'is "tow/base"'),
         (("base", "two/bse"), "but the rows of two are base, a_heads_1"),
-        (("base", "a_heads_1", "--sort", "x"), "No such option: --sort"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(folder: Path, words: tuple[str, ...], message: str) -> None:

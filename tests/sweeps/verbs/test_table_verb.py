@@ -164,7 +164,7 @@ def test_all_wrong_options_are_told_at_once(folder: Path) -> None:
     assert all(key in told for key in ("for 3 reasons", "--set names", "--base names", "--rows names"))
 
 
-NASTY = r"100 % & <b>$x_1$</b> {\it} ~^# | [a] *†‡° ε ≥ Δ “ß”"
+NASTY = r"100 % & <b>$x_1$</b> {\it} ~^# | [a] *†‡° ▲▼▽◇⇈ ε ≥ Δ “ß”"
 
 
 @pytest.fixture(scope="module")
