@@ -157,15 +157,15 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
         page,
     )
     tex = said(made, "table", "--format", "tex")
-    for name, line in lines(made).items():
+    for name in ("much_worse", "noisy"):
+        line = lines(made)[name]
         shared = [column for column in of_csv[name] if column in of_mlflow[name]]
         assert [of_mlflow[name][column] for column in shared] == [of_csv[name][column] for column in shared]
         words = row_words(study.task, next(each for each in rows if each.row == name), findings)["bleu"].split(", ")[-1]
         assert all(words in text for text in texts), (name, words)
         assert line["finding_bleu"] in page
-        assert {"▼": r"\bigtriangledown", "▲": r"\bigtriangleup"}.get(words[-1], "") in tex
-    for name in ("much_worse", "noisy"):
-        agree(made, name, lines(made)[name], of_csv[name])
+        assert {"▼": r"\bigtriangledown", "?": "?"}[words[-1]] in tex
+        agree(made, name, line, of_csv[name])
 
 
 def agree(folder: Path, row: str, line: Mapping[str, Any], of_csv: Mapping[str, str]) -> None:

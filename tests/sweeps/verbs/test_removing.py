@@ -89,7 +89,7 @@ def test_rows_and_trials_are_dropped_and_restored(folder: Path, words: list[str]
 
 def own(files: list[str]) -> list[str]:
     """Without locks, and without results that are computed again from the trials."""
-    return [path for path in files if not path.startswith((".locks", ".computed"))]
+    return [path for path in files if not path.startswith((".locks", ".computed", ".sync.lock"))]
 
 
 def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
