@@ -1,6 +1,5 @@
 """The display of a running sweep: in a terminal what `status --watch` shows, elsewhere a line for each event."""
 
-import heapq
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from tracking.words import time as as_time
 
 ACTIVE = ("starting", "running")
 ENDED = ("finished", "FAILED", "stopped")
+LEFT = {"running": "running", "missing": "waiting", "interrupted": "waiting"}
 
 
 @dataclass
@@ -272,43 +272,24 @@ def _score(metric: Metric, event: Finished, first: Metric) -> str:
 def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:
     """Until the last of these trials ends; None before one has. ``lines``: where they stand, by name.
 
-    A running trial goes on at its own pace. The others take the slots that become free, at the mean pace of all:
-    seconds by what the plan knows of the cost, FLOPs or else steps. What finished trials took besides training, for
-    their start and their scores, the others take as well.
+    Extrapolated by what the plan knows of the cost, FLOPs or else steps: from how long the finished ones took, with
+    their start and their scores. As many trials run at a time as run now.
     """
     known = [(planned, lines[planned.trial.name]) for planned in pending if planned.trial.name in lines]
-    paces = [pace for planned, line in known if (pace := _pace(planned, line["look"])) is not None]
-    others = [_besides(line["look"]) for _, line in known if line["look"].result]
-    if not paces or not others:
+    paces = [_took(line["look"]) / planned.effort for planned, line in known if line["look"].result]
+    if not paces:
         return None
-    pace, besides = sum(paces) / len(paces), sum(others) / len(others)
-    slots, waiting = list[float](), list[float]()
+    pace = sum(paces) / len(paces)
+    left = {"running": [0.0], "waiting": [0.0]}
     for planned, line in known:
-        left = pace * planned.effort * (1 - (line["step"] or 0) / planned.steps)
-        if line["state"] == "running":
-            slots.append((left if line["seconds_left"] is None else line["seconds_left"]) + besides)
-        elif line["state"] in ("missing", "interrupted"):
-            waiting.append(left + besides)
-    slots = slots or [0.0]
-    heapq.heapify(slots)
-    last = max(slots)
-    for seconds in waiting:
-        last = max(last, slots[0] + seconds)
-        heapq.heapreplace(slots, slots[0] + seconds)
-    return last
+        if (state := LEFT.get(line["state"])) is not None:
+            left[state].append(pace * planned.effort * (1 - (line["step"] or 0) / planned.steps))
+    slots = max(1, len(left["running"]) - 1)
+    return max(max(left["running"]), sum(left["running"] + left["waiting"]) / slots)
 
 
-def _pace(planned: PlannedTrial, look: Look) -> float | None:
-    """Seconds by effort: of the whole training, or of the running attempt."""
-    if look.result is not None:
-        seconds: float | None = look.result["seconds"]
-        return None if seconds is None else seconds / planned.effort
-    return None if look.pace is None else look.pace * planned.steps / planned.effort
-
-
-def _besides(look: Look) -> float:
-    """Seconds of its last attempt without training."""
-    attempt, result = look.attempt, look.result
-    if attempt is None or attempt.ended is None or result is None:
-        return 0.0
-    return max(0.0, attempt.ended - attempt.began - float(result["seconds"] or 0))
+def _took(look: Look) -> float:
+    """Seconds of a finished trial: of all its training, or of its last attempt."""
+    attempt, result = look.attempt, look.result or {}
+    whole = attempt.ended - attempt.began if attempt and attempt.ended else 0.0
+    return max(whole, float(result.get("seconds") or 0))

@@ -11,7 +11,7 @@ from rich.text import Text
 from sweeps.planning.naming import by_name, command, placed
 from sweeps.planning.plan import Plan
 from sweeps.processes.times import WATCH_S
-from sweeps.status.standings import Line, Standings, counted, shown_state, status_tables
+from sweeps.status.standings import Line, Standings, counted, shown_state, status_table
 from tracking.liveness import Runner, runners, seconds_left
 from tracking.mlflow.ledger import Lag, SyncState, current_store
 from tracking.study import Study, read_study
@@ -20,6 +20,8 @@ from tracking.words import time as as_time
 
 MOST_OF_A_CORE = 0.05
 """A study of many running trials is looked at less often, so that watching takes no more of a core."""
+FRAME = 6
+"""Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
 UNSENT = Lag(SyncState(""), {}, 0)
 """MLflow is not looked at."""
 
@@ -48,10 +50,10 @@ class Watched:
         return self.lines
 
     def view(self, console: Console, below: Sequence[str], more: str = "") -> Group:
-        """The tables, cut to the terminal's height, above the summary and the places of logs and MLflow."""
+        """The table, cut to the terminal's height, above the summary and the places of logs and MLflow."""
         text = Text("\n".join([f"{summary(self.study, self.lines)}{more}", "", *below]), overflow="fold")
         room = console.height - len(text.wrap(console, console.width)) - 1
-        return Group(*status_tables(self.study, self.lines, console.width, room), text)
+        return Group(status_table(self.study, self.lines, console.width, max(1, room - FRAME)), text)
 
 
 def watch(study: Study, console: Console, below: Sequence[str]) -> None:

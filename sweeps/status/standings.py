@@ -29,21 +29,16 @@ from tracking.words import time as as_time
 Line = dict[str, Any]
 """One trial: what `status --json` prints, and for the tables also ``look`` and ``watched``."""
 ONLY_SHOWN = ("look", "watched")
-ONE_LINE_EACH = 100
-"""Up to so many trials have a line each; more are summed up by row."""
-MOST_TRIALS_NAMED = 20
-"""How many trials that need attention a summed-up table names."""
+MOST_LINES = 100
+MOST_NOTES = 20
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
-CALM = ("finished", "missing")
 STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
 """The order of states where not all trials are shown."""
 WIDE = 10_000
 """Columns of a terminal in which everything has room."""
 FEWEST_COLUMNS = 5
 """Columns that a line per trial always has, however narrow the terminal is."""
-FRAME = 6
-"""Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
 
 
 def status_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
@@ -173,41 +168,30 @@ class _Rows:
         return any(scores["decode"] != self._known[row][1] for scores in result["scores"].values())
 
 
-def status_tables(
-    study: Study, lines: Sequence[Line], width: int | None = None, room: int | None = None
-) -> list[Table]:
-    """The whole study, and of a large one the trials that run or failed; in so many columns of a terminal.
+def status_table(study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_LINES) -> Table:
+    """A line per trial. Of more than ``most`` those come first that run or failed, and the others are left out.
 
-    With ``room``, as many lines of them as fit in it.
+    In a narrow terminal, columns that one can do without are left out, and notes are cut.
     """
-    if not _is_large(lines):
-        return [_trials(study, lines, _title(study, lines), None if room is None else max(1, room - FRAME), width)]
-    others = sorted((line for line in lines if _needs_a_line(line)), key=_turn)
-    most = MOST_TRIALS_NAMED if room is None else max(1, min(MOST_TRIALS_NAMED, room // 2 - FRAME))
-    named = [_trials(study, others, "Running, or in need of attention", most, width)] if others else []
-    taken = sum(table.row_count + FRAME for table in named)
-    return [_rows(study, lines, None if room is None else max(1, room - taken - FRAME)), *named]
+    finished = sum(line["state"] == "finished" for line in lines)
+    title = f"{study.name}: {finished} of {len(lines)} finished"
+    if len(lines) > most:
+        title += f", {most} of {len(lines)} shown; --json lists all"
+        lines = sorted(lines, key=lambda line: STATES_IN_ORDER.index(line["state"]))[:most]
+    columns, styles = tuple(_columns(study, lines)), tuple(STYLES.get(shown_state(line), "") for line in lines)
+    return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS)
 
 
 def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
     """What to know of trials that do not run, whole, where the terminal is too narrow for the tables."""
     wide = console.options.update(width=WIDE)
-    if all(console.measure(table, options=wide).maximum <= console.width for table in status_tables(study, lines)):
+    if console.measure(status_table(study, lines), options=wide).maximum <= console.width:
         return []
     noted = [line for line in lines if _note(line) and line["state"] != "running"]
     named = [f"{line['row']}-s{line['seed']}: " * (shown_state(line) != "waiting") + line["note"] for line in noted]
     known = list(dict.fromkeys(named))  # many trials wait for the same
-    more = len(known) - MOST_TRIALS_NAMED
-    return [*known[:MOST_TRIALS_NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
-
-
-def _needs_a_line(line: Line) -> bool:
-    return line["state"] not in CALM or (line["state"] == "finished" and bool(line["note"]))
-
-
-def _is_large(lines: Sequence[Line]) -> bool:
-    """Whether a line per trial would be too long to read, and a line per row is shorter."""
-    return len(lines) > ONE_LINE_EACH and len({line["row"] for line in lines}) < len(lines)
+    more = len(known) - MOST_NOTES
+    return [*known[:MOST_NOTES], *([f"and {more} more; --json lists all"] if more > 0 else [])]
 
 
 def shown_state(line: Line) -> str:
@@ -228,22 +212,6 @@ def progress_of(line: Line) -> str:
 def counted(states: Iterable[str]) -> str:
     """Such as "48 finished, 1 running"."""
     return ", ".join(f"{count} {state}" for state, count in Counter(states).most_common())
-
-
-def _title(study: Study, lines: Sequence[Line]) -> str:
-    finished = sum(line["state"] == "finished" for line in lines)
-    return f"{study.name}: {finished} of {len(lines)} finished"
-
-
-def _trials(
-    study: Study, lines: Sequence[Line], title: str, most: int | None = None, width: int | None = None
-) -> Table:
-    """A line each. Where the terminal is narrow, columns that one can do without are left out, and notes are cut."""
-    if most is not None and len(lines) > most:
-        title += f", {most} of {len(lines)} shown; --json lists all"
-        lines = sorted(lines, key=_turn)[:most]
-    columns, styles = tuple(_columns(study, lines)), tuple(STYLES.get(shown_state(line), "") for line in lines)
-    return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS)
 
 
 def _columns(study: Study, lines: Sequence[Line]) -> Iterator[Column[Line]]:
@@ -276,39 +244,6 @@ def _number(value: float | None) -> str:
 def _note(line: Line) -> str:
     """Its state says already that a trial waits for its turn."""
     return "" if shown_state(line) == "waiting" and line["note"] == "waiting for its turn" else str(line["note"])
-
-
-def _rows(study: Study, lines: Sequence[Line], most: int | None = None) -> Table:
-    """One line per row: its seeds by state, and the mean of the headline over those that have one."""
-    headline, rows = study.task.headline, dict[str, list[Line]]()
-    for line in lines:
-        rows.setdefault(line["row"], []).append(line)
-    shown, title = list(rows), _title(study, lines)
-    if most is not None and len(rows) > most:
-        title += f", {most} of {len(rows)} rows shown"
-        shown = sorted(rows, key=lambda row: min(map(_turn, rows[row])))[:most]
-    score = f"{headline.set}_{headline.name}"
-
-    def mean(row: str) -> str:
-        values = [line[score] for line in rows[row] if line[score] is not None]
-        return headline.text(sum(values) / len(values) if values else None)
-
-    columns: tuple[Column[str], ...] = (
-        said("row", str),
-        said("seeds", lambda row: str(len(rows[row])), "number"),
-        said("states", lambda row: counted(map(shown_state, rows[row]))),
-        said(score, mean, "number", f"mean {headline.set} {headline.label}"),
-    )
-    styles = tuple(_style({shown_state(line) for line in rows[row]}) for row in shown)
-    return terminal(TextTable(title, columns, lines_of(columns, shown), styles=styles))
-
-
-def _style(states: Collection[str]) -> str:
-    return "green" if set(states) == {"finished"} else "red" if "failed" in states else ""
-
-
-def _turn(line: Line) -> int:
-    return STATES_IN_ORDER.index(line["state"])
 
 
 def _step(line: Line) -> str:

@@ -21,14 +21,13 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study, unknown
 from tracking.card import Card
 from tracking.damage import DamagedFileError
-from tracking.liveness import Runner, in_hand, known_runners, request_stop, runners, stop_requests
+from tracking.liveness import Runner, in_hand, request_stop, runners, stop_requests
 from tracking.log import FollowedLog
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, Trial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.words import number, shell_line
-from tracking.words import time as as_time
 
 KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
 
@@ -110,7 +109,7 @@ def status(
     watch: KeepWatching = False,
 ) -> None:
     """Show where each trial of a study stands."""
-    from sweeps.status.standings import Standings, cut_notes, status_json, status_tables
+    from sweeps.status.standings import Standings, cut_notes, status_json, status_table
     from tracking.mlflow.ledger import lag
     from tracking.uri import default_uri
 
@@ -132,8 +131,7 @@ def status(
     if as_json:
         print_json(status_json(lines))
         return
-    for shown in status_tables(study, lines, OUT.width):
-        OUT.print(shown)
+    OUT.print(status_table(study, lines, OUT.width))
     for note in cut_notes(study, lines, OUT):
         OUT.print(Text(note), soft_wrap=True)
     where = "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
@@ -199,7 +197,6 @@ def logs(
         next_verb("status", looking(study.folder, overrides))
 
 
-STOPS_SOON = "stops after the current step, with a checkpoint"
 NO_LOG = "{name} has no output yet. `allelse train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
 
@@ -211,16 +208,27 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
     """
     trials, live = [_trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
-        found = f"is {study.name}, which is not running{_silent(study)}"
         status = command("status", *looking(study.folder, overrides))
+        found = f"is {study.name}, which is not running"
         raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
-    if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
-        raise RefusedError(problems)
-    named = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
-    asked = [(runner, own) for runner, own in named if own or not trials]
-    for runner, own in asked:
-        request_stop(study.folder, runner, own or None)
-    return [line for runner, own in asked for line in _said(study, runner, own)]
+    if over := [trial.name for trial in trials if not _can_stop(study, trial, live)]:
+        allowed = "must be a running or waiting trial; `allelse status` lists them"
+        raise RefusedError(Problem("TRIAL", f"is {name}, which neither runs nor waits", allowed) for name in over)
+    answers = []
+    for runner in live:
+        own = [trial.name for trial in trials if trial.name in runner.trials]
+        if own or not trials:
+            request_stop(study.folder, runner, own or None)
+            alone = stop_requests(study.folder, runner) is not None
+            what = ", ".join(own) if alone else "The sweep"
+            more = "; the other trials go on" * alone
+            answers.append(f"{what} ({runner.process}) will stop after the current step, with a checkpoint{more}")
+    return answers
+
+
+def _can_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> bool:
+    state = study.trial_folder(trial).state(trial.key)
+    return state not in ("finished", "failed") and any(trial.name in runner.trials for runner in live)
 
 
 def _shown_log(study: Study, trial: Trial, follow: bool) -> Iterator[str]:
@@ -268,43 +276,6 @@ def _running_study(overrides: list[str]) -> Study:
         found = f"is missing, and no study in {runs} is running"
         allowed = "start one by `allelse sweep`; one that has just begun appears within seconds"
     raise RefusedError([Problem("sweep.name", found, allowed)])
-
-
-def _silent(study: Study) -> str:
-    """Such as "; pid 42 on node7 gave no heartbeat for 12 min"."""
-    lost = [each for each in known_runners(study.folder) if not (each.process.is_here or each.lives())]
-    return "".join(f"; {each.process} gave no heartbeat for {as_time(time.time() - each.seen)}" for each in lost)
-
-
-def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem | None:
-    state = study.trial_folder(trial).state(trial.key)
-    if state in ("finished", "failed"):
-        return Problem("TRIAL", f"is {trial.name}, which is {state}", "must be a running or waiting trial")
-    if any(trial.name in runner.trials for runner in live):
-        return None
-    places = ", ".join(str(runner.process) for runner in live)
-    return Problem(
-        "TRIAL",
-        f"is {trial.name}, which is not part of what runs ({places})",
-        "must be one of its trials; `allelse status` lists them",
-    )
-
-
-def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
-    where = f"({runner.process})"
-    if stop_requests(study.folder, runner) is None:  # also if it stops anyway
-        yield f"The sweep {where} {STOPS_SOON}"
-        return
-    for trial in (trial for trial in study.trials if trial.name in own):
-        yield f"{trial.name} {where} {_end(study, runner, trial)}; the other trials go on"
-
-
-def _end(study: Study, runner: Runner, trial: Trial) -> str:
-    """How the trial ends that the process was asked to stop."""
-    newest = next(reversed(study.trial_folder(trial).attempts.all()), None)
-    if newest is None or newest.process != runner.process:
-        return "will not start"
-    return STOPS_SOON if newest.ended is None else "has stopped"
 
 
 def _still_runs(study: Study, trial: Trial) -> bool:
