@@ -87,7 +87,7 @@ def test_who_holds_a_trial_is_named_also_while_it_is_silent(folder: Path, ago: f
 def test_a_process_that_was_asked_to_stop_begins_nothing_more(folder: Path) -> None:
     record(folder, ago=1)
     done = typed(folder, "stop", "a_heads_1-s1")
-    assert "a_heads_1-s1 (pid 42 on node7) will stop after the current step, with a checkpoint; the other" in done.stdout
+    assert "a_heads_1-s1 (pid 42 on node7) will stop after the current step, with a checkpoint;" in done.stdout
     assert states(folder) == {
         "base": ("finished", ""),
         "big": ("running", "on node7"),
