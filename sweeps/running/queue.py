@@ -18,18 +18,16 @@ from ray import tune
 from ray.exceptions import RayError
 from ray.tune.search import Searcher
 
-from sweeps.processes.times import ANSWER_S, POLL_S, POLLS_PER_S, REPEAT_S
+from sweeps.processes.times import DEATH_S, POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import MAY_BE_MEMORY, died
-from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
-from sweeps.worker.events import Event, Failed, Finished, Lost, Report, Resumed
+from sweeps.worker.events import Event, Failed, Finished, Lost, Order, Report, Resumed
 from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")
 NOTHING = Order(None)
-NEVER_BEGAN = "the trial's process ended before it began"
 NO_START = "no trial process starts; see Ray's logs"
 FAILED_STARTS = 5
 """After so many, one after another, there is no hope."""
@@ -41,27 +39,23 @@ ANY_NUMBER = re.compile(r"\d+")
 
 
 class Queue:
-    """``put`` sends orders to processes. Raises UnrecordedError if the study cannot be written."""
+    """Raises UnrecordedError if the study cannot be written."""
 
     def __init__(
-        self,
-        recorders: Mapping[str, Recorder],
-        progress: Progress,
-        stopping: Stopping,
-        max_failures: int,
-        put: Callable[[dict[str, Order]], None],
+        self, recorders: Mapping[str, Recorder], progress: Progress, stopping: Stopping, max_failures: int
     ) -> None:
         self.recorders, self.progress, self.stopping = recorders, progress, stopping
-        self._max_failures, self._put = max_failures, put
+        self._max_failures = max_failures
         self._waiting = deque(recorders)
         self._losses: Counter[str] = Counter()
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._orders: dict[str, Order] = {}  # by process
+        self._give: dict[str, Callable[[Order], Any]] = {}  # to a process
         self._running: dict[str, str] = {}  # trials by process, until their attempt ends
         self._removed: set[str] = set()  # trials whose folder was removed while they ran
         self._said_stop = False
         self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
-        self._put_at = 0.0
+        self._sent_at = 0.0
         self._succeeds = len(progress.plan.pending) < len(progress.plan.trials)  # whether any trial ever has reported
         self._failures: list[str] = []  # the errors of trials that failed before that
 
@@ -79,18 +73,18 @@ class Queue:
         """Whether this process has begun a trial and has not ended."""
         return process in self._orders
 
-    def start(self, process: str) -> None:
-        """A process is there: the next trial begins. Without one, there is nothing for it to do."""
+    def start(self, process: str, give: Callable[[Order], Any]) -> None:
+        """A process is there, which takes orders by ``give``: the next trial begins, or there is nothing to do."""
         if self.stopping.requested() or not self._waiting:
-            self._put({process: NOTHING})
+            give(NOTHING)
             return
         name = self._waiting.popleft()
         recorder = self.recorders[name]
         self._record(name, recorder.begin)
         if name in self._removed:
-            self.start(process)
+            self.start(process, give)
             return
-        self._running[process] = name
+        self._running[process], self._give[process] = name, give
         self.progress.start(name)
         self._orders[process] = Order(recorder.assignment())
         self._send([process])
@@ -122,6 +116,7 @@ class Queue:
     def end(self, process: str) -> None:
         """The process has no more to do for its trial, or was told to begin none."""
         self._orders.pop(process, None)
+        self._give.pop(process, None)
         name = self._running.pop(process, None)
         if name is not None and name not in self.progress.ended():  # it was to stop before it began
             self._record(name, partial(self.recorders[name].end, "interrupted"))
@@ -130,6 +125,7 @@ class Queue:
     def lose(self, process: str, died: Callable[[], Lost]) -> None:
         """The process is gone: another attempt follows, unless the trial was over. Its workers may have told why."""
         self._orders.pop(process, None)
+        self._give.pop(process, None)
         name = self._running.pop(process, None)
         if name is None or name in self.progress.ended():
             return
@@ -152,9 +148,9 @@ class Queue:
         for name in self.stopping.trials - self._said_of:
             self._stop_one(name)
         self._said_of = self.stopping.trials
-        if time.monotonic() - self._put_at > REPEAT_S:
+        if time.monotonic() - self._sent_at > REPEAT_S:
             self.stopping.seconds_left = self.progress.seconds_left()
-            self._put_at = time.monotonic()
+            self._sent_at = time.monotonic()
             self._send(self._orders)
 
     def close(self, reason: str = "interrupted") -> None:
@@ -203,7 +199,8 @@ class Queue:
     def _send(self, processes: Iterable[str]) -> None:
         poll_s = max(POLL_S, len(self._orders) / POLLS_PER_S)
         stops = {process for process, name in self._running.items() if self.stopping.requested_for(name)}
-        self._put({each: replace(self._orders[each], stop=each in stops, poll_s=poll_s) for each in processes})
+        for each in processes:
+            self._give[each](replace(self._orders[each], stop=each in stops, poll_s=poll_s))
 
     def _record(self, name: str, act: Callable[[], Found]) -> Found | None:
         """What ``act`` returns; None once the trial's folder was removed, which ends it. Raises UnrecordedError."""
@@ -261,14 +258,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         """Empty, for the same reason."""
         return {}
 
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self.places.asked.discard(trial.trial_id)
-        self.failed_starts = 0
-        self.queue.start(trial.trial_id)
-
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
         if "process" in result:
-            self.handles[trial.trial_id] = result.pop("process")
+            self._start(trial.trial_id, result.pop("process"))
         self.queue.take(trial.trial_id, result["attempt"], result["events"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -277,7 +269,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         if self.queue.knows(trial.trial_id):
-            self.queue.lose(trial.trial_id, partial(_death, self.handles.pop(trial.trial_id, None)))
+            self.queue.lose(trial.trial_id, partial(_death, self.handles.pop(trial.trial_id)))
         else:
             self._did_not_start()
 
@@ -285,6 +277,12 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.queue.stopping.waiting = self.wait(trials)
         self.queue.progress.wait(self.queue.stopping.waiting)
         self.queue.tick()
+
+    def _start(self, process: str, handle: Any) -> None:
+        self.places.asked.discard(process)
+        self.failed_starts = 0
+        self.handles[process] = handle
+        self.queue.start(process, lambda order: handle.obey.remote(order))
 
     def _did_not_start(self) -> None:
         """Another process follows. A node on which none can start ends the sweep: each trial would wait for it."""
@@ -296,10 +294,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
 def _death(process: Any) -> Lost:
     """Why this process died, as Ray tells who asks it."""
-    if process is None:
-        return Lost(NEVER_BEGAN, "")
     try:
-        ray.get(process.get_current_ip_pid.remote(), timeout=ANSWER_S)
+        ray.get(process.get_current_ip_pid.remote(), timeout=DEATH_S)
     except RayError as error:
         return died(error, "the trial's process")
     return Lost("the trial's process was ended", "")

@@ -42,14 +42,12 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: list[str], connection: Connection) -> None:
     """Run the pending trials."""
     from sweeps.processes.ray_private import uncounted
-    from sweeps.running.orders import start_orders
     from sweeps.running.queue import Queue
     from sweeps.running.tune import run_on_tune
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned, plan.origin) for planned in plan.pending}
-    orders = start_orders()
-    queue = Queue(recorders, progress, stopping, settings.sweep.max_failures, orders.put.remote)
+    queue = Queue(recorders, progress, stopping, settings.sweep.max_failures)
     expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
     with (
         own_temporary() as storage,

@@ -5,7 +5,6 @@ import sys
 
 TUNE, TORCH, MLFLOW, PLAN = "ray.tune", "torch", "mlflow", "sweeps.planning.plan"
 UNNEEDED = {
-    "sweeps.running.orders": {TUNE, TORCH, MLFLOW, PLAN},
     "sweeps.running.worker": {TUNE, TORCH, MLFLOW, PLAN},
     "sweeps.running.group": {TORCH, MLFLOW, PLAN},
     "sweeps.running.tune": {TORCH, MLFLOW},
