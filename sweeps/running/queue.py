@@ -1,7 +1,7 @@
 """The trials of a sweep: which one comes next, what its process is to do, and when it is over.
 
-Processes come and go as Tune has room for them. Which trial one of them gets is decided when it is there, so that a
-trial that lost its workers comes before those that have not begun.
+Ray Tune finds room for processes, starts them, and keeps them for the next trial. Which trial one of them gets is
+decided when it is there, so that a trial that lost its workers comes before those that have not begun.
 """
 
 import re
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
@@ -18,12 +19,19 @@ from ray import tune
 from ray.exceptions import RayError
 from ray.tune.search import Searcher
 
-from sweeps.processes.times import DEATH_S, POLL_S, POLLS_PER_S, REPEAT_S
+from sweeps.config.settings import Cluster, Settings
+from sweeps.preflight.checks import node_faults
+from sweeps.preflight.node_facts import Packages
+from sweeps.processes.ray_private import silent_progress
+from sweeps.processes.storage import FIXES
+from sweeps.processes.times import ASK_FREE_S, DEATH_S, EXPLAINED_AFTER_S, POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import MAY_BE_MEMORY, died
+from sweeps.running.group import TrialProcess, bundles
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
 from sweeps.worker.events import Event, Failed, Finished, Lost, Order, Report, Resumed
+from tracking.code import Code
 from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")
@@ -242,15 +250,10 @@ class Places(Searcher):  # type: ignore[misc]
 
 
 class TuneCallback(tune.Callback):  # type: ignore[misc]
-    """Tells the queue what becomes of its processes.
+    """Tells the queue what becomes of its processes."""
 
-    ``wait`` says for what trials wait, and ``unfit`` why nodes cannot run them.
-    """
-
-    def __init__(
-        self, queue: Queue, places: Places, wait: Callable[[list[Any]], str], unfit: Callable[[], Sequence[str]]
-    ) -> None:
-        self.queue, self.places, self.wait, self.unfit = queue, places, wait, unfit
+    def __init__(self, queue: Queue, places: Places, settings: Settings) -> None:
+        self.queue, self.places, self.settings, self.wait = queue, places, settings, Wait(settings.cluster)
         self.handles: dict[str, Any] = {}
         self.failed_starts = 0  # since a process last started
 
@@ -274,7 +277,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self._did_not_start()
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self.queue.stopping.waiting = self.wait(trials)
+        self.queue.stopping.waiting = self.wait.words(trials)
         self.queue.progress.wait(self.queue.stopping.waiting)
         self.queue.tick()
 
@@ -287,7 +290,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     def _did_not_start(self) -> None:
         """Another process follows. A node on which none can start ends the sweep: each trial would wait for it."""
         self.failed_starts += 1
-        fault = next(iter(self.unfit()), None)
+        fault = next(iter(node_faults(self.settings)), None)
         if fault or self.failed_starts >= FAILED_STARTS:
             self.queue.stopping.end(fault or NO_START)
 
@@ -299,3 +302,56 @@ def _death(process: Any) -> Lost:
     except RayError as error:
         return died(error, "the trial's process")
     return Lost("the trial's process was ended", "")
+
+
+def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
+    """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
+    cluster, places = settings.cluster, Places(queue)
+    given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages, "code": code}
+    process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
+    process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
+    tuner = tune.Tuner(
+        process,
+        tune_config=tune.TuneConfig(search_alg=places, reuse_actors=True, num_samples=-1),
+        run_config=tune.RunConfig(
+            storage_path=str(storage),
+            verbose=0,
+            callbacks=[TuneCallback(queue, places, settings), silent_progress()],
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        ),
+    )
+    try:
+        tuner.fit()
+    except tune.TuneError as error:
+        if isinstance(error.__context__, OSError) and error.__context__.errno in FIXES:  # of Tune's own files
+            raise error.__context__ from None
+        raise
+    except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
+        if not queue.over:
+            raise
+
+
+class Wait:
+    """How long no trial could run, and for what they wait. Ray is asked only then."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._since, self._asked, self._words = cluster, time.monotonic(), 0.0, ""
+
+    def words(self, trials: list[Any]) -> str:
+        """Such as "4 GPUs, 2 are free" after a wait of 30 s; "" while a trial runs."""
+        now = time.monotonic()
+        states = {trial.status for trial in trials}
+        if "RUNNING" in states or "PENDING" not in states:
+            self._since, self._words = now, ""
+        elif now - self._since > EXPLAINED_AFTER_S and now - self._asked > ASK_FREE_S:
+            self._asked, self._words = now, self._short(ray.available_resources())
+        return self._words
+
+    def _short(self, free: dict[str, float]) -> str:
+        """``free`` holds what all nodes have left, by kind."""
+        cluster = self._cluster
+        needs = {"GPU": cluster.gpus_per_worker * cluster.workers, "CPU": cluster.cpus_per_worker * cluster.workers}
+        short = [kind for kind, count in needs.items() if count > free.get(kind, 0)]
+        kind = next(iter(short), "GPU" if needs["GPU"] else "CPU")
+        are, spread = free.get(kind, 0), "" if short else ", but not where a whole worker group fits"
+        return f"{needs[kind]:g} {kind}{'s' * (needs[kind] != 1)}, {are:g} {'is' if are == 1 else 'are'} free{spread}"
