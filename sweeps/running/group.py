@@ -23,7 +23,7 @@ from sweeps.running.failures import Silence, died, silent
 from sweeps.running.orders import Order, order_of
 from sweeps.running.worker import Answer, Place, WorkerActor
 from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Noticed, Printed, Report, Started, Stopped
-from tracking.code import Code
+from tracking.provenance import Code
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]

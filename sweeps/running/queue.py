@@ -25,7 +25,7 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
 from sweeps.worker.events import Event, Failed, Finished, Lost, Report, Resumed
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 
 Found = TypeVar("Found")
 NOTHING = Order(None)

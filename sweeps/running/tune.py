@@ -16,7 +16,7 @@ from sweeps.processes.storage import FIXES
 from sweeps.processes.times import ASK_FREE_S, EXPLAINED_AFTER_S
 from sweeps.running.group import TrialProcess
 from sweeps.running.queue import Places, Queue, TuneCallback
-from tracking.code import Code
+from tracking.provenance import Code
 
 
 def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
