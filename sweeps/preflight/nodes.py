@@ -27,7 +27,7 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task
 from sweeps.worker.prepared import data_place
 from sweeps.worker.recorded_code import use_code
-from tracking.code import Code
+from tracking.provenance import Code
 
 MODULE = "-P", "-m", "sweeps.preflight.node_facts"  # -P: files of the current folder hide none of ours
 NODES_MARK = "nodes: "

@@ -1,6 +1,6 @@
 """How long the parts of a sweep wait for each other, in seconds, and why so long.
 
-The beat of a process's record stands with it, in `tracking/liveness.py`.
+The beat of a process's record stands with it, in `tracking/attempts.py`.
 """
 
 POLL_S = 0.5

@@ -33,7 +33,7 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
-from tracking.code import Code
+from tracking.provenance import Code
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]

@@ -31,8 +31,8 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
 from sweeps.worker.events import Event, Failed, Finished, Lost, Order, Report, Resumed
-from tracking.code import Code
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
+from tracking.provenance import Code
 
 Found = TypeVar("Found")
 NOTHING = Order(None)
