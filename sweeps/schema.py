@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sweeps.roles import Neutral, field_types, role_of
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"

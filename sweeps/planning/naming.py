@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sweeps.schema import RefusedError, damaged
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.study import Study, StudyMissing, read_study, study_folders
 from tracking.words import shell_line
 
