@@ -8,7 +8,7 @@ from sweeps.config.hydra import Library, parsed, quoted
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.composition import Record
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.study import Study, StudyMissing, read_study, study_folders
 from tracking.words import shell_line
 

@@ -16,9 +16,9 @@ from sweeps.planning.naming import known_study
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
-from tracking.code import Code
-from tracking.damage import DamagedFileError, unless_damaged
-from tracking.liveness import in_hand
+from tracking.attempts import in_hand
+from tracking.files import DamagedFileError, unless_damaged
+from tracking.provenance import Code
 from tracking.study import Study, Trial
 from tracking.trial import TrialFolder, TrialState
 from tracking.uri import shown_words, without_passwords

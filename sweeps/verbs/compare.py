@@ -14,8 +14,7 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, guarded, names_and_overrides, print_notices
 from sweeps.verbs.names import Checked, Named, given, meant, rows_of, unknown
 from tracking.card import Metric
-from tracking.damage import DamagedFileError
-from tracking.files import decoded, read_whole
+from tracking.files import DamagedFileError, decoded, read_whole
 from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.statistics.family import Family
 from tracking.statistics.findings import find

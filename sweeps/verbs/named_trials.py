@@ -21,7 +21,7 @@ from sweeps.verbs.trained_trial import TrainedTrial, not_finished
 from sweeps.worker.checkpoint_files import MANIFEST
 from sweeps.worker.checkpoints import KEY_DIGITS
 from tracking.card import Card
-from tracking.damage import DamagedFileError, unless_damaged
+from tracking.files import DamagedFileError, unless_damaged
 from tracking.mlflow.ledger import trial_of_run
 from tracking.study import STUDY_FILE, studies, task_of
 from tracking.trial import TrialFolder

@@ -16,7 +16,7 @@ from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
 from sweeps.verbs.names import unknown
-from tracking.liveness import Runner, in_hand, known_runners, request_stop, runners, stop_requests
+from tracking.attempts import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.log import FollowedLog
 from tracking.study import Study, Trial, read_study
 from tracking.study import studies as recorded

@@ -22,8 +22,7 @@ from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.names import part, unknown
 from tracking import words
 from tracking.card import Card
-from tracking.damage import unless_damaged
-from tracking.files import write_atomic
+from tracking.files import unless_damaged, write_atomic
 from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import shown_words
