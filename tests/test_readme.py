@@ -13,8 +13,9 @@ from written_files import GUIDE, write_files
 
 from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
-from sweeps.planning.compose import compose_row, settings_to_read
+from sweeps.planning.compose import compose_row
 from sweeps.planning.continuation import plan_row, plan_sweep
+from sweeps.planning.named_study import settings_to_read
 from sweeps.verbs.command import names_and_overrides
 from sweeps.verbs.results import SELECTING
 from sweeps.verbs.run import create

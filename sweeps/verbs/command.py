@@ -14,7 +14,7 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
 from sweeps.planning.naming import known_study, some_of, studies_there
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.study import Study, Trial, studies
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, na
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study, unknown
+from tracking.attempts import Runner, in_hand, request_stop, runners, stop_requests
 from tracking.card import Card
-from tracking.damage import DamagedFileError
-from tracking.liveness import Runner, in_hand, request_stop, runners, stop_requests
+from tracking.files import DamagedFileError
 from tracking.log import FollowedLog
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, Trial, last_active, last_asked, read_study
@@ -35,7 +35,7 @@ KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s u
 @guarded
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     lines = _studies_json(*recorded(runs))
@@ -262,7 +262,7 @@ def _trial_named(study: Study, name: str) -> Trial:
 
 def _running_study(overrides: list[str]) -> Study:
     """The only study of the folder that runs. Raises RefusedError."""
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     running = [study for study in recorded(runs)[0] if runners(study.folder)]

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeps.schema import RefusedError
-from tracking.damage import DamagedFileError
-from tracking.files import decoded, read_whole
+from tracking.files import DamagedFileError, decoded, read_whole
 from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.study import Study, Trial
 
@@ -49,8 +48,8 @@ def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, 
 
 def _prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[dict[str, Sequence[str]], str]:
     """Sources, references and the like; none with the reason."""
-    from sweeps.planning.command_task import source_of_study  # these import Hydra
-    from sweeps.planning.record import moved
+    from sweeps.planning.composition import moved
+    from sweeps.planning.naming import source_of_study  # these import Hydra
     from sweeps.worker.prepared import check_whole, data_place
 
     try:

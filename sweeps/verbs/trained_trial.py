@@ -14,8 +14,8 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.compose import compose_settings
+from sweeps.planning.composition import moved, moved_value
 from sweeps.planning.naming import must_finish, naming
-from sweeps.planning.record import moved, moved_value
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import scoring_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, damaged, parse
@@ -27,9 +27,8 @@ from sweeps.worker.checkpoint_files import MANIFEST
 from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.card import Card
-from tracking.code import write_code
-from tracking.damage import DamagedFileError, unless_damaged, unless_lost
-from tracking.provenance import of_process
+from tracking.files import DamagedFileError, unless_damaged, unless_lost
+from tracking.provenance import of_process, write_code
 from tracking.study import STUDY_FILE, read_study, task_of
 from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import without_password
