@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from sweeps.verbs.command import print_version
-from sweeps.verbs.compare import compare
 from sweeps.verbs.read import logs, status, stop, studies
 from sweeps.verbs.remove import drop, rm
-from sweeps.verbs.results import report, table
+from sweeps.verbs.results import compare, report, table
 from sweeps.verbs.run import config, doctor, init, plan, sweep, train
 from sweeps.verbs.task_verbs import Verbs
 from sweeps.verbs.ui import sync, ui

@@ -1,11 +1,10 @@
-"""The verb ``compare``: two trials, rows or studies, for a terminal and as JSON."""
+"""Two trials, rows or studies compared, for a terminal and as JSON: the work of the verb ``compare``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
 from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -14,16 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
+from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import looking, must_finish, study_names
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import (
     Checked,
-    Json,
     Named,
     given,
-    guarded,
     meant,
-    names_and_overrides,
     print_notices,
     rows_of,
     unknown,
@@ -47,26 +44,15 @@ from tracking.statistics.rows import BASE, table
 from tracking.study import Study, study_of_metrics
 from tracking.words import signed
 
-if TYPE_CHECKING:
-    pass
-
 SIDES_KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
 LOWEST_P = 0.001
 NO_BREAK = "\N{NO-BREAK SPACE}"
 Pair = tuple[Side, Side]
 
-Names = Annotated[list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")]
-OfSet = Annotated[str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")]
-OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")]
 
-
-@guarded
-def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
-    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
-    from sweeps.planning.named_study import study_to_read  # imports Hydra, which `--help` does not need
-
-    names, overrides = names_and_overrides(arguments)
+def compare(names: list[str], overrides: list[str], set_name: str | None, metric: str | None, as_json: bool) -> None:
+    """Print how the two that are named differ. Raises RefusedError."""
     if len(names) != 2:
         found = f"has {len(names)} names: {', '.join(names)}" if names else "is missing"
         raise RefusedError([Problem(SIDES_KEY, found, "must be two trials, two rows or two studies")])

@@ -1,4 +1,4 @@
-"""The verbs that show results, ``table`` and ``report``: the chosen table, with every wrong option refused at once."""
+"""The verbs that show results, ``table``, ``report`` and ``compare``: what is wrong is refused at once."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,17 @@ from rich.markup import escape
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Checked, OverrideList, given, guarded, listed, rows_of, taken_study
+from sweeps.verbs.command import (
+    Checked,
+    Json,
+    OverrideList,
+    given,
+    guarded,
+    listed,
+    names_and_overrides,
+    rows_of,
+    taken_study,
+)
 from tracking.statistics.findings import Findings, find, with_verdicts
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
@@ -237,6 +247,19 @@ def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) 
         problems += _folder_problems(option, folder.absolute()) if folder else ()
     if problems:
         raise RefusedError(problems)
+
+
+Names = Annotated[list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")]
+OfSet = Annotated[str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")]
+OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")]
+
+
+@guarded
+def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
+    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
+    from sweeps.verbs.compare import compare as compared  # NumPy and SciPy
+
+    compared(*names_and_overrides(arguments), set_name, metric, as_json)
 
 
 def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:

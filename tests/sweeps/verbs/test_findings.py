@@ -183,6 +183,7 @@ def agree(folder: Path, row: str, line: Mapping[str, Any], of_csv: Mapping[str, 
 
 
 def test_a_diverged_seed_leaves_the_mean_and_takes_its_row_out_of_the_family(made: Path) -> None:
+    """It is finished, and costs what the others do."""
     line = lines(made)["lost_one"]
     assert (line["bleu"], line["seeds"], line["diverged"], line["finding_bleu"]) == (
         *(30.0, 2, [2]),
@@ -190,6 +191,15 @@ def test_a_diverged_seed_leaves_the_mean_and_takes_its_row_out_of_the_family(mad
     )
     assert line["note"] == "1 of 3 diverged (s2 at step 7): mean of the others"
     assert (line["p_bleu"], line["low_bleu"]) == (None, None)
+    said(made, "report", "--no-figures")
+    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
+    number = sum(map(len, ROWS.values()))
+    for told in (
+        f"{number} of {number} trials finished",
+        words.flops(9.52e17 * number),
+        f"1 of {number} trainings diverged and are left out (lost_one-s2).",
+    ):
+        assert told in page
 
 
 def test_a_diverged_seed_of_base_leaves_the_others_in_the_tests(tmp_path: Path) -> None:
@@ -198,30 +208,7 @@ def test_a_diverged_seed_of_base_leaves_the_others_in_the_tests(tmp_path: Path) 
     assert found["base"]["note"] == "1 of 5 diverged (s4 at step 7): mean of the others"
     assert found["much_worse"]["finding_bleu"] == "worse"
     assert (found["gone"]["seeds"], found["gone"]["bleu"]) == (0, None)
-    text = said(tmp_path, "table", "--format", "md")
-    assert "compared with base of 4 seeds" in text
-    assert "2 of 2 diverged" in text
-
-
-def test_diverged_trials_are_counted_where_trials_are(made: Path) -> None:
-    """30 trials, of which one diverged: they are finished, and cost what the others do."""
-    said(made, "report", "--no-figures")
-    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
-    number = sum(map(len, ROWS.values()))
-    assert f"{number} of {number} trials finished" in page
-    assert "1 diverged" in page
-    assert words.flops(9.52e17 * number) in page
-    methods = f"1 of {number} trainings diverged and are left out (lost_one-s2)."
-    assert methods in page
-    study = read_study(made.resolve() / "runs" / "made")
-    rows = table(study)
-    findings = find(study, rows, "base")
-    lost = next(row for row in rows if row.row == "lost_one")
-    assert row_words(study.task, lost, findings)["bleu"].startswith("30.0 ± 1.4 (1 of 3 diverged), ")
-    note = study_note(study, rows, findings)
-    assert f"{number} of {number} trials finished; 1 diverged" in note
-    assert "| 3 of 3, 1 diverged |" in note
-    assert "between means over all seeds of both that did not diverge" in note
+    assert "compared with base of 4 seeds" in said(tmp_path, "table", "--format", "md")
 
 
 def test_settings_mixed_over_the_seeds_of_base_are_the_reason_of_every_row(tmp_path: Path) -> None:
@@ -311,10 +298,5 @@ def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> 
     assert line["p_bleu"] <= ALPHA
     assert line["low_bleu"] < 0 < line["high_bleu"]
     text = said(tmp_path, "table", "--intervals", "--format", "md")
-    told = "Marked although the interval holds 0, since intervals are adjusted more strictly: near."
-    assert told in text
+    assert "Marked although the interval holds 0, since intervals are adjusted more strictly: near." in text
     assert "Marked although" not in said(tmp_path, "table", "--intervals", "--rows", "base,far", "--format", "md")
-    said(tmp_path, "report", "--no-figures")
-    page = html.unescape((tmp_path / "runs" / "made" / "report.html").read_text("utf-8"))
-    assert told in page
-    assert "[ ]: 95\N{NO-BREAK SPACE}% interval of Δ" in page
