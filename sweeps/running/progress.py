@@ -17,7 +17,6 @@ from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.status.live import Watched, below_live_view
 from sweeps.status.standings import Line, progress_of
 from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
-from tracking.card import Metric
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.look import Look
 from tracking.study import read_study
@@ -235,11 +234,13 @@ class Progress:
         self._become(name, "finished")
         if self.console.is_terminal:
             return
-        tabled = [metric for metric in self.plan.task.metrics if metric.tabled]
-        scores = [_score(metric, event, first=tabled[0]) for metric in tabled]
-        took = as_time(time.monotonic() - self.began)
-        ended = ", ".join(filter(None, [f"finished at {took}", stopped_at(vars(event))]))
-        self._say(f"{name}: {ended}: {tabled[0].set} {', '.join(scores)}")
+        took = f"finished at {as_time(time.monotonic() - self.began)}"
+        scores = [
+            f"{metric.set} {metric.label} {number(event.scores.get(metric.set, {}).get(metric.name), metric.places)}"
+            for metric in self.plan.task.metrics
+            if metric.tabled
+        ]
+        self._say(f"{name}: {', '.join(filter(None, [took, stopped_at(vars(event)), *scores]))}")
 
     def _say(self, text: str) -> None:
         # a cause may contain text that looks like markup
@@ -261,12 +262,6 @@ class Progress:
     def _lines(self) -> Mapping[str, Line]:
         lines = () if self._watched is None else self._watched.lines
         return {f"{line['row']}-s{line['seed']}": line for line in lines}
-
-
-def _score(metric: Metric, event: Finished, first: Metric) -> str:
-    """With the name of its set, unless that is the first metric's."""
-    value = number(event.scores.get(metric.set, {}).get(metric.name), metric.places)
-    return f"{metric.label if metric.set == first.set else f'{metric.set} {metric.label}'} {value}"
 
 
 def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:

@@ -79,23 +79,17 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
 def _preview(folders: Sequence[Path]) -> None:
     OUT.print("Would move to the trash:")
     for folder in folders:
-        OUT.print(f"  {escape(_shown(folder))}", soft_wrap=True)
+        OUT.print(f"  {escape(os.path.relpath(folder))}", soft_wrap=True)
 
 
 def _print_moved(place: Path, restore: str) -> None:
-    OUT.print(f"Moved to {escape(_shown(place))}/", soft_wrap=True)
+    OUT.print(f"Moved to {escape(os.path.relpath(place))}/", soft_wrap=True)
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
     OUT.print("MLflow keeps the runs; checkpoints at paths.checkpoints stay there.", style="dim", soft_wrap=True)
 
 
-def _shown(path: Path) -> str:
-    """Relative to the current folder if it lies below."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative
-
-
 def _quoted(path: Path) -> str:
-    return shlex.quote(_shown(path))
+    return shlex.quote(os.path.relpath(path))
 
 
 @contextmanager

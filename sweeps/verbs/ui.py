@@ -9,14 +9,13 @@ import subprocess
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT
+from sweeps.console import OUT
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from tracking.study import Study, separate, take_over
@@ -65,8 +64,6 @@ def ui(
     pages = _pages(server, uri, study)
     for words, link in pages:
         OUT.print(f"{escape(words)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
-    if len(pages) == 1 and study is not None:
-        ERR.print(f"`allelse sync` prepares the pages of {escape(study.name)}", style="dim", soft_wrap=True)
     OUT.print("The server is already running." if runs_already else "Press Ctrl-C to stop the server.")
     page = pages[0][1] if browser and _has_screen() else ""
     if runs_already:
@@ -175,11 +172,15 @@ def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -
     from tracking.mlflow.ledger import Ledger, Sent
     from tracking.mlflow.store import RegistryError, register
 
+    if not MODEL_NAME.fullmatch(name):
+        allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
+        raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
     runs = trial.parents[1]
     address = uri or default_uri(runs)
     run = (Ledger(trial.parent, address).get(key) or Sent("")).run
-    if problems := list(_problems(f"{trial.parent.name}/{trial.name}", name, run, address)):
-        raise RefusedError(problems)
+    if not run:
+        found = f"has no run at {without_password(address, mark='')}"
+        raise RefusedError([Problem(f"{trial.parent.name}/{trial.name}", found, "run `allelse sync` to create it")])
     plain, _, alias = name.partition("@")
     card = model / "README.md"
     about = card.read_text("utf-8") if card.is_file() else ""
@@ -190,12 +191,3 @@ def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -
     served = shlex.quote(f"models:/{plain}@{alias}" if alias else f"models:/{plain}/latest")
     place = shlex.quote(without_password(address))
     return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"
-
-
-def _problems(trial: str, name: str, run: str, address: str) -> Iterator[Problem]:
-    if not MODEL_NAME.fullmatch(name):
-        allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
-        yield Problem("the registered name", f'is "{name}"', allowed)
-    if not run:
-        found = f"has no run at {without_password(address, mark='')}"
-        yield Problem(trial, found, "run `allelse sync` to create it")
