@@ -13,11 +13,9 @@ from written_files import GUIDE, write_files
 
 from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
-from sweeps.planning.compose import compose_row
+from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continuation import plan_row, plan_sweep
-from sweeps.planning.named_study import settings_to_read
 from sweeps.verbs.command import names_and_overrides
-from sweeps.verbs.results import SELECTING
 from sweeps.verbs.run import create
 from sweeps.verbs.task_verbs import commands as task_verbs
 from sweeps.verbs.trained_trial import read_request
@@ -107,7 +105,7 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
         assert read_request(verb, parsed["arguments"], task).names
     else:
         _, typed = names_and_overrides(parsed.get("arguments") or overrides)
-        settings_to_read(typed, SELECTING)  # refuses what a verb that reads does not use
+        compose_settings(typed)  # refuses what is no setting
 
 
 def test_the_task_of_the_guide_trains_and_resumes(folder: Path, tmp_path: Path) -> None:
