@@ -3,10 +3,10 @@
 The beat of a process's record stands with it, in `tracking/liveness.py`.
 """
 
-POLL_S = 0.5
-"""One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop."""
+POLL_S = 1.0
+"""One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop and what a journal shows."""
 POLLS_PER_S = 150
-"""How many polls of all trials cost the sweep's process half a core. With more trials polls are longer."""
+"""How many polls of all trials cost the sweep's process a third of a core. With more trials polls are longer."""
 ANSWER_S = 5.0
 """An answer of the actor that holds the orders. It does nothing else, so only a node in trouble is slower."""
 REPEAT_S = 5.0
