@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tracking.files import write_bytes
+from tracking.files import write_atomic
 from tracking.report.curves import curve_figures, read_curves
 from tracking.report.drawing import FORMATS, Drawing, Entry, entries
 from tracking.report.forest import forest
@@ -89,7 +89,7 @@ def write_figures(folder: Path, files: Mapping[str, bytes]) -> None:
     """The folder is created; files of the same names are replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        write_bytes(folder / name, content)
+        write_atomic(folder / name, content)
 
 
 def _draw(study: Study, rows: Sequence[TableRow], findings: Findings) -> Figures:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tracking.card import Card, Metric
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
 from tracking.provenance import changes
 from tracking.report.drawing import Entry
 from tracking.statistics.findings import Findings

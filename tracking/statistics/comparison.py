@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from tracking.card import Metric
-from tracking.code import Code, changed_files, diff, read_code
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
+from tracking.provenance import Code, changed_files, code_diff, read_code
 from tracking.statistics.bootstrap import SampleTest, paired_tests
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.rows import metric_mean, minus
@@ -165,7 +165,7 @@ def _origin(first: Side, second: Side) -> dict[str, tuple[str, str]]:
 def _code(first: Side, second: Side) -> list[str]:
     """The diff of what these trials imported last; empty if it is the same, or not recorded."""
     ours, theirs = (_last_code(*each) for each in _shown(first, second))
-    return list(diff(ours, theirs, changed_files(ours, theirs))) if ours and theirs else []
+    return list(code_diff(ours, theirs, changed_files(ours, theirs))) if ours and theirs else []
 
 
 def _last_code(side: Side, trial: Trial) -> Code | None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracking.card import Card, Metric
-from tracking.damage import DamagedFileError, unless_damaged
+from tracking.files import DamagedFileError, unless_damaged
 from tracking.statistics.seed_tests import LARGEST_EXPONENT
 from tracking.study import Study, Trial
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from tracking.card import Metric
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
 from tracking.journal import Journal
 from tracking.statistics.rows import mean, metric_mean
 from tracking.study import Study, seconds
