@@ -4,7 +4,7 @@ The beat of a process's record stands with it, in `tracking/attempts.py`.
 """
 
 POLL_S = 1.0
-"""One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop and what a journal shows."""
+"""One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop and the journal."""
 POLLS_PER_S = 150
 """How many polls of all trials cost the sweep's process a third of a core. With more trials polls are longer."""
 FIRST_ORDER_S = 0.05
