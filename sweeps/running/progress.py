@@ -14,7 +14,7 @@ from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.user_code import Watch
 from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
-from sweeps.status.live import Watched, below_live_view
+from sweeps.status.live import Watched, below_live_view, summary
 from sweeps.status.standings import Line, progress_of
 from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from tracking.files import DamagedFileError, unless_damaged
@@ -191,9 +191,10 @@ class Progress:
             return
         self._said = time.monotonic()
         self._look()
-        shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
-        running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
-        self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
+        if self._watched is not None:
+            shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
+            running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
+            self._say(f"{summary(self._watched.study, self._watched.lines)}: {', '.join(running) or 'starting'}")
 
     def _look_at_code(self) -> None:
         self._looked = time.monotonic()
@@ -205,19 +206,6 @@ class Progress:
         self._look()
         more = "; stopping" if self.stopping else ""
         return "" if self._watched is None else self._watched.view(self.console, self.where, more)
-
-    def headline(self) -> str:
-        """Such as "7 of 20 finished, 1 failed, 2:10 so far, about 4:20 left"."""
-        states = list(self._states.values())
-        words = [f"{states.count('finished')} of {len(states)} finished"]
-        words += [f"{states.count('FAILED')} failed"] * ("FAILED" in states)
-        words.append(f"{as_time(time.monotonic() - self.began)} so far")
-        if self.stopping:
-            return ", ".join([*words, "stopping"])
-        if self.waiting:
-            return ", ".join([*words, f"waiting for {self.waiting}"])
-        left = self.seconds_left()
-        return ", ".join([*words, f"about {as_time(left)} left"] if left else words)
 
     def seconds_left(self) -> float | None:
         """Extrapolated from where the trials stand on disk."""
