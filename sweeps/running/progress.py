@@ -218,7 +218,7 @@ class Progress:
         self._changed.add(name)
 
     def _finish(self, name: str, event: Finished) -> None:
-        """Elsewhere than in a terminal, whose table shows it: all scores of the table, and an early end."""
+        """Without a terminal, print all scores of the table, and whether training ended early."""
         self._become(name, "finished")
         if self.console.is_terminal:
             return

@@ -26,7 +26,7 @@ DOES = {
     **dict.fromkeys(("drop", "rm"), "moved"),
     **{"stop": "stopped", "sync": "sent", "compare": "compared"},
 }
-"""What a verb does, and by a refusal does not; the others only print."""
+"""What a verb does, and does not after a refusal; the others only print."""
 
 
 def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., None]:

@@ -192,7 +192,7 @@ def _shown(
     yield _metrics_table(found, (first, second), of_studies)
     for name, rows in zip((first, second), left_out, strict=True):
         if rows:
-            yield f"[dim]Not compared, of {escape(name)}, since not finished in both: {escape(', '.join(rows))}[/]"
+            yield f"[dim]Not finished in both studies, so not compared: {escape(', '.join(rows))} of {escape(name)}[/]"
     yield from _samples(found[0], samples)
     yield ""
 

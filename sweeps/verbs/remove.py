@@ -85,7 +85,7 @@ def _preview(folders: Sequence[Path]) -> None:
 def _print_moved(place: Path, restore: str) -> None:
     OUT.print(f"Moved to {escape(os.path.relpath(place))}/", soft_wrap=True)
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
-    OUT.print("MLflow keeps the runs; checkpoints at paths.checkpoints stay there.", style="dim", soft_wrap=True)
+    OUT.print("MLflow keeps the runs. Checkpoints at paths.checkpoints stay there.", style="dim", soft_wrap=True)
 
 
 def _quoted(path: Path) -> str:

@@ -61,7 +61,10 @@ Verdicts = Annotated[
     bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")
 ]
 WithSentences = Annotated[
-    bool, typer.Option("--sentences", help="Test one seed over the sentences of its set; says nothing about seeds.")
+    bool,
+    typer.Option(
+        "--sentences", help="Test one seed over the sentences of the set. This says nothing about other seeds."
+    ),
 ]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 AsFormat = Annotated[TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]

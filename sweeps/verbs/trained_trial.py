@@ -34,7 +34,7 @@ from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import without_password
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
-"""Of files."""
+"""What the name of a file must not have."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class TrainedTrial:
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """Without a set of which a file is lost, so that it is scored again."""
+        """Leaves out a set that lost a file: it is scored again."""
         found = {} if self._has_samples else self._scored_without_samples()
         for label, head in self.files.evaluated().items():
             on, at, settings = label.partition("@")

@@ -108,7 +108,7 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     assert "train.warmup_steps" in found["pairs"][0]["configuration"]
     text = shown(folder, *names)
     assert "one and two: differences are two − one" in text
-    assert "Not compared, of one, since not finished in both: a_heads_4" in text
+    assert "Not finished in both studies, so not compared: a_heads_4 of one" in text
 
 
 @pytest.mark.parametrize(
