@@ -62,9 +62,7 @@ Verdicts = Annotated[
 ]
 WithSentences = Annotated[
     bool,
-    typer.Option(
-        "--sentences", help="Test one seed over the sentences of the set. This says nothing about other seeds."
-    ),
+    typer.Option("--sentences", help="Test one seed over the sentences of the set; other seeds may differ."),
 ]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 AsFormat = Annotated[TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
