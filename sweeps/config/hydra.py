@@ -92,19 +92,13 @@ class Library:
         return [(path, package) for path, package in paths if path is not None]
 
     def place_of(self, key: str, *options: str) -> str | None:
-        """file:line of the file whose value of the key counts in this composition; None if none sets it."""
+        """file:line of the file whose value of the key, or of the group that holds it, counts in this composition."""
         for file, package in self._last_first(options):
             inner = key.removeprefix(f"{package}.") if package else key
             if (inner != key or not package) and (line := line_of(root_of(file), inner)):
                 return f"{self.folders.show(file)}:{line}"
-        return None
-
-    def place_of_missing(self, key: str, *options: str) -> str | None:
-        """Where a missing key should stand: the line of its group, or the start of the file that is about it."""
-        group = key.partition(".")[0]
-        about = (file for file, package in self._last_first(options) if group in (package, file.parent.name))
-        file = next(about, None) or self.folders.find(BASE) or self.folders.find(CONFIG)
-        return self.place_of(group, *options) or (f"{self.folders.show(file)}:1" if file else None)
+        group = key.rpartition(".")[0]
+        return self.place_of(group, *options) if group else None
 
     def _last_first(self, options: tuple[str, ...]) -> list[tuple[Path, str]]:
         """The composed files; none if they cannot be composed."""

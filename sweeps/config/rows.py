@@ -1,7 +1,7 @@
-"""A scale shrinks all rows equally, and each row keeps its difference from base.
+"""Rows as plain data: composed by Hydra, at the paper's size and with the scale on top; and what is wrong there.
 
-The scale divides widths, depth and steps, which must divide evenly. It may also set values, which become base's.
-A row that changes such a value keeps a number in proportion to base, and text or a switch unchanged.
+A scale divides widths, depth and steps, which must divide evenly. It may also set values, which become base's. A row
+that changes such a value keeps a number in proportion to base, and text or a switch unchanged.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,16 +21,15 @@ from sweeps.config.schema import Schema, one_line
 from sweeps.config.settings import MAKERS, Scale, parse_scale
 from sweeps.schema import (
     COMMAND_LINE,
-    IS_MISSING,
     UNKNOWN_KEY,
     Problem,
+    RefusedError,
     Tree,
     assigned,
     differences,
     merged,
     nested,
 )
-from sweeps.task import RefusedError
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,10 @@ def _vanishes(key: str, value: Any, was: Any, now: Any, scale: str) -> Problem:
 
 
 class FoundProblems:
-    """``overrides`` are the ``typed`` ones on top of those that the ``study`` has recorded, with its ``rows``."""
+    """Collects problems, each with its place.
+
+    ``overrides`` are the ``typed`` ones on top of those that the ``study`` has recorded, with its ``rows``.
+    """
 
     def __init__(
         self,
@@ -175,12 +177,11 @@ class FoundProblems:
         self._wrong_in_base |= {problem.key for problem in new if row == BASE}
         for problem in new:
             near = (problem.found == UNKNOWN_KEY and other_name(problem.key, self.library.keys)) or problem.nearest
-            place = problem.place or self.place(problem.key, row, problem.found == IS_MISSING)
+            place = problem.place or self.place(problem.key, row)
             allowed = problem.allowed + (self.way_out if self.study and place == self.record else "")
             swept = row == BASE and problem.key in self.typed.sweeps
             found = problem.found + (" in base, with which each row is compared" if swept else "")
-            if problem.found != UNKNOWN_KEY or not self._is_told(problem.key, place):
-                self.every.append(replace(problem, found=found, allowed=allowed, place=place, nearest=near))
+            self.every.append(replace(problem, found=found, allowed=allowed, place=place, nearest=near))
 
     def options(self, row: str, more: Mapping[str, str] | None = None) -> list[str]:
         """What Hydra composes a row from, but for the scale."""
@@ -207,26 +208,22 @@ class FoundProblems:
         """Whether the row has no file and is not made: the study alone has it."""
         return row in self.recorded and row not in (*self.made.rows, *self.library.folders.options("row"))
 
-    def _is_told(self, key: str, place: str | None) -> bool:
-        """Whether this line is refused for this key, or for the group that holds it."""
-        return any(place and each.place == place and f"{key}.".startswith(f"{each.key}.") for each in self.every)
-
-    def place(self, key: str, row: str, missing: bool = False) -> str | None:
+    def place(self, key: str, row: str) -> str | None:
         """Where the row's value was set, or should have been."""
-        made = self.made.rows.get(row, MadeRow(of=row or BASE))
+        made, folders = self.made.rows.get(row, MadeRow(of=row or BASE)), self.library.folders
         if source := self.source(key):
             return source
         if key in {**made.values, **made.final}:
             return made.place
         if self.is_only_recorded(row):
             return self.record
-        file = self.library.folders.find(f"row/{row}")
-        find = self.library.place_of_missing if missing else self.library.place_of
+        file = folders.find(f"row/{row}") if row != BASE else folders.find(BASE)
         if row != BASE and file:  # its value was meant, though the scale's stands above it
-            own = find(key, *self.options(row), "~scale")
-            if own and own.startswith(f"{self.library.folders.show(file)}:"):
+            own = self.library.place_of(key, *self.options(row), "~scale")
+            if own and own.startswith(f"{folders.show(file)}:"):
                 return own
-        return find(key, *self.options(made.of, made.options), *self.scale_option)
+        line = self.library.place_of(key, *self.options(made.of, made.options), *self.scale_option)
+        return line or (f"{folders.show(file)}:1" if file else None)
 
     @property
     def record(self) -> str | None:

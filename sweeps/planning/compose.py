@@ -136,9 +136,8 @@ class _Composer:
     def one_row(self, usual: str) -> list[str]:
         """The row of `allelse train`. Lists of values need the name of one of their rows."""
         name, made = self.found.chosen.get("row", usual), self.found.made
-        if not self._exists(name):
-            unknown = self.library.folders.unknown_option("row", name, COMMAND_LINE)
-            self.found.every += [made.offered(unknown, name)] if unknown else []
+        if unknown := self._unknown(name):
+            self.found.every.append(unknown)
             return []
         if name not in made.rows:
             allowed = f"for one trial, name its row, such as row={next(iter(made.rows), 'NAME')}"
@@ -212,8 +211,10 @@ class _Composer:
             place = (first and self.found.place(first, name)) or f"{folders.show(file)}:1"
         return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before)
 
-    def _exists(self, row: str) -> bool:
-        return row in (*self.found.recorded, *self.found.made.rows, *self.library.folders.options("row"))
+    def _unknown(self, row: str) -> Problem | None:
+        """The refusal of a row that is nowhere."""
+        more = [*self.found.recorded, *self.found.made.rows]
+        return self.library.folders.unknown_option("row", row, COMMAND_LINE, more)
 
     def _typed_rows(self) -> list[str] | None:
         """The rows that ``row=`` names."""
@@ -231,13 +232,13 @@ class _Composer:
             )
             return []
         names = [str(name) for name in asked]
-        unknown = [self.library.folders.unknown_option("row", name) for name in names if not self._exists(name)]
+        unknown = {name: problem for name in names if (problem := self._unknown(name))}
         twice = sorted({name for name in names if names.count(name) > 1})
-        problems = [replace(each, key="sweep.rows") for each in unknown if each]
+        problems = [replace(each, key="sweep.rows", place=None) for each in unknown.values()]
         listed = "must list each row once"
         problems += [Problem("sweep.rows", f"lists {name} {names.count(name)} times", listed) for name in twice]
         self.found.note(problems)
-        return [name for name in dict.fromkeys(names) if self._exists(name)]
+        return [name for name in dict.fromkeys(names) if name not in unknown]
 
     def _final(self, row: str, key: str) -> Any:
         """A row's value after scaling and overrides, to which a swept value is compared."""

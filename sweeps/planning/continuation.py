@@ -170,7 +170,7 @@ class _Continued:
         problems += self._compared("", self.record.settings, base, composition, BASE)
         for row in composition.rows if not problems else ():  # else every row would differ for the same reason
             if row.name in self.record.rows:
-                expected = self.record.expected(row.name, base)
+                expected = base | self.record.rows[row.name].values
                 problems += self._compared(
                     f" in row {row.name}", expected, values_of(row.settings), composition, row.name
                 )

@@ -60,7 +60,7 @@ BASES: list[tuple[str | None, str, str, list[str]]] = [
     (BASE.replace("  every: 2\n", ""), "train.every", f"{FILE}:2", ["is missing", "must be given"]),
     (BASE + "  epochs: 3\n", "train.epochs", f"{FILE}:7", ["did you mean train.steps?"]),
     (BASE + "  alpha: 3\n", "train.alpha", f"{FILE}:7", ["keys under train are steps, rate, every, cut"]),
-    (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["base sets only model, train"]),
+    (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["is not a key"]),
     *((BASE + f"{group}: {{a: 1}}\n", group, f"{FILE}:7", ["base sets only"]) for group in ("sweep", "paths", "scale")),
     (BASE.replace("size: 8", "size: 0"), "model.size", f"{FILE}:1", ["at least 1"]),
     (BASE.replace("round", "rond"), "model.kind", f"{FILE}:1", ["did you mean round?"]),
@@ -97,8 +97,8 @@ TYPED: list[tuple[list[str], str, list[str]]] = [
 ROWS: list[tuple[str, str, int, list[str]]] = [
     (ROW + "train: {rat: 3}\n", "train.rat", 3, ["did you mean train.rate?"]),
     (ROW + "paths: {runs: x}\n", "paths", 3, ["a row sets only row, model, train"]),
-    ("row: {group: A}\nmodel: {kind: round}\n", "square", 0, ["changes nothing", "a key of model or train"]),
-    ("row: {group: A}\ntrain: {cut: 0.7}\n", "train.cut", 2, ["train the same model as base"]),
+    ("row: {group: A}\nmodel: {kind: round}\n", "square", 0, ["it changes nothing", "another key of model or train"]),
+    ("row: {group: A}\ntrain: {cut: 0.7}\n", "square", 2, ["train the same model as base"]),
     ("model: {kind: square}\n", "row", 0, ["is missing", "must be given"]),
     ("row: {group: A, published: {bleu: 3}}\nmodel: {size: 2}\n", "row.published.bleu", 1, ["are score, params_m"]),
 ]
