@@ -36,14 +36,6 @@ HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exis
 HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
 
 
-@dataclass(frozen=True)
-class Composed:
-    """Plain data whose references are not resolved yet, and the option of each group."""
-
-    tree: Tree
-    choices: dict[str, str]
-
-
 FIXED = ("scale", "cluster", "tracking", "sweep")
 """Groups whose option is the same for all rows."""
 
@@ -60,7 +52,7 @@ class Library:
         self.keys = keys(self.tree)
         self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
         self.base_problems: list[Problem] = []
-        self._composed: dict[tuple[str, ...], Composed] = {}
+        self._composed: dict[tuple[str, ...], Tree] = {}
 
     @cached_property
     def defaults(self) -> dict[str, str]:
@@ -71,16 +63,23 @@ class Library:
             raise RefusedError([Problem(BASE, found, allowed)])
         if (base := self.folders.find(BASE)) is not None:
             self.base_problems = examined(base, self.folders.show(base), "", self.schema)
-        return self.compose().choices
+        chosen = self._whole()["hydra"]["runtime"]["choices"].items()
+        return {str(group): str(name) for group, name in chosen if not group.startswith("hydra/")}
 
     @property
     def groups(self) -> tuple[str, ...]:
         return tuple(self.defaults)
 
-    def compose(self, *options: str) -> Composed:
-        """As ``hydra.compose("config", options)``. Raises RefusedError."""
+    def compose(self, *options: str) -> Tree:
+        """As ``hydra.compose("config", options)``, with references that are not resolved yet. Raises RefusedError."""
+        return {key: value for key, value in self._whole(options).items() if key != "hydra"}
+
+    def _whole(self, options: tuple[str, ...] = ()) -> Tree:
         if options not in self._composed:
-            self._composed[options] = self._compose(options)
+            with _faults_as_problems(self.folders, options), self._initialized():
+                config = compose(CONFIG, self._typed(options), return_hydra_config=True)
+                tree: Any = OmegaConf.to_container(config)
+                self._composed[options] = tree
         return self._composed[options]
 
     def files(self, *options: str) -> list[tuple[Path, str]]:
@@ -106,14 +105,6 @@ class Library:
             return self.files(*options)[::-1]
         except RefusedError:
             return []
-
-    def _compose(self, options: tuple[str, ...]) -> Composed:
-        with _faults_as_problems(self.folders, options), self._initialized():
-            config = compose(CONFIG, self._typed(options), return_hydra_config=True)
-            chosen = config.hydra.runtime.choices
-            choices = {str(group): str(name) for group, name in chosen.items() if not group.startswith("hydra/")}
-            tree: Any = OmegaConf.to_container(config)
-            return Composed({key: value for key, value in tree.items() if key != "hydra"}, choices)
 
     def _initialized(self) -> Any:
         GlobalHydra.instance().clear()

@@ -1,9 +1,9 @@
 """Rows that are made without a file: by ``sweep.vary`` and ``sweep.grid``, and by overrides with several values.
 
-``vary`` makes one row per value, which differs from base in that key alone, or one per entry of several keys;
-``grid`` makes one row per combination. Their values are those before scaling, as in a file. An override with several
-values means what it means to Hydra: one row per combination, with final values. A row is named by its changes, the same
-in every study.
+``vary`` makes one row per value, which differs from base in that key alone, or one row per entry of several keys;
+``grid`` makes one row per combination. These values are scaled, as those of a file are. An override with several values
+means what it means to Hydra: one row per combination, with final values. A row is named by its changes, so its name is
+the same in every study.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ PlaceOf = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class MadeRow:
-    """A row ``of`` another, with other options of groups, with ``values`` before scaling, or with ``final`` values.
+    """A row made from the row ``of``: with other ``options``, with ``values`` to be scaled, or with ``final`` values.
 
-    ``group`` is its section of the table; None for that of the other row.
+    ``group`` is its section of the table; None for that of the row ``of``.
     """
 
     values: Values = field(default_factory=dict)
@@ -126,9 +126,9 @@ class MadeRows:
         return rows <= MOST_ROWS
 
     def _grids(self, maker: str, asked: Any) -> Iterator[tuple[dict[str, list[Any]], str | None]]:
-        """Lists of values by key, all combinations of which are rows, and where they were written.
+        """Lists of values by key, and where they were written. Each combination of a grid's values is a row.
 
-        A key of ``vary`` is one by itself, an entry of several keys is one of a value each.
+        Each key of ``vary`` is a grid of its own, and so is each of its entries, with one value per key.
         """
         if maker == VARY and isinstance(asked, list) and asked and all(isinstance(each, dict) for each in asked):
             entries = [{key: [value] for key, value in _flat(entry)} for entry in asked]

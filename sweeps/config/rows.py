@@ -277,7 +277,7 @@ class RowTrees:
     @cached_property
     def lists(self) -> Tree:
         """The lists of values in the sweep's file, of which rows are made, by dotted key."""
-        sweep = self.library.compose(*self.found.options(BASE), *self.found.scale_option).tree["sweep"]
+        sweep = self.library.compose(*self.found.options(BASE), *self.found.scale_option)["sweep"]
         return {key: sweep[key.removeprefix("sweep.")] for key in MAKERS if sweep.get(key.removeprefix("sweep."))}
 
     @cached_property
@@ -351,7 +351,7 @@ class RowTrees:
     def _composed(self, *options: str) -> Tree | None:
         """As Hydra composes it, without the lists of which rows are made; a problem is kept."""
         try:
-            tree = deepcopy(self.library.compose(*options).tree)
+            tree = deepcopy(self.library.compose(*options))
         except RefusedError as error:
             self.found.every += error.problems
             return None

@@ -46,14 +46,12 @@ def compose_row(
     return composer.compose([*(record.rows if record else ()), *composer.one_row(row)])
 
 
-def compose_settings(
-    overrides: list[str], here: Path | None = None, record: Record | None = None, library: Library | None = None
-) -> Settings:
+def compose_settings(overrides: list[str], here: Path | None = None, library: Library | None = None) -> Settings:
     """A study's name and location, for verbs that only read it: its trials may be incomplete.
 
     Raises RefusedError.
     """
-    return _Composer(overrides, here or Path.cwd(), record, library, trains=False).compose([BASE]).shared
+    return _Composer(overrides, here or Path.cwd(), None, library, trains=False).compose([BASE]).shared
 
 
 class _Composer:
@@ -178,7 +176,7 @@ class _Composer:
                 self.found.chosen.pop(group, None)  # the default lets the rest be checked
 
     def _scaled(self, row: str) -> Scaled | None:
-        """One row after scaling; one without a file as the study has recorded it."""
+        """One row after scaling. Without a file, it is the row that the study has recorded."""
         if self.record is None or not self.found.is_only_recorded(row):
             return self.rows.scaled(row)
         base, recorded = self.rows.scaled(BASE), self.record.rows[row]
@@ -259,7 +257,7 @@ class _Composer:
 def job_of(overrides: list[str]) -> dict[str, Any]:
     """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
     library, typed = _checked(overrides)
-    tree, problems = resolved(library.compose(*typed).tree)
+    tree, problems = resolved(library.compose(*typed))
     if tree is None:
         raise RefusedError(problems)
     return tree

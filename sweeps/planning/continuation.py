@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, option
@@ -20,7 +19,6 @@ from tracking.study import Study
 from tracking.words import shell_line
 
 RowSeed = tuple[str, int]
-RowOrSeed = TypeVar("RowOrSeed", str, int)
 SWEEPING = ("plan", "sweep")
 """The verbs that take several values of a key."""
 
@@ -92,22 +90,9 @@ class _Continued:
         return {True: sweep.base_seeds or sweep.seeds} | ({} if only_base else {False: sweep.seeds})
 
     def row(self, add: bool) -> Plan:
-        row = self.typed.choices.get("row") or self._only("row", list(self.record.rows), BASE)
+        row = self.typed.choices.get("row", BASE)
         composition = compose_row(self._without_task(), self.here, self.record, row)
-        key, seed = self.schema.seed or "sweep.seeds", single_seed(composition.shared)
-        if key not in self.typed.values:
-            seed = self._only(key, [seed for name, seed in self.record.pairs if name == row], seed)
-        return self._plan(composition, [(row, seed)], add)
-
-    def _only(self, key: str, recorded: list[RowOrSeed], usual: RowOrSeed) -> RowOrSeed:
-        """For `allelse train`: the usual one, unless the study has only others. Raises RefusedError for several."""
-        if usual in recorded or not recorded:
-            return usual
-        if len(recorded) > 1:
-            found = f"is missing, and {self.record.study.name} has only {', '.join(map(str, recorded))}"
-            example = f"[{recorded[0]}]" if key == "sweep.seeds" else recorded[0]
-            raise RefusedError([Problem(key, found, f"must be one of them, such as {key}={example}")])
-        return recorded[0]
+        return self._plan(composition, [(row, single_seed(composition.shared))], add)
 
     def _without_task(self) -> list[str]:
         """The overrides to compose: a task that contradicts the record is refused later."""

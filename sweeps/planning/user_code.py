@@ -89,8 +89,10 @@ def scoring_code(study: Study, source: TaskSource) -> Code | None:
 
 
 def _has_trained(study: Study, settings: Settings) -> bool:
-    """Whether there is a step of any trial, or a process that will add one: a fault that ends the first trials at once
-    is mended, and marks nothing."""
+    """Whether any trial has a step, or a process is about to add one.
+
+    Until then the code may change: a fault that ends the first trials at once can be fixed without a mark.
+    """
     folders = [(study.trial_folder(trial), trial.key) for trial in study.trials]
     by_name = {folder.path.name: folder for folder, _ in folders}
     if in_hand(study.folder, by_name, lambda name: by_name[name].newest_attempt()):
