@@ -76,11 +76,13 @@ class Library:
 
     def _whole(self, options: tuple[str, ...] = ()) -> Tree:
         if options not in self._composed:
-            with _faults_as_problems(self.folders, options), self._initialized():
-                config = compose(CONFIG, self._typed(options), return_hydra_config=True)
-                tree: Any = OmegaConf.to_container(config)
-                self._composed[options] = tree
+            self._composed[options] = self._compose(options)
         return self._composed[options]
+
+    def _compose(self, options: tuple[str, ...]) -> Tree:
+        with _faults_as_problems(self.folders, options), self._initialized():
+            found: Any = OmegaConf.to_container(compose(CONFIG, self._typed(options), return_hydra_config=True))
+            return dict(found)
 
     def files(self, *options: str) -> list[tuple[Path, str]]:
         """The composed files, each with its package; a value of a later one counts. Raises RefusedError."""
