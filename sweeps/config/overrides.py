@@ -89,10 +89,9 @@ class _Reader:
     def refuse_unreadable(self, texts: list[str]) -> None:
         """One reason for all of them: they may be parts of one text, which the shell split at its blanks."""
         if texts:
-            maker = next((maker for maker in MAKERS if texts[0].startswith(maker)), None)
             key = next(iter(self.library.schema.short_names))
-            form = f"{maker}='{{{key}: [VALUE, VALUE]}}'" if maker else f"{key}=VALUE, such as {EXAMPLE}"
-            self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}")
+            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}; {QUOTES}"
+            self._refuse(" ".join(texts), "is not key=value", allowed)
 
     def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
         there: dict[str, Any] = self.found.sweeps if several else self.found.choices if group else self.found.values

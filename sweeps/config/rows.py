@@ -53,7 +53,7 @@ def keep_differences(row: Layered, base: Layered, scale: Scale, schema: Schema) 
     """Restore the row's differences in ``row.scaled``. A key whose divisor is null is the same for every row."""
     kept, undivided = Kept(), [key for key, by in schema.divided.items() if scale.divisors[by.by] is None]
     for key, value, was, now in _taken(row, base, schema.groups):
-        group, name = key.split(".")
+        group, _, name = key.partition(".")
         if key in undivided and _is_count(value):
             kept.left_out.append(key)
             continue
@@ -105,14 +105,11 @@ def before_scaling(row: Layered, base: Layered, schema: Schema, own: Iterable[st
 
 def _taken(row: Layered, base: Layered, groups: Iterable[str]) -> Iterator[tuple[str, Any, Any, Any]]:
     """Each key in which the row differs from base until the scale sets it, with the values of row, base and scale."""
-    for group in groups:
-        trees = [tree.get(group) for tree in (row.paper, base.paper, row.scaled, base.scaled)]
-        paper, base_paper, scaled, base_scaled = (tree if isinstance(tree, dict) else {} for tree in trees)
-        for name, value in paper.items():
-            if name not in base_paper or name not in base_scaled or value == base_paper[name]:
-                continue
-            if scaled.get(name) == base_scaled[name]:
-                yield f"{group}.{name}", value, base_paper[name], base_scaled[name]
+    for key, value in differences(base.paper, row.paper, groups).items():
+        group, _, name = key.partition(".")
+        usual, scaled = base.paper[group], base.scaled[group]
+        if name in usual and name in scaled and row.scaled[group].get(name) == scaled[name]:
+            yield key, value, usual[name], scaled[name]
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
@@ -301,7 +298,7 @@ class RowTrees:
         now = Layered(layered.paper, tree)
         kept = keep_differences(now, base, scale, self.schema)
         undivided = apply_scale(tree, scale, self.schema, differences(base.paper, layered.paper, self.schema.groups))
-        # a fault of the scale is none of the rows
+        # a fault of the scale is no fault of the rows
         self.found.note(apply_scale(deepcopy(base.scaled), scale, self.schema) or [*kept.problems, *undivided], row)
         made, file = self.found.made.rows.get(row), self.library.folders.find(f"row/{row}")
         if made and made.final:  # its own values are not scaled

@@ -53,7 +53,8 @@ BASES: list[tuple[str | None, str, str, list[str]]] = [
     (BASE + "  epochs: 3\n", "train.epochs", f"{FILE}:7", ["did you mean train.steps?"]),
     (BASE + "  alpha: 3\n", "train.alpha", f"{FILE}:7", ["keys under train are steps, rate, every, cut"]),
     (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["is not a key"]),
-    *((BASE + f"{group}: {{a: 1}}\n", group, f"{FILE}:7", ["base sets only"]) for group in ("sweep", "paths", "scale")),
+    (BASE + "sweep: {seeds: [1]}\n", "sweep", f"{FILE}:7", ["base sets only model, train"]),
+    (BASE + "scale: {size: 1}\n", "scale", f"{FILE}:7", ["base sets only model, train"]),
     (BASE.replace("round", "rond"), "model.kind", f"{FILE}:1", ["did you mean round?"]),
     (BASE.replace("0.5", "010", 1), "train.rate", f"{FILE}:4", ["which YAML reads as 8"]),
 ]

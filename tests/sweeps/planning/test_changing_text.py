@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small_text import LETTERS, TEXT, sentences, write_text
 from studies import SMALL, Running, wait_until
-from typed import refusal, typed
+from typed import typed
 
 LONG = " ".join(LETTERS * 10) + "\n"
 DATA = [*TEXT, "sweep.name=own", "model.max_positions=64"]
@@ -51,7 +51,8 @@ def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(tmp_
     """Without a database: a refused study leaves no `runs/`."""
     folder = write_text(tmp_path)
     (folder / "train.txt").write_text("a b\n" + LONG * 299)
-    said = refusal(folder, "train", *SMALL, *DATA, *STEPS)
-    assert "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)" in said
-    assert said.endswith("Nothing was started.")
+    refused = typed(folder, "train", *SMALL, *DATA, *STEPS)
+    assert refused.exit_code == 2, refused.output
+    assert "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)" in refused.stderr
+    assert "Nothing was started." in refused.stderr
     assert not (folder / "runs").exists()
