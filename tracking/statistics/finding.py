@@ -7,6 +7,7 @@ from tracking.card import Metric
 from tracking.words import time
 
 ALPHA = 0.05
+DRAWS = 10_000  # of a bootstrap over samples
 Kind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
 SAYS: dict[Kind, tuple[str, str]] = {
     "better by": ("⇈", "better{than} by at least {margin}"),

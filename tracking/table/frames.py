@@ -3,13 +3,12 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracking.card import COSTS
 from tracking.damage import unless_damaged
-from tracking.study import STUDY_FILE, Study, StudyMissing, Trial, read_study, study_folders
+from tracking.study import Study, StudyMissing, Trial, read_study, study_folders
 from tracking.words import stopped_at
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ def _read(folder: Path) -> Study:
     try:
         return read_study(folder)
     except StudyMissing as error:
-        here = [folder.parent] if (folder.parent / STUDY_FILE).exists() else study_folders(folder)
-        beside = {place.name: place for place in study_folders(folder.parent)}
-        near = [*here, *(beside[name] for name in get_close_matches(folder.name, beside, n=1))]
+        near = [*study_folders(folder), *study_folders(folder.parent), *study_folders(folder.parents[1])]
         raise StudyMissing(f"{error}; name a study's folder, such as {near[0]}" if near else str(error)) from None
 
 

@@ -181,10 +181,3 @@ class TestInABrowser:
 
 def visible(page: Any, selector: str) -> list[bool]:
     return [part.is_visible() for part in page.query_selector_all(selector)]
-
-
-def test_a_figure_has_the_same_bytes_whatever_was_written_before(study: Study) -> None:
-    first, again = (whole_content(study).figures.scores[0] for _ in range(2))
-    assert first.inline() == again.inline()
-    assert first.content("png") == again.content("png")
-    assert whole_content(study).figures.scores[0].content("svg") == first.content("svg")

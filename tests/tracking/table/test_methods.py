@@ -8,11 +8,12 @@ from studies_on_disk import begin, finish, make_study
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
 from tracking.study import Study
-from tracking.table.methods import methods
+from tracking.table.caption import methods
 
 
 def paragraph(study: Study) -> str:
-    return methods(study, find(study, table(study), "base", sentences=True))
+    rows = table(study)
+    return methods(study, find(study, rows, "base", sentences=True), [row.row for row in rows])
 
 
 def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
