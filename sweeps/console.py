@@ -18,7 +18,7 @@ from rich.text import Text
 from sweeps.processes.storage import FIXES
 from sweeps.running.stopping import Interrupted, discard
 from sweeps.schema import RefusedError, damaged
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.uri import shown_words, without_password
 from tracking.words import shell_line
 

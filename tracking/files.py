@@ -1,6 +1,7 @@
-"""Files that survive a crash: each is replaced as a whole or appended to line by line; and their one reader per kind.
+"""Files of a study: writes that survive a crash, one reader per kind of file, and what is wrong with a damaged file.
 
-A line of a file of JSON lines is parsed when it is asked for, so the end of a long journal is read cheaply."""
+A line of a file of JSON lines is parsed when it is asked for, so the end of a long journal is read cheaply.
+"""
 
 import errno
 import json
@@ -8,25 +9,108 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar
 
 import yaml
 
-from tracking.damage import DamagedFileError, UnreadableError
-
+Found = TypeVar("Found")
+Other = TypeVar("Other")
 Check = Callable[[dict[str, Any]], str | None]
 """The fault of a line, or None."""
+TEXT, WHOLE, NUMBER, OBJECT = (str,), (int,), (int, float), (dict,)
+"""Types as JSON is parsed: true and false are no numbers."""
+NUMBER_OR_NONE, WHOLE_OR_NONE = (*NUMBER, NoneType), (*WHOLE, NoneType)
+NOUNS = {str: "text", int: "a whole number", dict: "an object"}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, seven times as fast
+REMEDIES = {
+    "study.json": "move it away; `allelse sweep` with its overrides writes it again and keeps finished trials",
+    "result.json": "`allelse sweep` resumes from the last checkpoint and writes it again",
+    "config.yaml": "`allelse sweep` writes it again",
+    "provenance.json": "`allelse sweep` sets it aside; the next attempt writes it again",
+    "attempts.jsonl": "`allelse sweep` keeps its good lines",
+    "journal.jsonl": "`allelse sweep` keeps its good lines",
+    "mlflow-ledger.json": "`allelse sync` writes it again",
+}
+
+
+class DamagedFileError(ValueError):
+    """A file that no reader can use. ``line`` counts from 1; None means the whole file."""
+
+    def __init__(self, path: Path, cause: str, line: int | None = None) -> None:
+        self.path, self.cause, self.line = path, cause, line
+        super().__init__(f"{self.place}: {cause}")
+
+    @property
+    def place(self) -> str:
+        return str(self.path) if self.line is None else f"{self.path}:{self.line}"
+
+    @property
+    def remedy(self) -> str:
+        """How to fix it."""
+        other = "`allelse evaluate` evaluates the set again" if self.path.suffix == ".jsonl" else "move it away"
+        return REMEDIES.get(self.path.name, other)
+
+    @property
+    def note(self) -> str:
+        """For a table that already names the folder: "journal.jsonl:2 is damaged: not a JSON line"."""
+        name = self.path.name if self.line is None else f"{self.path.name}:{self.line}"
+        return f"{name} is damaged: {self.cause}"
+
+
+class UnreadableError(DamagedFileError):
+    """A file that the system cannot read. It may be intact, so it is neither replaced nor treated as missing.
+
+    ``errno`` and ``filename`` are those of the system's error."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(path, f"cannot be read: {error.strerror or error}")
+        self.errno, self.filename = error.errno, str(path)
+
+    @property
+    def remedy(self) -> str:
+        return "it may be intact and is left unchanged; make it readable, then run the command again"
+
+    @property
+    def note(self) -> str:
+        return f"{self.path.name} {self.cause}"
+
+
+def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other:
+    """The result of ``read``, or ``otherwise`` if its file is damaged or unreadable. For callers that report the fault
+    in another place."""
+    try:
+        return read()
+    except DamagedFileError:
+        return otherwise
+
+
+def unless_lost(read: Callable[[], Found], otherwise: Other) -> Found | Other:
+    """The same for callers that rewrite the file. Raises UnreadableError, since an unreadable file may be intact."""
+    try:
+        return read()
+    except UnreadableError:
+        raise
+    except DamagedFileError:
+        return otherwise
+
+
+def misfit(content: Mapping[str, Any], form: Mapping[str, tuple[type, ...]]) -> str | None:
+    """Such as "must have a whole number as its step", for the first key whose value has none of the form's types."""
+    for name, types in form.items():
+        if type(content.get(name)) not in types:
+            return f"must have {'a number' if float in types else NOUNS[types[0]]} as its {name}"
+    return None
 
 
 def write_atomic(path: Path, text: str | bytes) -> None:
     """Replace `path` by `text` (UTF-8), or by these bytes, so that a crash leaves the old or the new, never a part."""
-    with _naming(path):
+    with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         try:
@@ -39,18 +123,12 @@ def write_atomic(path: Path, text: str | bytes) -> None:
         _sync_folder(path.parent)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file that can be made again: a crash may leave a part of it. Errors name the path."""
-    with _naming(path):
-        path.write_bytes(content)
-
-
 def append_line(path: Path, line: str, fsync: bool = False) -> None:
     """Append `line` and a newline in one write, after removing an unfinished line that a crash left.
 
     Raises OSError; a line that was only partly written (a full disk) counts as unfinished.
     """
-    with _naming(path):
+    with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = not path.exists()
         data = line.encode() + b"\n"
@@ -70,34 +148,10 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
 def read_whole(path: Path) -> bytes | None:
     """The file's bytes; None without a file. Raises DamagedFileError if the path is not a file."""
     try:
-        with naming(path):
+        with _reading(path):
             return path.read_bytes()
     except FileNotFoundError:
         return None
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Turn errors of the system into errors that name the file. A missing file still raises FileNotFoundError."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except IsADirectoryError:
-        raise DamagedFileError(path, "is a folder, but must be a file") from None
-    except NotADirectoryError:
-        raise DamagedFileError(path.parent, "is a file, but must be a folder") from None
-    except OSError as error:
-        raise UnreadableError(path, error) from None
-
-
-def decoded(path: Path, content: bytes) -> str:
-    """The bytes as text. Raises DamagedFileError if they are not UTF-8."""
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DamagedFileError(path, f"not UTF-8: byte 0x{content[error.start]:02x}", line) from None
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
@@ -134,61 +188,28 @@ def read_yaml(path: Path, group: str | None = None) -> Any:
     return found and _parsed(path, found[0])[group]
 
 
-def _parsed(path: Path, text: str) -> Any:
+def decoded(path: Path, content: bytes) -> str:
+    """The bytes as text. Raises DamagedFileError if they are not UTF-8."""
     try:
-        return yaml.load(text, Loader=LOADER)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise DamagedFileError(path, f"not YAML: {cause}", mark and mark.line + 1) from None
-
-
-def to_json(value: Any) -> str:
-    """Compact JSON on one line. A float that is not finite becomes null, since JSON has no name for it."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
-
-
-def _drop_torn_tail(descriptor: int) -> None:
-    size = os.fstat(descriptor).st_size
-    if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
-        return
-    content = os.pread(descriptor, size, 0)
-    os.ftruncate(descriptor, content.rfind(b"\n") + 1)
-
-
-def _fill(descriptor: int, text: str | bytes) -> None:
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide the study from colleagues
-        file.write(text.encode() if isinstance(text, str) else text)
-        file.flush()
-        os.fsync(file.fileno())
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DamagedFileError(path, f"not UTF-8: byte 0x{content[error.start]:02x}", line) from None
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Errors of the system name this path: those of an open file name none, others that of a temporary file."""
+def _reading(path: Path) -> Iterator[None]:
+    """Turn errors of the system into errors that name the file. A missing file still raises FileNotFoundError."""
     try:
         yield
+    except FileNotFoundError:
+        raise
+    except IsADirectoryError:
+        raise DamagedFileError(path, "is a folder, but must be a file") from None
+    except NotADirectoryError:
+        raise DamagedFileError(path.parent, "is a file, but must be a folder") from None
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)  # without it a power cut may lose the new name
-    finally:
-        os.close(descriptor)
+        raise UnreadableError(path, error) from None
 
 
 class Lines:
@@ -238,12 +259,73 @@ class Lines:
         return DamagedFileError(self.path, cause, before + range(len(self._raw))[place] + 1)
 
 
+def to_json(value: Any) -> str:
+    """Compact JSON on one line. A float that is not finite becomes null, since JSON has no name for it."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename to ``kept_name`` and return the new path. Nothing is deleted."""
+    return path.rename(kept_name(path))
+
+
+def kept_name(path: Path) -> Path:
+    """``<name>.damaged``, or the first free name of ``<name>.damaged-2`` …"""
+    kept, number = path.with_name(f"{path.name}.damaged"), 1
+    while kept.exists():
+        number += 1
+        kept = path.with_name(f"{path.name}.damaged-{number}")
+    return kept
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Errors of the system name this path: those of an open file name none, others that of a temporary file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _fill(descriptor: int, text: str | bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide the study from colleagues
+        file.write(text.encode() if isinstance(text, str) else text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _drop_torn_tail(descriptor: int) -> None:
+    size = os.fstat(descriptor).st_size
+    if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
+        return
+    content = os.pread(descriptor, size, 0)
+    os.ftruncate(descriptor, content.rfind(b"\n") + 1)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)  # without it a power cut may lose the new name
+    finally:
+        os.close(descriptor)
+
+
+def _parsed(path: Path, text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=LOADER)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise DamagedFileError(path, f"not YAML: {cause}", mark and mark.line + 1) from None
+
+
 def _read(path: Path, window: int | None) -> bytes:
     """From the beginning of a line on: of the last ``window`` bytes, or of more, if no complete line lies in them."""
     if window is None:
         return read_whole(path) or b""
     try:
-        with naming(path), path.open("rb") as file:
+        with _reading(path), path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - window))
             content = file.read(window)
@@ -253,3 +335,13 @@ def _read(path: Path, window: int | None) -> bytes:
         return content
     lines = content.partition(b"\n")[2]
     return lines if b"\n" in lines else _read(path, 16 * window)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import NUMBER, OBJECT, WHOLE, WHOLE_OR_NONE, misfit
-from tracking.files import NEWEST, Lines
+from tracking.files import NEWEST, NUMBER, OBJECT, WHOLE, WHOLE_OR_NONE, Lines, misfit
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
 NUMBERS = {*NUMBER}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tracking.attempts import Attempt
 from tracking.card import Metric
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.journal import Journal, JournalLine
 from tracking.trial import TrialFolder, TrialState
 

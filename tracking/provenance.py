@@ -1,23 +1,30 @@
 """Where a result comes from: one record of each attempt at a trial and of each scoring, and none is ever replaced.
 
 ``provenance.json`` has them as ``attempts`` and ``scorings``. Beside these stands, for whoever reads one answer, the
-record of the last attempt that trained.
+record of the last attempt that trained. ``<study>/code/<hash>.zip`` is one version of the user's code: the bytes of his
+Python files. A study has more than one only if a person typed `--changed-code`.
 """
 
+import hashlib
+import io
 import os
 import platform
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from functools import cache
+import zipfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracking.uri import diff_without_secrets, shown_words
+from tracking.files import DamagedFileError, read_whole, unless_damaged, write_atomic
+from tracking.uri import code_without_secrets, diff_without_secrets, shown_words
 from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
@@ -29,6 +36,11 @@ SHOWN = 3
 """How many changed files are named in a sentence."""
 MOST_DIFF = 1 << 20
 """Bytes of a diff that are kept."""
+CODE_FOLDER = "code"
+DIGITS = 12  # of a hash in names of files
+INSTALLED = "@"
+"""Before the name of an editable install, whose files lie in another folder than the task's."""
+EPOCH = (1980, 1, 1, 0, 0, 0)  # a zip's first moment: equal files make equal archives
 Record = dict[str, Any]
 
 
@@ -79,9 +91,9 @@ def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
     known = changed is not None and added is not None
     new = [name for name in (added or "").splitlines() if name.endswith(".py")]
     names = sorted({*(changed or "").splitlines(), *new})
-    diff = diff_without_secrets(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
+    text = diff_without_secrets(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
     branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
-    kept = diff.encode()[:MOST_DIFF].decode("utf-8", "ignore")
+    kept = text.encode()[:MOST_DIFF].decode("utf-8", "ignore")
     return {"commit": commit, "branch": branch, "dirty": bool(names) if known else None, "changes": names, "diff": kept}
 
 
@@ -183,3 +195,79 @@ def _cpu_model() -> str:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """``files`` by their path in the task's folder, or by ``@name/path`` for an editable install.
+
+    ``roots`` are the folders where these lie today: "" is the task's, others are by ``@name``.
+    """
+
+    files: Mapping[str, bytes]
+    roots: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all paths and contents."""
+        lines = (f"{name}\0{hashlib.sha256(self.files[name]).hexdigest()}\n" for name in sorted(self.files))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    @cached_property
+    def placed(self) -> dict[str, bytes]:
+        """The files by their absolute path today, without those of an install that is no longer there."""
+        gone = {name for name in self.files if name.startswith(INSTALLED) and name.partition("/")[0] not in self.roots}
+        return {str(self.place(name)): content for name, content in self.files.items() if name not in gone}
+
+    def place(self, name: str) -> Path:
+        """Where the file lies today."""
+        root, _, inner = name.partition("/") if name.startswith(INSTALLED) else ("", "", name)
+        return Path(self.roots[root], inner)
+
+
+def write_code(study: Path, code: Code) -> None:
+    """Keep the version, unless the study has it whole."""
+    path = _path(study, code.digest)
+    if unless_damaged(partial(read_code, study, code.digest), None) is not None:
+        return
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(code.files):
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), code.files[name], zipfile.ZIP_DEFLATED)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, content.getvalue())
+
+
+def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) -> Code:
+    """The version with this hash, for the folders of today. Raises DamagedFileError if its file is gone or another."""
+    path = _path(study, digest)
+    content = read_whole(path)
+    if content is None:
+        raise DamagedFileError(path, "is missing, but the study was trained with it")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+    except zipfile.BadZipFile as error:
+        raise DamagedFileError(path, f"is no archive: {error}") from None
+    code = Code(files, roots or {})
+    if code.digest != digest:
+        raise DamagedFileError(path, "holds other files than its name says")
+    return code
+
+
+def changed_files(before: Code, now: Code, among: Collection[str] | None = None) -> list[str]:
+    """The files that differ, were removed or are new; ``among`` limits them."""
+    names = sorted({*before.files, *now.files} if among is None else among)
+    return [name for name in names if before.files.get(name) != now.files.get(name)]
+
+
+def code_diff(before: Code, now: Code, names: Collection[str]) -> Iterator[str]:
+    """The lines of a unified diff of these files, without secrets."""
+    for name in names:
+        old, new = (each.files.get(name, b"").decode("utf-8", "replace").splitlines() for each in (before, now))
+        for line in unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""):
+            yield code_without_secrets(line)
+
+
+def _path(study: Path, digest: str) -> Path:
+    return study / CODE_FOLDER / f"{digest[:DIGITS]}.zip"

@@ -10,8 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from tracking.attempts import attempt_fault
-from tracking.damage import DamagedFileError, UnreadableError, kept_name, set_aside, unless_lost
-from tracking.files import Check, Lines, append_line, to_json, write_atomic
+from tracking.files import (
+    Check,
+    DamagedFileError,
+    Lines,
+    UnreadableError,
+    append_line,
+    kept_name,
+    set_aside,
+    to_json,
+    unless_lost,
+    write_atomic,
+)
 from tracking.journal import report_fault
 from tracking.trial import TrialFolder
 

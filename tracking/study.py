@@ -13,8 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from tracking.card import Card
-from tracking.damage import DamagedFileError, UnreadableError, unless_damaged
-from tracking.files import naming, read_object, write_atomic
+from tracking.files import DamagedFileError, UnreadableError, read_object, unless_damaged, write_atomic
 from tracking.trial import TrialFolder, TrialState
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
@@ -132,8 +131,7 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        with naming(path):
-            content = read_object(path) if folder.is_dir() else None
+        content = read_object(path)
     except UnreadableError:
         raise
     except DamagedFileError as error:

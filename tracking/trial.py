@@ -11,19 +11,26 @@ from typing import Any, Literal
 
 from tracking.attempts import Attempt, Attempts, Process
 from tracking.card import COSTS, Card
-from tracking.damage import (
+from tracking.files import (
+    NEWEST,
     NUMBER_OR_NONE,
     OBJECT,
     TEXT,
     WHOLE,
     WHOLE_OR_NONE,
     DamagedFileError,
+    Lines,
+    append_line,
     misfit,
+    read_object,
+    read_whole,
+    read_yaml,
     set_aside,
+    to_json,
     unless_damaged,
     unless_lost,
+    write_atomic,
 )
-from tracking.files import NEWEST, Lines, append_line, read_object, read_whole, read_yaml, to_json, write_atomic
 from tracking.journal import Journal, JournalLine, PastReport, journal_line, report_fault
 from tracking.provenance import Record, with_scoring
 from tracking.uri import without_password

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.uri import without_password
 
 PLAIN = re.compile(r"[\w.,/@%+~:=\[\]-]*")

@@ -11,15 +11,14 @@ from typing import Any
 from sweeps.config.files import BASE
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
-from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
+from sweeps.planning.composition import Composition, cells, like_base, recording, shown_change, size_notes, values_of
 from sweeps.planning.naming import known_study
-from sweeps.planning.record import recording, values_of
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
-from tracking.code import Code
-from tracking.damage import DamagedFileError, unless_damaged
-from tracking.liveness import in_hand
+from tracking.attempts import in_hand
+from tracking.files import DamagedFileError, unless_damaged
+from tracking.provenance import Code
 from tracking.study import Study, Trial
 from tracking.trial import TrialFolder, TrialState
 from tracking.uri import shown_words, without_passwords

@@ -8,7 +8,7 @@ from filelock import FileLock, Timeout
 
 from sweeps.planning.naming import by_name, placed
 from sweeps.schema import Problem, RefusedError
-from tracking.liveness import holder_of
+from tracking.attempts import holder_of
 from tracking.trial import TrialFolder
 from tracking.words import shell_line
 

@@ -23,11 +23,23 @@ from sweeps.planning.plan import Plan
 from sweeps.schema import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.recorded_code import INSTALLS, holds_python
-from tracking.code import FOLDER, INSTALLED, SHOWN, Code, changed_files, diff, read_code, write_code
-from tracking.damage import DamagedFileError, unless_damaged
-from tracking.files import write_atomic
-from tracking.liveness import in_hand
-from tracking.provenance import CODE, DISTRIBUTION, ROOT, Record, of_sweep
+from tracking.attempts import in_hand
+from tracking.files import DamagedFileError, unless_damaged, write_atomic
+from tracking.provenance import (
+    CODE,
+    CODE_FOLDER,
+    DIGITS,
+    DISTRIBUTION,
+    INSTALLED,
+    ROOT,
+    Code,
+    Record,
+    changed_files,
+    code_diff,
+    of_sweep,
+    read_code,
+    write_code,
+)
 from tracking.study import Study
 
 DEPTH = 3
@@ -158,7 +170,7 @@ def keep_origin(study: Path, record: Record, code: Code | None) -> Record:
     text = record["diff"]
     if code is not None:
         write_code(study, code)
-    name = f"{FOLDER}/{sha256(text.encode()).hexdigest()[:SHOWN]}.diff" if text else None
+    name = f"{CODE_FOLDER}/{sha256(text.encode()).hexdigest()[:DIGITS]}.diff" if text else None
     if name is not None and not (study / name).exists():
         write_atomic(study / name, text)
     return {**record, "diff": name, "code": code and code.digest}
@@ -170,7 +182,7 @@ def _lost(error: DamagedFileError) -> Problem:
 
 
 def _refusal(study: Study, before: Code, now: Code, names: list[str]) -> Problem:
-    lines = list(diff(before, now, names))
+    lines = list(code_diff(before, now, names))
     more = [f"… {len(lines) - LINES} lines more"] * (len(lines) > LINES)
     shown = "\n".join(["", *lines[:LINES], *more])
     found = f"has changed since {study.name} began: {', '.join(names)}{shown}"

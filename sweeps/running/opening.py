@@ -23,8 +23,7 @@ from sweeps.task import Problem, RefusedError, Told
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once
 from sweeps.worker.recorded_code import using_code
-from tracking.damage import UnreadableError, unless_damaged
-from tracking.files import write_atomic
+from tracking.files import UnreadableError, unless_damaged, write_atomic
 from tracking.provenance import own_files
 from tracking.repair import salvage
 from tracking.study import write_study

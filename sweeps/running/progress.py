@@ -20,7 +20,7 @@ from sweeps.status.standings import Line
 from sweeps.status.tables import progress_of
 from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from tracking.card import Metric
-from tracking.damage import DamagedFileError, unless_damaged
+from tracking.files import DamagedFileError, unless_damaged
 from tracking.look import Look
 from tracking.study import read_study
 from tracking.words import number, stopped_at

@@ -26,8 +26,7 @@ from sweeps.worker.events import (
     Stopped,
 )
 from tracking.attempts import own_process
-from tracking.damage import DamagedFileError
-from tracking.files import to_json, write_atomic
+from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, begin_log, marked
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE

@@ -17,7 +17,7 @@ from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.events import Event, Failed, Report
 from sweeps.worker.recorded_code import use_code
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from sweeps.processes.times import ECHO_S, LEAVING_S, LOOK_FOR_STOPS_S
-from tracking.attempts import own_process
-from tracking.liveness import BEAT_S, Runner, announce, request_stop, stop_requests, withdraw
+from tracking.attempts import BEAT_S, Runner, announce, own_process, request_stop, stop_requests, withdraw
 from tracking.words import shell_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

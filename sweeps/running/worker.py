@@ -28,8 +28,7 @@ from sweeps.worker.calls import printable
 from sweeps.worker.checkpoints import Start
 from sweeps.worker.events import Assignment, Event, Failed, Lost, Printed
 from sweeps.worker.recorded_code import use_code
-from tracking.code import Code
-from tracking.provenance import own_files
+from tracking.provenance import Code, own_files
 from tracking.uri import without_password
 
 LAST_LINES = 60

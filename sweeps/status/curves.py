@@ -11,7 +11,7 @@ from typing import Any
 
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.card import Metric
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
 from tracking.statistics.rows import BASE
 from tracking.study import Study
 from tracking.words import number

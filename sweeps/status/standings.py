@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.schema import Schema
-from sweeps.planning.command_task import source_of_study
-from sweeps.planning.record import read_record
+from sweeps.planning.composition import read_record
+from sweeps.planning.naming import source_of_study
 from sweeps.schema import RefusedError, nested
-from tracking.liveness import Runner, known_runners, stop_requests
+from tracking.attempts import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of
 from tracking.mlflow.ledger import Lag
 from tracking.study import Study, Trial

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sweeps.status.standings import Line
 from tracking.card import Card
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, last_active, last_asked
 from tracking.table.text import Column, TextTable, lines_of, said, terminal

@@ -13,7 +13,7 @@ from typer.models import OptionInfo
 
 from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, nearest
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings

@@ -14,8 +14,7 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, guarded, names_and_overrides, print_notices
 from sweeps.verbs.names import Checked, Named, given, meant, rows_of, unknown
 from tracking.card import Metric
-from tracking.damage import DamagedFileError
-from tracking.files import decoded, read_whole
+from tracking.files import DamagedFileError, decoded, read_whole
 from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.statistics.family import Family
 from tracking.statistics.findings import find
@@ -224,8 +223,8 @@ def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, 
 
 def _prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[TextLines, str]:
     """Sources, references and the like; none with the reason."""
-    from sweeps.planning.command_task import source_of_study  # these import Hydra
-    from sweeps.planning.record import moved
+    from sweeps.planning.composition import moved
+    from sweeps.planning.naming import source_of_study  # these import Hydra
     from sweeps.worker.prepared import check_whole, data_place
 
     try:

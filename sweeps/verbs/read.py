@@ -16,7 +16,7 @@ from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
 from sweeps.verbs.names import unknown
-from tracking.liveness import Runner, in_hand, known_runners, request_stop, runners, stop_requests
+from tracking.attempts import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.log import FollowedLog
 from tracking.study import Study, Trial, read_study
 from tracking.study import studies as recorded
@@ -29,7 +29,7 @@ KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s u
 @guarded
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
     from sweeps.status.tables import studies_json, studies_table
 
     runs = Path(settings_to_read(overrides).paths.runs)
@@ -198,7 +198,7 @@ def _trial_named(study: Study, name: str) -> Trial:
 
 def _running_study(overrides: list[str]) -> Study:
     """The only study of the folder that runs. Raises RefusedError."""
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     running = [study for study in recorded(runs)[0] if runners(study.folder)]

@@ -22,8 +22,7 @@ from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.names import part, unknown
 from tracking import words
 from tracking.card import Card
-from tracking.damage import unless_damaged
-from tracking.files import write_atomic
+from tracking.files import unless_damaged, write_atomic
 from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import shown_words
@@ -62,7 +61,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
 @guarded
 def rm(arguments: Studies, yes: Yes = False) -> None:
     """Remove whole studies. Their folders move to the trash, from which they can be moved back."""
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments)
     settings = settings_to_read(overrides)

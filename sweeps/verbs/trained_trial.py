@@ -19,11 +19,10 @@ from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
 from sweeps.worker.calls import checked_artifacts, numbers, samples_text
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
-from tracking.code import write_code
-from tracking.damage import unless_lost
+from tracking.files import unless_lost
 from tracking.mlflow.ledger import Ledger, Sent
 from tracking.mlflow.store import RegistryError, register
-from tracking.provenance import of_process
+from tracking.provenance import of_process, write_code
 from tracking.study import read_study
 from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import default_uri, without_password

@@ -26,8 +26,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from sweeps.config.tasks import forget_tasks
-from tracking.code import Code
-from tracking.provenance import CODE
+from tracking.provenance import CODE, Code
 
 INSTALLS = ("site-packages", "dist-packages")
 """Folders below the user's that hold installed packages."""

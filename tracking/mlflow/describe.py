@@ -12,7 +12,7 @@ from typing import Any
 
 from tracking.attempts import Attempt
 from tracking.card import COSTS, Card
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow import names
 from tracking.mlflow.ledger import IDENTITY

@@ -21,8 +21,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from tracking.damage import DamagedFileError, unless_damaged, unless_lost
-from tracking.files import read_object, read_whole, to_json, write_atomic
+from tracking.files import DamagedFileError, read_object, read_whole, to_json, unless_damaged, unless_lost, write_atomic
 from tracking.journal import JournalLine, reports_behind
 from tracking.mlflow.database import HERE, known_runs, store_name
 from tracking.study import STUDY_FILE, Study, Trial, read_study

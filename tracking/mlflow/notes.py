@@ -10,8 +10,7 @@ from pathlib import Path
 import yaml
 
 from tracking.card import Card, Metric
-from tracking.damage import unless_damaged
-from tracking.files import read_whole
+from tracking.files import read_whole, unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow.names import points_in
 from tracking.statistics.findings import Findings

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tracking.attempts import Attempt
-from tracking.damage import DamagedFileError
+from tracking.attempts import Attempt, Runner, runners, runs
+from tracking.files import DamagedFileError
 from tracking.journal import JournalLine
-from tracking.liveness import Runner, runners, runs
 from tracking.look import settled_stamps, stamps_of
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
 from tracking.mlflow.ledger import (

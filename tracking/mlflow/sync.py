@@ -20,7 +20,7 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.mlflow.ledger import OtherPlaceError, note, sync_lock
 from tracking.mlflow.replay import PassOutcome, Replay
 from tracking.mlflow.store import open_store

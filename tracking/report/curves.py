@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracking.card import Card
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
 from tracking.journal import Journal
 from tracking.report.drawing import (
     DASHES,

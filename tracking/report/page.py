@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tracking.card import Card, Metric
-from tracking.damage import unless_damaged
-from tracking.files import write_bytes
+from tracking.files import unless_damaged, write_atomic
 from tracking.provenance import changes
 from tracking.report.curves import curve_figures
 from tracking.report.drawing import FORMATS, Drawing, Entry, entries
@@ -104,7 +103,7 @@ def write_figures(folder: Path, figures: Figures) -> int:
     files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures.all for kind in FORMATS}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        write_bytes(folder / name, content)
+        write_atomic(folder / name, content)
     return len(files)
 
 

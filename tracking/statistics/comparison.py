@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from tracking.card import Metric
-from tracking.code import Code, changed_files, diff, read_code
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
+from tracking.provenance import Code, changed_files, code_diff, read_code
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.rows import metric_mean, minus
 from tracking.statistics.samples import Evaluated, SampleTest, UntestedError, evaluated, paired_tests, samples, scores
@@ -134,7 +134,7 @@ def compared(
         (first, second),
         _unequal(ours, theirs, [*ours, *theirs]),
         _unequal(began, other, [name for name in began if name in other]),
-        list(diff(code, other_code, changed_files(code, other_code))) if code and other_code else [],
+        list(code_diff(code, other_code, changed_files(code, other_code))) if code and other_code else [],
         found,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracking.card import Metric
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
 from tracking.journal import Journal
 from tracking.statistics.rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracking.card import Card, Metric
-from tracking.damage import DamagedFileError, unless_damaged
+from tracking.files import DamagedFileError, unless_damaged
 from tracking.statistics.finding import ALPHA, DRAWS
 from tracking.statistics.seed_tests import LARGEST_EXPONENT, holm
 from tracking.study import Study, Trial

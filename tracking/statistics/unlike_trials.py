@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tracking.code import changed_files, read_code
-from tracking.damage import unless_damaged
-from tracking.provenance import scored_by, trained_by
+from tracking.files import unless_damaged
+from tracking.provenance import changed_files, read_code, scored_by, trained_by
 from tracking.study import Study, Trial
 
 WORKERS = " × "  # how a device names the number of its workers

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracking.card import COSTS
-from tracking.damage import unless_damaged
+from tracking.files import unless_damaged
 from tracking.study import Study, StudyMissing, Trial, read_study, study_folders
 from tracking.words import stopped_at
 

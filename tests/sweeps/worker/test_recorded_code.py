@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from sweeps.worker.recorded_code import use_code, using_code
-from tracking.code import Code
+from tracking.provenance import Code
 
 
 def code_in(folder: Path, content: bytes = b"value = 'recorded'\n") -> Code:

@@ -9,7 +9,7 @@ from pandas.testing import assert_frame_equal
 from studies_on_disk import begin, finish, make_study, report
 
 import allelse
-from tracking.damage import DamagedFileError
+from tracking.files import DamagedFileError
 from tracking.study import Study, StudyMissing
 from tracking.table.frames import StudyFrames
 
