@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 from xml.etree import ElementTree
 
 from tracking.statistics.rows import BASE, TableRow
@@ -31,13 +31,12 @@ COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
 WIDTH = 3.3  # inches: one column of a paper with two
 POINTS = 8.0
 DOTS_PER_INCH = 300
-Format = Literal["svg", "pdf", "png"]
-FORMATS: tuple[Format, ...] = ("svg", "pdf", "png")
-WITHOUT_DATES: dict[Format, dict[str, None]] = {
+FORMATS: dict[str, dict[str, None]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
     "png": {"Software": None},
 }
+"""Each with what matplotlib would write into it, and what changes from day to day."""
 STYLE = {
     **{"font.family": ["DejaVu Sans"], "font.size": POINTS, "text.color": INK, "text.parse_math": False},
     **{"axes.linewidth": 0.6, "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.unicode_minus": True},
@@ -112,7 +111,7 @@ class Drawing:
                 part.set("style", COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", part.attrib["style"]))
         return ElementTree.tostring(root, "unicode")
 
-    def content(self, kind: Format) -> bytes:
+    def content(self, kind: str) -> bytes:
         """A file of its own, in which texts are outlines or embedded fonts."""
         return self._saved(kind) if kind != "svg" else ElementTree.tostring(self._svg("path"), "utf-8")
 
@@ -134,11 +133,11 @@ class Drawing:
                 part.set(key, named)
         return root
 
-    def _saved(self, kind: Format, font: str = "path") -> bytes:
+    def _saved(self, kind: str, font: str = "path") -> bytes:
         held = io.BytesIO()
         with styled({"svg.fonttype": font}):
             self._lay_out()
-            self.figure.savefig(held, format=kind, metadata=WITHOUT_DATES[kind], dpi=DOTS_PER_INCH)
+            self.figure.savefig(held, format=kind, metadata=FORMATS[kind], dpi=DOTS_PER_INCH)
         return held.getvalue()
 
     def _lay_out(self) -> None:

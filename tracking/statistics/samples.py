@@ -9,8 +9,9 @@ Shapes: D draws, N samples, C columns of counts, K sums (one per choice of sampl
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tracking.study import Study, Trial
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
 SEED = 12345  # sacreBLEU's default
+BETA = 2.0  # of the F score of n-grams
 CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB
 Floats = npt.NDArray[np.float64]
 
@@ -129,7 +131,7 @@ def _fault(
     ours, theirs = (counted[each] for each in pair)
     if len(ours) != len(theirs):
         return f"{len(ours)} {noun}s, but {pair[1].trial.name} has {len(theirs)}"
-    fixed, expected = of_reference(formula, ours), of_reference(formula, theirs)
+    fixed, expected = (each[:, SCORED[formula].reference] for each in (ours, theirs))  # equal ones: the same samples
     other_data = pair[0].data != pair[1].data and pair[0].data and pair[1].data
     if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
         return f"other {noun}s than {pair[1].trial.name}, or counted in other units"
@@ -246,42 +248,9 @@ def counts(lines: Sequence[Mapping[str, Any]], from_counts: Sequence[str]) -> Fl
     found = np.array(rows, np.float64)
     if not np.isfinite(found).all():
         raise ValueError(f"line {int(np.argwhere(~np.isfinite(found))[0, 0]) + FIRST} has a count that is not finite")
-    if not _fits(formula, found.shape[1]):
+    if not SCORED[formula].fits(found.shape[1]):
         raise ValueError(f"{', '.join(fields)} has {found.shape[1]} counts, which {formula} cannot take")
     return found
-
-
-def of_reference(formula: str, counts_NC: Floats) -> Floats:
-    """[N, R]: the columns that depend on the sample's reference alone, so that equal ones mean the same samples."""
-    match formula:
-        case "mean":
-            return counts_NC[:, :0]
-        case "ngram_f":
-            return counts_NC[:, 1::3]
-        case _:
-            return counts_NC[:, 1:2]
-
-
-def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) -> Floats:
-    """[K]: the score of each sum over ``samples`` samples; NaN where it is undefined.
-
-    ``partly``, for sums of one sample: a sample too short for the longest n-grams is scored by the shorter ones.
-    """
-    match formula:
-        case "mean":
-            return sums_KC[:, 0] / samples if samples else np.full(len(sums_KC), np.nan)
-        case "ratio":
-            return _ratio(sums_KC[:, 0], sums_KC[:, 1])
-        case "exp_ratio":
-            return np.asarray(np.exp(np.minimum(_ratio(sums_KC[:, 0], sums_KC[:, 1]), LARGEST_EXPONENT)), np.float64)
-        case "ngram_precision":
-            return _ngram_precision(sums_KC, smooth=True, partly=partly)
-        case "ngram_precision_unsmoothed":
-            return _ngram_precision(sums_KC, smooth=False, partly=partly)
-        case "ngram_f":
-            return _ngram_f(sums_KC)
-        case _:
-            raise ValueError(f"{formula} is not a formula")
 
 
 def _numbers(line: Mapping[str, Any], fields: Sequence[str], place: int) -> list[float]:
@@ -296,24 +265,28 @@ def _numbers(line: Mapping[str, Any], fields: Sequence[str], place: int) -> list
     return found
 
 
-def _fits(formula: str, columns: int) -> bool:
-    match formula:
-        case "mean":
-            return columns == 1
-        case "ratio" | "exp_ratio":
-            return columns == 2
-        case "ngram_f":
-            return columns >= 3 and columns % 3 == 0
-        case _:
-            return columns >= 4 and columns % 2 == 0
+def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) -> Floats:
+    """[K]: the score of each sum over ``samples`` samples; NaN where it is undefined.
+
+    ``partly``, for sums of one sample: a sample too short for the longest n-grams is scored by the shorter ones.
+    """
+    return SCORED[formula].score(sums_KC, samples, partly)
 
 
-def _ratio(above_K: Floats, below_K: Floats) -> Floats:
+def _mean(sums_KC: Floats, samples: int, _: bool) -> Floats:
+    return np.asarray(sums_KC[:, 0] / samples, np.float64)
+
+
+def _ratio(sums_KC: Floats, *_: object) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(below_K > 0, above_K / below_K, np.nan), np.float64)
+        return np.asarray(np.where(sums_KC[:, 1] > 0, sums_KC[:, 0] / sums_KC[:, 1], np.nan), np.float64)
 
 
-def _ngram_precision(sums_KC: Floats, smooth: bool, partly: bool) -> Floats:
+def _exp_ratio(sums_KC: Floats, *_: object) -> Floats:
+    return np.asarray(np.exp(np.minimum(_ratio(sums_KC), LARGEST_EXPONENT)), np.float64)
+
+
+def _ngram_precision(smooth: bool, sums_KC: Floats, _: int, partly: bool) -> Floats:
     """As sacreBLEU computes it, over K sums at once: bit for bit the same operations where it matters."""
     orders = (sums_KC.shape[1] - 2) // 2
     length_K, reference_K = sums_KC[:, 0], sums_KC[:, 1]
@@ -330,14 +303,38 @@ def _ngram_precision(sums_KC: Floats, smooth: bool, partly: bool) -> Floats:
     return np.where(matching_KO.any(1) & (length_K > 0), found_K, 0.0)
 
 
-def _ngram_f(sums_KC: Floats, beta: float = 2.0) -> Floats:
+def _ngram_f(sums_KC: Floats, *_: object) -> Floats:
     """sacreBLEU's ``CHRF._compute_f_score`` without its eps smoothing, over K sums at once."""
     ours_KO, reference_KO, both_KO = sums_KC[:, 0::3], sums_KC[:, 1::3], sums_KC[:, 2::3]
     known_KO = (ours_KO > 0) & (reference_KO > 0)
     orders_K = np.maximum(known_KO.sum(1), 1)
     precision_K = np.divide(both_KO, ours_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
     recall_K = np.divide(both_KO, reference_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
-    below_K = beta**2 * precision_K + recall_K
-    above_K = 100 * (1 + beta**2) * precision_K * recall_K
+    below_K = BETA**2 * precision_K + recall_K
+    above_K = 100 * (1 + BETA**2) * precision_K * recall_K
     found_K: Floats = np.divide(above_K, below_K, out=np.zeros_like(above_K), where=below_K > 0)
     return found_K
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How a formula scores sums of counts, and which counts it takes."""
+
+    score: Callable[[Floats, int, bool], Floats]
+    least: int  # columns
+    more: int  # columns come in so many more; 0: no more
+    reference: slice  # the columns that depend on the sample's reference alone
+
+    def fits(self, columns: int) -> bool:
+        over = columns - self.least
+        return over >= 0 and over % self.more == 0 if self.more else over == 0
+
+
+SCORED = {
+    "mean": Scored(_mean, 1, 0, slice(0)),
+    "ratio": Scored(_ratio, 2, 0, slice(1, 2)),
+    "exp_ratio": Scored(_exp_ratio, 2, 0, slice(1, 2)),
+    "ngram_precision": Scored(partial(_ngram_precision, True), 4, 2, slice(1, 2)),
+    "ngram_precision_unsmoothed": Scored(partial(_ngram_precision, False), 4, 2, slice(1, 2)),
+    "ngram_f": Scored(_ngram_f, 3, 3, slice(1, None, 3)),
+}

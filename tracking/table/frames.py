@@ -1,7 +1,7 @@
 """A study as pandas frames, for notebooks. Their columns and types are an interface, listed in docs/notebook.md."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,12 +96,7 @@ def _frame(columns: Mapping[str, str], lines: Iterator[dict[str, Any]]) -> "Data
     """The lines with exactly these columns and types, also if there are none. None becomes NaN or NA."""
     import pandas as pd
 
-    held = list(lines)
-    return pd.DataFrame({name: _column(pd, held, name, kind) for name, kind in columns.items()})
-
-
-def _column(pd: Any, lines: Sequence[dict[str, Any]], name: str, kind: str) -> Any:
-    values = [line[name] for line in lines]
-    if kind == TIME:
-        return pd.to_datetime(pd.Series(values, dtype=NUMBER), unit="s", utc=True).astype(kind)
-    return pd.Series(values, dtype=kind)
+    frame = pd.DataFrame(list(lines), columns=list(columns))
+    if "time" in columns:
+        frame["time"] = pd.to_datetime(frame["time"].astype(NUMBER), unit="s", utc=True)
+    return frame.astype(dict(columns))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tables import seeded
+from studies_on_disk import begin, finish, make_study
 
 from tracking.card import Metric
 from tracking.report.figures import COLORS
@@ -62,7 +62,8 @@ def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
 def test_what_was_added_or_dropped_after_first_results(
     tmp_path: Path, asked: list[tuple[str, list[int], list[str]]], told: str
 ) -> None:
-    study = seeded(tmp_path / "study", base=[(4.0, float(seed)) for seed in (1, 2, 3, 4)])
+    study = make_study(tmp_path / "study", {"base": [1, 2, 3, 4]})
+    finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
     commands = [
         {"ts": ts, "command": "allelse sweep", "added": [f"base-s{seed}" for seed in seeds], "dropped": dropped}
         for ts, seeds, dropped in asked
