@@ -181,7 +181,7 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     except UntestedError as error:
         return Differing(metric, of_set, note=str(error))
     if len(counted[0]) != len(counted[1]):
-        return Differing(metric, of_set, note=f"the two have other {noun}s")
+        return Differing(metric, of_set, note=f"the two are scored on different {noun}s")
     each = [scores(metric.from_counts[0], of_side, 1, partly=True).tolist() for of_side in counted]
     found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
     ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))

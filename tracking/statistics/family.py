@@ -143,9 +143,11 @@ class _Tests:
         return Family(self.metric, self.reference, tests, reasons, self.margin, self.sizes, (min(least), max(least)))
 
     def _row_test(self, place: int, in_units: list[float], p: list[float], tested: list[float]) -> RowTest:
-        kind = kind_of(self.metric, *in_units, p[0] <= ALPHA, self.margin)
-        decides = self._deciding(place, tested[0]) if kind == "undecided" else {}
-        return RowTest(*in_units, *p, Finding(kind, self.margin, **decides), (tested[0], tested[1], tested[2]))
+        (difference, low, high), (of_mark, dunnett, welch), (seen, least, most) = in_units, p, tested
+        kind = kind_of(self.metric, difference, low, high, of_mark <= ALPHA, self.margin)
+        decides = self._deciding(place, seen) if kind == "undecided" else {}
+        finding = Finding(kind, self.margin, **decides)
+        return RowTest(difference, low, high, of_mark, dunnett, welch, finding, (seen, least, most))
 
     def _deciding(self, place: int, seen: float) -> dict[str, Any]:
         """Seeds of the row and of the reference, and the hours that those take which are not there yet."""

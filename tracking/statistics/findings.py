@@ -172,7 +172,7 @@ def _best_of(journal: Path, metric: Metric) -> tuple[float, int] | None:
 
 def later_note(study: Study) -> str:
     """What was added or dropped when results could already be seen, such as "Seeds were added twice after first results
-    (4, 5, 6): …"; or nothing. Who adds until a difference is marked finds one too often, and so does who drops.
+    (4, 5, 6): …"; or nothing. Adding seeds until a difference is marked finds one too often; so does dropping trials.
 
     By what each command of `study.json` added and dropped, and by when the first trial finished. Seeds of a row that is
     new itself are no added ones, and neither are planned seeds that finish later. A command that drops trials tells

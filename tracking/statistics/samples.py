@@ -134,7 +134,7 @@ def _fault(
     fixed, expected = (each[:, SCORED[formula].reference] for each in (ours, theirs))  # equal ones: the same samples
     other_data = pair[0].data != pair[1].data and pair[0].data and pair[1].data
     if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
-        return f"other {noun}s than {pair[1].trial.name}, or counted in other units"
+        return f"has different {noun}s than {pair[1].trial.name}, or counts them in other units"
     return ""
 
 

@@ -97,7 +97,7 @@ def test_other_samples_and_other_settings_are_not_compared(study: Study) -> None
     found = reasons(study)
     assert found == {"better": {1: "39 samples, but base-s1 has 40"}, "like": {1: "predict.threshold 0.9, not 0.5"}}
     by_loss = sample_tests(study, made.LOSS, "base")
-    assert by_loss["better"][2] == "other samples than base-s2, or counted in other units"
+    assert by_loss["better"][2] == "has different samples than base-s2, or counts them in other units"
     assert isinstance(by_loss["like"][1], SampleTest), "no setting changes the loss"
 
 
@@ -106,7 +106,7 @@ def test_other_data_means_other_samples_where_counts_cannot_show_it(study: Study
         text = json.dumps({"commit": None, "data_fingerprint": data})
         (study.folder / trial / "provenance.json").write_text(text)
     found = reasons(study)
-    assert "other samples" in found["better"][1]
+    assert "different samples" in found["better"][1]
     assert "like" not in found
 
 

@@ -11,7 +11,7 @@ from studies_on_disk import begin, finish, make_study
 
 from tracking.card import Metric
 from tracking.report.figures import COLORS
-from tracking.statistics.finding import MARKS, Kind, kind_of, label
+from tracking.statistics.finding import SAYS, Kind, kind_of, label
 from tracking.statistics.findings import later_note
 
 EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
@@ -41,7 +41,7 @@ def test_each_case(ends: tuple[float, float], marked: bool, margin: float | None
 
 
 def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
-    assert len(set(MARKS.values())) == len(MARKS) == len({label(kind) for kind in MARKS})
+    assert len({mark for mark, _ in SAYS.values()}) == len(SAYS) == len({label(kind) for kind in SAYS})
     better, worse, equivalent = (
         {COLORS[kind] for kind in kinds}
         for kinds in (("better", "better by"), ("worse", "worse within"), ("no worse",))
