@@ -108,9 +108,11 @@ def prior(variances: Any, df: Any) -> tuple[Any, Any]:
     From the mean and the variance of their logarithms (Smyth 2004, section 6.2). Where these vary no more than equal
     variances would, it is the pooled variance, and counts infinitely.
     """
-    middle = np.median if (variances > 0).all() else np.nanmedian  # which is slow
-    floor = FLOOR * middle(np.where(variances > 0, variances, np.nan), axis=-1, keepdims=True)
-    logs_R = np.log(np.maximum(variances, floor)) - special.digamma(df / 2) + np.log(df / 2)
+    floored = variances
+    if (variances.min(axis=-1) <= FLOOR * variances.max(axis=-1)).any():  # the median, which is slow, matters
+        positive = np.where(variances > 0, variances, np.nan)
+        floored = np.maximum(variances, FLOOR * np.nanmedian(positive, axis=-1, keepdims=True))
+    logs_R = np.log(floored) - special.digamma(df / 2) + np.log(df / 2)
     mean = logs_R.mean(axis=-1)
     excess = np.asarray(logs_R.var(axis=-1, ddof=1) - special.polygamma(1, df / 2).mean())
     varies = excess > LEAST_EXCESS
