@@ -158,7 +158,7 @@ def _verdicts(findings: Findings) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Score:
-    """A cell of the page. ``about`` it is shown when it is pointed at."""
+    """A cell of the page. ``about`` is shown when it is pointed at."""
 
     role: str  # first, delta or published
     text: str
