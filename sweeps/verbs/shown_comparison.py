@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tracking.card import TESTED, Metric
-from tracking.statistics.bootstrap import DRAWS, SampleTest
 from tracking.statistics.comparison import Compared, Differing, MetricCompared, SampleCompared, Side
 from tracking.statistics.family import RowTest
+from tracking.statistics.finding import DRAWS
 from tracking.statistics.rows import BASE
+from tracking.statistics.samples import SampleTest
 from tracking.words import signed
 
 LOWEST_P = 0.001
@@ -68,7 +69,7 @@ def notes(found: Sequence[Compared]) -> list[str]:
     first, second = found[0].sides
     noun = first.study.task.sample
     lines = []
-    if tested := [metric for metric in metrics if metric.over_seeds]:
+    if tested := [metric for metric in metrics if isinstance(metric.over_seeds, RowTest)]:
         lines.append(f"Over seeds: t-test with moderated variances; interval and p {_adjusted(tested, first)}.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
     if tests:
@@ -155,8 +156,8 @@ def _seeds(count: int) -> str:
 
 def _over_seeds(found: MetricCompared, places: int) -> str:
     test = found.over_seeds
-    if test is None:
-        return f"[dim]not tested: {escape(found.why_not_over_seeds)}[/]"
+    if isinstance(test, str):
+        return f"[dim]not tested: {escape(test)}[/]"
     return f"{_interval(test.low, test.high, places)}  {_p(test.p)}\n[bold]{escape(test.finding.text)}[/]"
 
 
@@ -226,14 +227,16 @@ def _metric_json(found: MetricCompared) -> dict[str, Any]:
         "means": list(found.means),
         "seeds": list(found.seeds),
         "difference": found.difference,
-        "over_seeds": _test_json(found.over_seeds) if found.over_seeds else {"untested": found.why_not_over_seeds},
+        "over_seeds": _test_json(found.over_seeds),
         "rows": found.rows,
         "over_samples": over,
     }
 
 
-def _test_json(test: RowTest) -> dict[str, Any]:
+def _test_json(test: RowTest | str) -> dict[str, Any]:
     """With the names that CSV and JSON of the table have, and the finding in words."""
+    if isinstance(test, str):
+        return {"untested": test}
     numbers = {name: getattr(test, name) for name in TESTED}
     return {"difference": test.difference, **numbers, "finding": test.finding.text}
 
