@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sweeps.config.hydra import Composed, Library
+from sweeps.config.hydra import Library
+from sweeps.schema import Tree
 
 PROJECT = Path(__file__).resolve().parent.parent
 # Ray gives its workers only what other processes leave of the CPUs: beside other work a test would wait for minutes
@@ -56,9 +57,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _each_composition_once() -> Generator[None]:
     """Hydra takes 0.07 s for a row. The same files with the same options are composed once per process."""
-    compose, composed = Library._compose, dict[Any, Composed]()
+    compose, composed = Library._compose, dict[Any, Tree]()
 
-    def once(library: Library, options: tuple[str, ...]) -> Composed:
+    def once(library: Library, options: tuple[str, ...]) -> Tree:
         files = sorted(file for folder in library.folders.searched for file in folder.glob("**/*.yaml"))
         state = (
             library.folders.searched,

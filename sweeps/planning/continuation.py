@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, option
@@ -19,7 +18,6 @@ from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
 
 RowSeed = tuple[str, int]
-RowOrSeed = TypeVar("RowOrSeed", str, int)
 SWEEPING = ("plan", "sweep")
 """The verbs that take several values of a key."""
 
@@ -91,22 +89,9 @@ class _Continued:
         return {True: sweep.base_seeds or sweep.seeds} | ({} if only_base else {False: sweep.seeds})
 
     def row(self, add: bool) -> Plan:
-        row = self.typed.choices.get("row") or self._only("row", list(self.record.rows), BASE)
+        row = self.typed.choices.get("row", BASE)
         composition = compose_row(self._without_task(), self.here, self.record, row)
-        key, seed = self.schema.seed or "sweep.seeds", single_seed(composition.shared)
-        if key not in self.typed.values:
-            seed = self._only(key, [seed for name, seed in self.record.pairs if name == row], seed)
-        return self._plan(composition, [(row, seed)], add)
-
-    def _only(self, key: str, recorded: list[RowOrSeed], usual: RowOrSeed) -> RowOrSeed:
-        """For `allelse train`: the usual one, unless the study has only others. Raises RefusedError for several."""
-        if usual in recorded or not recorded:
-            return usual
-        if len(recorded) > 1:
-            found = f"is missing, and {self.record.study.name} has only {', '.join(map(str, recorded))}"
-            example = f"[{recorded[0]}]" if key == "sweep.seeds" else recorded[0]
-            raise RefusedError([Problem(key, found, f"must be one of them, such as {key}={example}")])
-        return recorded[0]
+        return self._plan(composition, [(row, single_seed(composition.shared))], add)
 
     def _without_task(self) -> list[str]:
         """The overrides to compose: a task that contradicts the record is refused later."""
@@ -169,7 +154,7 @@ class _Continued:
         problems += self._compared("", self.record.settings, base, composition, BASE)
         for row in composition.rows if not problems else ():  # else every row would differ for the same reason
             if row.name in self.record.rows:
-                expected = self.record.expected(row.name, base)
+                expected = base | self.record.rows[row.name].values
                 problems += self._compared(
                     f" in row {row.name}", expected, values_of(row.settings), composition, row.name
                 )

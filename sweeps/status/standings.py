@@ -154,7 +154,7 @@ class _Rows:
             record = read_record(study, source)
             for row in dict.fromkeys(trial.row for trial in study.trials):
                 with suppress(RefusedError):
-                    config = schema.config(nested(record.expected(row, record.settings)))
+                    config = schema.config(nested(record.settings | record.rows[row].values))
                     self._known[row] = schema.task.steps(config), schema.scoring(config)
 
     def steps(self, row: str) -> int | None:

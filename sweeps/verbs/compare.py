@@ -27,7 +27,6 @@ from sweeps.verbs.command import (
 )
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric
-from tracking.statistics.bootstrap import DRAWS, SampleTest
 from tracking.statistics.comparison import (
     Compared,
     Differing,
@@ -39,8 +38,10 @@ from tracking.statistics.comparison import (
     tested_pairs,
 )
 from tracking.statistics.family import Family, RowTest
+from tracking.statistics.finding import DRAWS
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table
+from tracking.statistics.samples import SampleTest
 from tracking.study import Study, study_of_metrics
 from tracking.words import signed
 
@@ -249,8 +250,8 @@ def _metric_cells(found: MetricCompared, named_set: bool) -> list[str]:
 
 def _over_seeds(found: MetricCompared, places: int) -> str:
     test = found.over_seeds
-    if test is None:
-        return f"[dim]not tested: {escape(found.why_not_over_seeds)}[/]"
+    if isinstance(test, str):
+        return f"[dim]not tested: {escape(test)}[/]"
     return f"{_tested(test, places)}\n[bold]{escape(test.finding.text)}[/]"
 
 
@@ -270,7 +271,7 @@ def _notes(found: Sequence[Compared]) -> list[str]:
     metrics = [metric for pair in found for metric in pair.metrics]
     first, noun = found[0].sides[0], found[0].sides[0].study.task.sample
     lines = []
-    if tested := [metric for metric in metrics if metric.over_seeds]:
+    if tested := [metric for metric in metrics if isinstance(metric.over_seeds, RowTest)]:
         lines.append(f"Over seeds: t-test with moderated variances; interval and p {_adjusted(tested, first)}.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
     if tests:
@@ -359,13 +360,15 @@ def _metric_json(found: MetricCompared) -> dict[str, Any]:
         "means": list(found.means),
         "seeds": list(found.seeds),
         "difference": found.difference,
-        "over_seeds": _test_json(found.over_seeds) if found.over_seeds else {"untested": found.why_not_over_seeds},
+        "over_seeds": _test_json(found.over_seeds),
         "rows": found.rows,
         "over_samples": over,
     }
 
 
-def _test_json(test: RowTest) -> dict[str, Any]:
+def _test_json(test: RowTest | str) -> dict[str, Any]:
     """With the names that CSV and JSON of the table have, and the finding in words."""
+    if isinstance(test, str):
+        return {"untested": test}
     numbers = {name: getattr(test, name) for name in TESTED}
     return {"difference": test.difference, **numbers, "finding": test.finding.text}

@@ -24,10 +24,9 @@ from sweeps.verbs.command import (
     rows_of,
     taken_study,
 )
-from tracking.statistics.findings import Findings, find, with_verdicts
+from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
-from tracking.statistics.seeds import measured_sets
 from tracking.study import Study, study_of_metrics, study_of_seeds
 from tracking.table.columns import View
 from tracking.table.layout import column_names, viewed
@@ -94,7 +93,7 @@ def table(
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
     if methods:
-        from tracking.table.methods import methods as paragraph  # NumPy and SciPy
+        from tracking.table.caption import methods as paragraph
 
         print(paragraph(made.study, made.findings, [row.row for row in made.rows]))
     elif as_format is None:
@@ -106,13 +105,12 @@ def table(
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the formats of the table take. ``all_rows`` are the rows of the study, whatever is shown."""
+    """What the formats of the table take."""
 
     study: Study
     rows: list[TableRow]
     view: View
     findings: Findings
-    all_rows: list[TableRow]
 
 
 @dataclass(frozen=True)
@@ -149,14 +147,12 @@ class Choice:
         sort = next(iter(checked.known("--sort", given(self.sort), allowed, "column")), None)
         checked.refuse()
         view = View(tuple(shown), tuple(columns), sort, self.best, self.intervals, seeds, self.verdict)
-        return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
+        return Chosen(study, viewed(study.task, rows, view, findings), view, findings)
 
     def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
         columns = [*listed(self.columns), *given(self.sort)]
         journals = self.programs or any(name.startswith("best_") for name in columns)
         found = find(study, rows, base, self.study.task.headline if journals else None, self.sentences)
-        if self.programs or self.verdict or any(name.startswith("verdict_") for name in columns):
-            found = with_verdicts(found, study.task, rows)
         if self.verdict and not found.verdicts:
             needs = f"needs published values of {base} and of another row"
             self.checked.problems.append(Problem("--verdict", needs, "write them in the rows' files, as row.published"))
@@ -181,7 +177,7 @@ class Choice:
         """The study with the chosen metrics on the chosen set."""
         if self.set_name is None and not self.metrics:
             return study
-        card, sets, on = study.task, measured_sets(study), self.set_name
+        card, sets, on = study.task, study.measured_sets(), self.set_name
         known = [metric.name for metric in card.metrics]
         metrics = self.checked.known("--metric", self.metrics, known, "metric of the study")
         if on is not None and not self.checked.known("--set", [on], list(sets or card.scored_sets), "set with scores"):
@@ -221,14 +217,12 @@ def report(
     page_path = output or study.folder / "report.html"
     made = Choice(study, settings, overrides or []).table()
     from tracking.files import write_atomic
-    from tracking.report.page import content_of, figure_files, page, write_figures
+    from tracking.report.page import Content, page, write_figures
 
-    findings = with_verdicts(made.findings, made.study.task, made.all_rows)
-    content = content_of(made.study, made.rows, findings, texts_of(study, settings), drawn=not no_figures)
+    content = Content(made.study, made.rows, made.findings, texts_of(study, settings), drawn=not no_figures)
     if figures is not None:
-        files = figure_files(content.figures)
-        write_figures(figures, files)
-        OUT.print(f"Wrote {len(files)} figures to {escape(str(figures))}", soft_wrap=True)
+        number = write_figures(figures, content.figures)
+        OUT.print(f"Wrote {number} figures to {escape(str(figures))}", soft_wrap=True)
     write_atomic(page_path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(page_path))}[/]; open it in a browser", soft_wrap=True)
     next_verb("ui", looking(study.folder, overrides))

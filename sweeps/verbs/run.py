@@ -120,7 +120,6 @@ def _plan_table(plan: "Plan") -> Table:
         *filter(None, [size_note(plan.sizes)]),
         *plan.composition.notes,
         *names,
-        *_seeds_needed(plan),
     ]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
@@ -145,14 +144,6 @@ def _plan_table(plan: "Plan") -> Table:
     )
     table.caption = caption
     return table
-
-
-def _seeds_needed(plan: "Plan") -> list[str]:
-    if not plan.before or not plan.before.begun:
-        return []
-    from tracking.statistics.power import seeds_needed_lines  # SciPy takes a third of a second
-
-    return seeds_needed_lines(plan.before)
 
 
 def _states(states: Sequence[str]) -> str:

@@ -151,7 +151,7 @@ def test_other_data_is_said(own: Path) -> None:
     sweep(own, "sweep.name=three", "sweep.rows=[base]")
     found = content(own, "one/base-s1", "three/base")
     assert "data" in found["pairs"][0]["configuration"]
-    assert "other sentences" in metric(found, "bleu")["over_samples"]["seed 1"]["untested"]
+    assert "different sentences" in metric(found, "bleu")["over_samples"]["seed 1"]["untested"]
 
 
 def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> None:
