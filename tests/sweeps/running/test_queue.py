@@ -214,3 +214,16 @@ def test_silence_counts_while_somebody_looks(
         now[0] = at
         found.append(watched.stalled(sign))
     assert found == [at == stalls_at for at in looks]
+
+
+def test_the_time_left_is_known_once_a_trial_has_finished(sweep: Sweep) -> None:
+    def left() -> float | None:
+        return Progress(sweep.plan, Console(file=io.StringIO())).seconds_left()
+
+    first = sweep.begin(BEGUN, DONE)
+    first.step()
+    assert left() is None
+    first.run()
+    known = left()
+    assert known is not None
+    assert known >= 3.0, "it took a second, and three others are to come"
