@@ -19,6 +19,7 @@ from sweeps.worker.events import (
     Finished,
     Imported,
     Lost,
+    Noticed,
     Printed,
     Report,
     Resumed,
@@ -27,7 +28,7 @@ from sweeps.worker.events import (
 )
 from tracking.attempts import own_process
 from tracking.files import DamagedFileError, to_json, write_atomic
-from tracking.log import append_log, begin_log, marked
+from tracking.log import append_log, marked, utc
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 
@@ -106,8 +107,7 @@ class Recorder:
             self.folder.attempts.check_begun(self.attempt - 1)  # an unmounted folder may be writable
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
         self.folder.begin_attempt(self.attempt, self.process)
-        with suppress(OSError):
-            begin_log(self.folder.log_path, self.attempt, self.process.host)
+        self._log(f"--- attempt {self.attempt}, {utc()}, started from {self.process.host}\n")
         self.began = True
 
     def give_up(self, cause: str, details: str = "") -> None:
@@ -139,6 +139,9 @@ class Recorder:
             case Resumed(step, reports, of):
                 self._came_from({"from": step, "of": of})
                 self._restore(step, reports)
+                self._log(f"--- resumed at step {step}\n")
+            case Noticed(text):
+                self._log(f"--- {text}\n")
             case About(entries):
                 about = next(each.get("about", {}) for each in attempts(self.folder.provenance())[-1:])
                 self._came_from({"about": about | entries})
@@ -150,17 +153,17 @@ class Recorder:
             case Stopped():
                 self.stopped = True
                 self.end("interrupted")
-            case Evaluated(_, on, _, artifacts):
+            case Evaluated(step, on, _, artifacts):
                 self._scored(on)
                 for name, text in artifacts.items():
                     self.folder.write_artifact(name, text)
+                self._log(f"--- scored on {on} after step {step}\n")
             case Finished():
                 self._finish(event)
             case Failed(cause, details):
                 self.fail(cause, details)
             case Printed(rank, text):
-                with suppress(OSError):  # a full disk: training goes on without its log
-                    append_log(self.folder.log_path, marked(text, rank))
+                self._log(marked(text, rank))
             case Lost():
                 self.lost = event  # Tune starts the next attempt, or reports an error
         return True
@@ -236,6 +239,12 @@ class Recorder:
         ]
         if any(each.ended is None for each in now):
             self.folder.attempts.end(self.attempt, reason)
+            self._log(f"--- {reason}, {utc()}\n")
+
+    def _log(self, text: str) -> None:
+        """On a full disk, training goes on without its log."""
+        with suppress(OSError):
+            append_log(self.folder.log_path, text)
 
     def _finish(self, event: Finished) -> None:
         trial, before = self.planned.trial, self.folder.result()
