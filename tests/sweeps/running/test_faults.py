@@ -33,6 +33,11 @@ ALONE = {
         f"failed: {SHORT}, for the second time",
     ),
     "breaks": ("raise ValueError('broken')", "failed: ValueError: broken"),
+    "raises_the_unspeakable": (
+        "os.write(1, b'\\x00\\xff\\x1b[31m\\n'); raise ValueError('[/red] \\ud800')",
+        r"failed: ValueError: \[/red\] \\ud800",
+    ),
+    "raises_no_exception": ("raise type('Rude', (BaseException,), {})('said')", "failed: Rude: said"),
 }
 PEERS = {
     "first_fails": (
@@ -147,6 +152,7 @@ def test_mlflow_has_one_run_per_trial_and_nothing_is_left(swept: Sweeps, workers
     sweep, failed = swept(workers), sum(ends[-1] != DONE for _, *ends in FAULTS[workers].values())
     assert sweep.code == 1
     assert "Traceback" not in sweep.output
+    assert sweep.output.replace("\n", "").isprintable()
     statuses = sorted(status for _, status in mlflow_runs(sweep.study.parent))
     assert statuses == ["FAILED"] * failed + ["FINISHED"] * (1 + len(FAULTS[workers]) - failed)
     wait_for_end(sweep.study.parents[1])
