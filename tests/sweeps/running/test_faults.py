@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons, rows_of_sizes
+from faulty_task import FUNCTIONS as PLANTED
+from faulty_task import HEAD, newest_state, reasons, rows_of_sizes
 from leftovers import check_no_locks, wait_for_end
+from small_task import write_task
 from studies import allelse, lines, mlflow_runs
-from summing_task import write_summing_task
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS, EVERY, FAULTY = 12, 2, 7
@@ -73,6 +74,43 @@ def fault(trial, size, step):
         leave_late(trial)
 {faults}
 """
+
+SUMMED = {
+    "        total += trial.config.train.rate * trial.seed\n": """\
+            total += sum_over(trial, trial.config.train.rate * trial.seed)
+            {each_step}
+""",
+    "    for step in range(": "    with trial.process_group():\n        for step in range(",
+    "        if (stops": "            if (stops",
+    "        if regular": "            if regular",
+    "            trial.report": "                trial.report",
+    "            trial.checkpoint": "                trial.checkpoint",
+    "        if stops:\n            return": "            if stops:\n                return",
+    HEAD: PLANTED
+    + """
+import torch
+
+def sum_over(trial, value):
+    total = torch.tensor(value, dtype=torch.float64)
+    if trial.world > 1:
+        torch.distributed.all_reduce(total)
+    return total.item()
+
+{functions}
+
+from dataclasses""",
+}
+
+
+def write_summing_task(folder: Path, each_step: str, functions: str, files: dict[str, str]) -> Path:
+    """The small task with a sum over its workers in each step: the loss of one stops the others.
+
+    ``each_step`` is a statement after the sum; it may call ``functions``.
+    """
+    filled = {
+        old: new.replace("{each_step}", each_step).replace("{functions}", functions) for old, new in SUMMED.items()
+    }
+    return write_task(folder, filled, files)
 
 
 @dataclass
