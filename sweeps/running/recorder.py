@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import yaml
 
 from sweeps.planning.plan import PlannedTrial, config_dict
-from sweeps.processes.storage import patiently, telling
+from sweeps.processes.storage import patiently
 from sweeps.worker.events import (
     About,
     Assignment,
@@ -209,7 +209,7 @@ class Recorder:
             return act()
 
         try:
-            return telling(patiently(unless_removed, str(self.folder.path)), say)
+            return patiently(unless_removed, str(self.folder.path), say)
         except DamagedFileError as damage:  # such as a file that a server has cut
             raise UnrecordedError(OSError(None, f"{damage.cause}; {damage.remedy}", damage.place)) from None
         except OSError as error:
