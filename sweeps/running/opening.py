@@ -6,15 +6,15 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
-import yaml
 from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
 from sweeps.planning.naming import known_study
-from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
+from sweeps.planning.plan import Plan, PlannedTrial, cautions, configurations, recorded
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import keep_origin, origin_of
+from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.schema import damaged
@@ -22,7 +22,7 @@ from sweeps.task import Problem, RefusedError, Told
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once
 from sweeps.worker.recorded_code import using_code
-from tracking.files import UnreadableError, unless_damaged, write_atomic
+from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files
 from tracking.repair import salvage
 from tracking.study import write_study
@@ -204,4 +204,4 @@ def _repaired(planned: PlannedTrial) -> Iterator[str]:
         parts = [error.note, salvage(folder, error), follows.get(error.path.name, "")]
         yield "; ".join(filter(None, parts))
     if folder.path.is_dir() and not folder.config_path.exists():
-        write_atomic(folder.config_path, yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True))
+        write_config(planned)
