@@ -175,14 +175,12 @@ def interrupt_twice(running: Running) -> tuple[int, str]:
     return code, said + rest
 
 
-@pytest.mark.everyday
 def test_the_trial_finished_and_nothing_is_missing_or_there_twice(life: Life) -> None:
     check_whole(life.trial, "interrupted", "lost", "interrupted", "finished")
     (result,) = lines(life.trial / "result.json")
     assert (result["step"], result["attempt"]) == (STEPS, 4)
 
 
-@pytest.mark.everyday
 def test_a_stopped_command_prints_the_step_that_it_resumes_from_and_does(life: Life) -> None:
     code, output = life.stopped
     assert code == 143, output
@@ -192,18 +190,15 @@ def test_a_stopped_command_prints_the_step_that_it_resumes_from_and_does(life: L
     assert first_step(life.trial, 2) == 12
 
 
-@pytest.mark.everyday
 def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(life: Life) -> None:
     assert f"base-s1: resumed at step {life.ahead}" in life.left[1]
     assert first_step(life.trial, 3) == 22, "the checkpoint filled the journal in"
 
 
-@pytest.mark.everyday
 def test_while_a_sweep_runs_its_trial_is_refused_to_others(life: Life) -> None:
     assert re.search(r"base-s1 is being run by pid \d+ on \S+ since .* ago\): allelse sweep ", life.refused)
 
 
-@pytest.mark.everyday
 def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> None:
     code, output = life.left
     assert code == 130, output
