@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from small_text import TEXT
-from studies import SMALL, allelse, answers, command, last, lines, mlflow_runs, wait_until
+from studies import SMALL, allelse, answers, command, lines, mlflow_runs, wait_until
 from typed import refusal, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -123,35 +123,3 @@ def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study)
     trials = json.loads((study.folder / "study.json").read_text())["trials"]
     assert ("e_learned_positions", 2) in [(trial["row"], trial["seed"]) for trial in trials]
     assert study.result("e_learned_positions-s2")["step"] == 60
-
-
-ALIKE = last([*SHORT, "train.steps=20", "train.warmup_steps=10", "model.p_drop=0"])
-"""Dropout draws differ between workers, so it is off; what remains is the order of sums.
-
-That is 1e-7 for some twenty steps; then the trajectories part, as any two with different rounding do.
-"""
-
-
-@pytest.fixture(scope="module")
-def one(study: Study) -> dict[str, Any]:
-    """The result of one worker."""
-    done = typed(study.cwd, "train", *ALIKE, "sweep.name=one")
-    assert done.exit_code == 0, done.output
-    return study.result("base-s1", "one")
-
-
-def test_two_workers_train_what_one_does_and_a_reader_that_leaves_does_not_end_them(
-    study: Study, one: dict[str, Any]
-) -> None:
-    words = " ".join(command("sweep", *ALIKE, "sweep.rows=[base]", "sweep.name=two", "cluster.workers=2"))
-    script = f"{{ {words}; echo $? > code; }} | head -1"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=study.cwd, capture_output=True, text=True, timeout=300, check=True
-    )
-    assert done.stdout == "two: 1 of 1 trials to run\n"
-    code = study.cwd / "code"
-    wait_until(lambda: code.exists() and code.read_text() != "", "the sweep's end", timeout=300)
-    assert code.read_text() == "0\n"
-    two = study.result("base-s1", "two")
-    assert one["key"] == two["key"]
-    assert two["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)
