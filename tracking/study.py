@@ -131,7 +131,7 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        content = read_object(path)
+        content = read_object(path) if folder.is_dir() else None  # a place that is a file has its own refusal
     except UnreadableError:
         raise
     except DamagedFileError as error:
