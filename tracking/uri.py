@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 URI_VARIABLE = "ALLELSE_TRACKING_URI"  # passes the store's address to our processes
+HERE = "<paths.runs>/mlflow.db"  # how the files of a study name the default store, which may be moved with them
 MARK = "***"  # replaces a secret
 _WORD_ENDS = r"""(?:\s|\Z|['"](?:[\s,;:)\]}]|\Z))"""  # a quote inside a word may belong to a password
 _NO_AT = rf"(?:(?!{_WORD_ENDS})[^@])*"
@@ -49,6 +50,11 @@ SHORTEST = 8
 def default_uri(runs: Path) -> str:
     """`sqlite:///<runs>/mlflow.db`, absolute: a relative one would depend on the current directory."""
     return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
+
+
+def store_name(uri: str, runs: Path) -> str:
+    """How the files of a study below ``runs`` name the store at this address: without a password."""
+    return HERE if uri == default_uri(runs) else without_password(uri, mark="")
 
 
 def artifact_folder(runs: Path) -> Path:

@@ -112,7 +112,7 @@ def _store_of(study: Study, given: str | None) -> str:
 
 def _refuse_missing(runs: Path) -> None:
     """Raises RefusedError if the default store cannot be served."""
-    from tracking.mlflow.database import follow_move
+    from tracking.mlflow.store import follow_move
 
     if not (runs / "mlflow.db").exists():
         allowed = "the first run creates the database; start one with `allelse sweep`"

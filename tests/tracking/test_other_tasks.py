@@ -143,7 +143,7 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
     assert Replay(study.folder, *store).once().problems == ()
     tags = {run.data.tags["trial.key"]: run.data.tags for run in runs_of(study, store)}
     assert [tags[trial.key].get("study.stopped_at") for trial in study.trials] == [None, None, None, "10 of 500"]
-    assert note in tags[study.trials[3].key]["mlflow.note.content"]
+
     train(study, 3, {"test": {"accuracy": 0.95, "loss": 0.25}})
     assert Replay(study.folder, *store).once().problems == ()
     assert "10 of 500" not in [run.data.tags.get("study.stopped_at") for run in runs_of(study, store)]

@@ -23,10 +23,9 @@ from filelock import FileLock
 
 from tracking.files import DamagedFileError, read_object, read_whole, to_json, unless_damaged, unless_lost, write_atomic
 from tracking.journal import JournalLine, reports_behind
-from tracking.mlflow.database import HERE, known_runs, store_name
 from tracking.study import STUDY_FILE, Study, Trial, read_study
 from tracking.trial import TrialFolder
-from tracking.uri import default_uri, without_password
+from tracking.uri import HERE, default_uri, store_name, without_password
 from tracking.words import time as as_time
 
 LEDGER, SYNC_FILE = "mlflow-ledger.json", "mlflow-sync.json"
@@ -61,9 +60,6 @@ class Ledger:
     def __init__(self, study: Path, uri: str, begin_again: bool = False) -> None:
         self._path, self._store = study / LEDGER, store_name(uri, study.parent)
         self._all = unless_lost(lambda: _read(self._path), {}) if begin_again else _read(self._path)
-        if self._store == HERE and (known := known_runs(study.parent)) is not None:
-            ours = self._all.get(HERE, {})  # a study that was copied alone left its runs behind
-            self._all[HERE] = {key: entry for key, entry in ours.items() if entry["run"] in known}
 
     def get(self, key: str) -> Sent | None:
         found = self._all.get(self._store, {}).get(key)

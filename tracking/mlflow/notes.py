@@ -12,10 +12,10 @@ import yaml
 from tracking.card import Card, Metric
 from tracking.files import read_whole, unless_damaged
 from tracking.journal import JournalLine
-from tracking.mlflow.names import points_in
+from tracking.mlflow.pages import points_in
 from tracking.statistics.findings import Findings, with_verdicts
 from tracking.statistics.rows import BASE, TableRow
-from tracking.study import Study, Trial
+from tracking.study import Study
 from tracking.table.caption import caption
 from tracking.table.columns import columns_of
 from tracking.table.layout import brief, written
@@ -24,41 +24,11 @@ from tracking.trial import TAKEN, TrialFolder
 from tracking.uri import shown_tree, without_password
 
 NOTE = "mlflow.note.content"
-LONGEST, LONGEST_OF_RUN = 20_000, 8_000  # characters of a tag of an experiment, and of a run
+LONGEST = 20_000  # characters of a tag of an experiment
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
 """The tag by which MLflow finds the tables of a run, `mlflow.loggedArtifacts`."""
 MOST_LINES = 100  # per set
-
-
-def run_note(study: Study, trial: Trial, row: TableRow) -> str:
-    """Markdown: the row, its result, those of base and the published one, and its costs."""
-    name = f"**{trial.row}**" if trial.group == trial.row else f"**{trial.group}, {trial.row}**"
-    about = f"{name}, seed {trial.seed} of study {study.name}: {trial.change}".rstrip(": ")
-    lines = [f"{about}."]
-    if row.seeds:
-        lines += [f"- {_scored(study.task, row, metric)}" for metric in study.task.tabled]
-        lines += [f"- {', '.join(_costs(study.task, row))}."]
-    if row.note:
-        lines += [f"- {row.note}."]
-    return _cut("\n".join(lines), LONGEST_OF_RUN)
-
-
-def _scored(card: Card, row: TableRow, metric: Metric) -> str:
-    """`PPL 6.11, +1.19 from base's mean; published 6.11, +1.19.`"""
-    known, name = columns_of(card, [row]), metric.name
-    ours = [known[name].text(row)]
-    theirs = [known[f"paper_{name}"].text(row)]
-    if row.row != BASE:
-        ours += [known[f"delta_{name}"].text(row) + " from base's mean" * (row.deltas[name] is not None)]
-        theirs += [known[f"paper_delta_{name}"].text(row)]
-    published = f"; published {', '.join(filter(None, theirs))}" if theirs[0] else ""
-    return f"{metric.label} {', '.join(ours)}{published}."
-
-
-def _costs(card: Card, row: TableRow) -> list[str]:
-    known, units = columns_of(card, [row]), {"params": " parameters", "flops": " FLOPs", "seconds": ""}
-    return [f"{cost}{unit}" for name, unit in units.items() if (cost := known[name].text(row))] or ["no costs"]
 
 
 def row_words(card: Card, row: TableRow, findings: Findings) -> dict[str, str]:

@@ -31,9 +31,8 @@ from tracking.mlflow.ledger import (
     refuse_other_place,
     result_digest,
 )
-from tracking.mlflow.names import ROW, points_in
 from tracking.mlflow.notes import NOTE, SAMPLES, TABLES, row_words, run_files, study_files, study_note
-from tracking.mlflow.pages import KIND, first_asked_ms, view_tag
+from tracking.mlflow.pages import KIND, ROW, first_asked_ms, points_in, view_tag
 from tracking.mlflow.store import Status, Store
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table

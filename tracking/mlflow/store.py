@@ -1,7 +1,11 @@
-"""One experiment of an MLflow store, and the models registered there.
+"""An MLflow store: an experiment, the default database `<paths.runs>/mlflow.db`, and the models registered there.
 
-Only opening a store imports MLflow: that takes three seconds. Every verb may be repeated without changing anything: it
+Only connecting imports MLflow: that takes three seconds. Every verb may be repeated without changing anything: it
 compares with what the run has, and sends what differs. MLflow's client splits what is too much for one request.
+
+MLflow connects to a database ten times in a row, for 100 seconds, and keeps the artifacts of an experiment in the
+current folder unless it is given another place. It takes SQLite's own form of address for a path, and makes its folder.
+Its database holds absolute addresses of artifacts, although it may be moved or copied with its folder.
 """
 
 import json
@@ -9,23 +13,26 @@ import logging
 import math
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
-from tracking.mlflow.database import artifacts_of, connected, create, follow_move
 from tracking.mlflow.ledger import IDENTITY, STUDY, experiment_of
-from tracking.mlflow.names import DELTA
 from tracking.study import read_study
-from tracking.uri import default_uri
+from tracking.uri import artifact_folder, default_uri
 from tracking.words import cause_of
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+DELTA = "delta/"  # before the names of differences from base
 MOST_FOUND = 50_000  # MLflow's limit per search
+VERSIONS = "mlflow.modelVersions"  # the tag of a model
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
 LOCK_S = 60.0  # how long another study may take to open its store
@@ -37,6 +44,17 @@ MLFLOW_ENV = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
     "PGCONNECT_TIMEOUT": "5",  # seconds until PostgreSQL has accepted a connection
 }
+NEW = ".mlflow-new-"
+NETWORKED = ("postgresql", "mysql", "mssql")  # databases that MLflow writes to directly
+ARTIFACTS = "/mlflow-artifacts"  # how their addresses end
+ADDRESSES = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+    ("logged_models", "artifact_location"),
+)
+"""Tables and columns with addresses of artifacts."""
 
 
 class Point(NamedTuple):
@@ -232,7 +250,80 @@ def quoted(name: str) -> str:
     return f'"{name}"' if "'" in name else f"'{name}'"
 
 
-VERSIONS = "mlflow.modelVersions"
+def kind(uri: str) -> str:
+    """The scheme without its driver: `postgresql+psycopg://…` is `postgresql`."""
+    return uri.split(":", 1)[0].split("+", 1)[0].lower()
+
+
+def artifacts_of(uri: str, runs: Path) -> str | None:
+    """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: a server decides itself."""
+    return artifact_folder(runs).as_uri() if kind(uri) in ("sqlite", *NETWORKED) else None
+
+
+def without_new_folder(uri: str) -> str:
+    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a driver is named."""
+    return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
+
+
+def connected(uri: str) -> Any:
+    """A client. Raises the driver's error at once if a networked database is out of reach; MLflow would repeat it
+    silently. A database that hangs is waited for."""
+    from mlflow.tracking import MlflowClient
+
+    address = without_new_folder(uri)
+    if kind(address) in NETWORKED:
+        from mlflow.store.db.utils import create_sqlalchemy_engine
+
+        engine = create_sqlalchemy_engine(address)
+        engine.connect().close()
+        engine.dispose()
+    return MlflowClient(tracking_uri=address, registry_uri=address)
+
+
+def create(runs: Path) -> None:
+    """Create the default store whole or not at all: MLflow cannot resume migrations that were cut short.
+
+    Each try has a folder of its own, since MLflow keeps its connection to an address open.
+    """
+    if (runs / "mlflow.db").exists():
+        return
+    for cut in runs.glob(f"{NEW}*"):
+        shutil.rmtree(cut, ignore_errors=True)
+    new = Path(mkdtemp(prefix=NEW, dir=runs))
+    connected(default_uri(new)).search_experiments(max_results=1)
+    (new / "mlflow.db").replace(runs / "mlflow.db")
+    shutil.rmtree(new)
+
+
+def follow_move(runs: Path) -> None:
+    """Correct the addresses of artifacts in the default store after its folder was moved or copied.
+
+    Raises sqlite3.Error if the database cannot be read or written.
+    """
+    path, now = runs / "mlflow.db", artifact_folder(runs)
+    if not path.exists():
+        return
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as database, database:
+        for former in _former_artifacts(database, now):
+            for table, column in ADDRESSES:
+                _replace_start(database, table, column, former, now.as_uri())
+
+
+def _former_artifacts(database: sqlite3.Connection, now: Path) -> list[str]:
+    """The addresses of earlier artifact folders. One that was left behind, and still exists, stays in use."""
+    found = database.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
+    places = [place for (place,) in found if place and place.startswith("file://") and place.endswith(ARTIFACTS)]
+    there = {place for place in places if Path(unquote(urlsplit(place).path)).exists()}
+    return [place for place in places if place != now.as_uri() and (now.exists() or place not in there)]
+
+
+def _replace_start(database: sqlite3.Connection, table: str, column: str, former: str, now: str) -> None:
+    """Replace the folder ``former`` at the start of each address in the column."""
+    database.execute(
+        f"UPDATE {table} SET {column} = ? || substr({column}, ?)"  # names from ADDRESSES
+        f" WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+        (now, len(former) + 1, former, len(former) + 1, f"{former}/"),
+    )
 
 
 class RegistryError(Exception):
