@@ -32,7 +32,7 @@ def test_runs_have_what_is_explained_and_the_searches_find_them(runs: Path, monk
     tags = [name.replace("study.", "table3.") for name in run.data.tags if not name.startswith("mlflow.")]
     files = [file.path for file in store[0].client.list_artifacts(run.info.run_id)]
     found = [*tags, *run.data.metrics, *files]
-    assert {"sweep.id", "final/accuracy", "curve.csv"} <= set(found)
+    assert {"sweep.id", "final/accuracy"} <= set(found)
     assert [name for name in found if not EXPLAINED.fullmatch(name)] == ["checkpoint"], "a metric of the task's own"
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store[1])

@@ -1,7 +1,5 @@
 """What MLflow's pages say: the descriptions of a run, a row and a study, and the files of their runs."""
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from tracking.card import Card, Metric
+from tracking.card import Card
 from tracking.files import read_whole, unless_damaged
-from tracking.journal import JournalLine
-from tracking.mlflow.pages import points_in
 from tracking.statistics.findings import Findings, with_verdicts
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study
@@ -33,15 +29,12 @@ MOST_LINES = 100  # per set
 
 def row_words(card: Card, row: TableRow, findings: Findings) -> dict[str, str]:
     """Such as "91.7 ± 0.4, +1.2▲" for each metric of the table: over the row's seeds, and its difference from base."""
-    return {metric.name: ", ".join(_of_row(card, row, metric, findings)) for metric in card.tabled if row.seeds}
-
-
-def _of_row(card: Card, row: TableRow, metric: Metric, findings: Findings) -> list[str]:
-    """Score and difference; base has no difference."""
     known = columns_of(card, [row], findings)
     lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
-    score = known[metric.name].text(row) + lost
-    return [score] if row.row == findings.reference else [score, known[f"delta_{metric.name}"].text(row)]
+    found = {metric.name: f"{known[metric.name].text(row)}{lost}" for metric in card.tabled if row.seeds}
+    if row.row == findings.reference:
+        return found
+    return {name: f"{score}, {known[f'delta_{name}'].text(row)}" for name, score in found.items()}
 
 
 def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> str:
@@ -53,7 +46,8 @@ def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> st
     lines = tuple(brief(card, columns, row) for row in rows)
     table = TextTable(study.name, columns, lines, tuple(row.group for row in rows), caption(card, rows, findings))
     again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
-    return _cut(f"{_first_line(study, rows)}\n\n{markdown(table)}\n{again}", LONGEST)
+    text = f"{_first_line(study, rows)}\n\n{markdown(table)}\n{again}"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _seeds(row: TableRow) -> str:
@@ -79,10 +73,6 @@ def _command(asked: dict[str, str]) -> str:
     return f"{Path(program).name}{space}{words}"
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
 def run_files(folder: TrialFolder, lives: bool) -> dict[str, str]:
     """The artifacts by path. What still changes while the trial runs is left out until it ends; so is what is damaged,
     since the rest of the page is of use without it."""
@@ -91,23 +81,8 @@ def run_files(folder: TrialFolder, lives: bool) -> dict[str, str]:
     if config is not None:
         found[folder.config_path.name] = yaml.safe_dump(shown_tree(config), sort_keys=False, allow_unicode=True)
     if not lives:
-        found |= {
-            "curve.csv": curve(folder, unless_damaged(folder.journal, [])),
-            SAMPLES: samples(folder),
-            "error.txt": unless_damaged(folder.error, None) or "",
-        }
+        found |= {SAMPLES: samples(folder), "error.txt": unless_damaged(folder.error, None) or ""}
     return {path: text for path, text in found.items() if text}
-
-
-def curve(folder: TrialFolder, journal: Sequence[JournalLine]) -> str:
-    """The journal as CSV: a line per report, a column per metric, named as in MLflow; "" without reports."""
-    lines = [{"step": report.step, **points_in(folder.card, report)} for report in journal]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, dict.fromkeys(name for line in lines for name in line), lineterminator="\n")
-    if lines:
-        writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
 
 
 def samples(folder: TrialFolder) -> str:
