@@ -8,7 +8,6 @@ current folder unless it is given another place. It takes SQLite's own form of a
 Its database holds absolute addresses of artifacts, although it may be moved or copied with its folder.
 """
 
-import json
 import logging
 import math
 import os
@@ -32,7 +31,6 @@ from tracking.words import cause_of
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 DELTA = "delta/"  # before the names of differences from base
 MOST_FOUND = 50_000  # MLflow's limit per search
-VERSIONS = "mlflow.modelVersions"  # the tag of a model
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
 LOCK_S = 60.0  # how long another study may take to open its store
@@ -351,20 +349,12 @@ def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, 
         _ensure(client, name)
         source = f"{model.artifact_location}/{path}"
         made = client.create_model_version(name, source, run_id, description=description, model_id=model.model_id)
-        _link(client, model.model_id, {"name": name, "version": made.version})
         if alias is not None:
             client.set_registered_model_alias(name, alias, made.version)
     except RegistryError:
         raise
     except Exception as error:  # drivers, buckets and disks raise their own types
         raise RegistryError(cause_of(error)) from error
-
-
-def _link(client: Any, model_id: str, version: dict[str, Any]) -> None:
-    """Name the version on the model's page, as MLflow does."""
-    known = json.loads(client.get_logged_model(model_id).tags.get(VERSIONS, "[]"))
-    if version not in known:
-        client.set_logged_model_tags(model_id, {VERSIONS: json.dumps([*known, version])})
 
 
 def _ensure(client: Any, name: str) -> None:
