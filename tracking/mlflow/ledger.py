@@ -85,9 +85,14 @@ def trial_of_run(runs: Path, run_id: str) -> Path | None:
     return None
 
 
+def study_run(study: Path, uri: str) -> Sent | None:
+    """What the study's own run has; None before the first sync, or with a damaged ledger."""
+    return unless_damaged(lambda: Ledger(study, uri).get(STUDY), None)
+
+
 def experiment_of(study: Path, uri: str) -> str | None:
     """The experiment with the study's view; None before the first sync, or with a damaged ledger."""
-    known = unless_damaged(lambda: Ledger(study, uri).get(STUDY), None)
+    known = study_run(study, uri)
     return None if known is None else known.parts.get(EXPERIMENT)
 
 

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
-from tracking.mlflow.ledger import IDENTITY, STUDY, experiment_of
+from tracking.mlflow.ledger import IDENTITY, STUDY, study_run
 from tracking.study import read_study
 from tracking.uri import artifact_folder, default_uri
 from tracking.words import cause_of
@@ -199,21 +199,20 @@ def open_store(uri: str | None, runs: Path, experiment: str | None, study: Path 
             create(runs)
         client = connected(where)
         named = experiment or (study.name if study is not None else "")
-        known = experiment_of(study, where) if study is not None else None
+        run = study_run(study, where) if study is not None else None
         mark = read_study(study).mark if study is not None and experiment in (None, study.name) else ""
-        return Store(client, _experiment(client, known, named, mark, artifacts_of(where, runs))), where
+        return Store(client, _experiment(client, run and run.run, named, mark, artifacts_of(where, runs))), where
 
 
-def _experiment(client: Any, known: str | None, name: str, mark: str, artifacts: str | None) -> str:
-    """The id of the experiment ``known``, or else of the one with this name, made if missing.
+def _experiment(client: Any, run: str | None, name: str, mark: str, artifacts: str | None) -> str:
+    """The id of the experiment with this run, or else of the one with this name, made if missing.
 
-    ``mark`` is the study that has it for itself; one of another study with this name is left to that. `artifacts`:
-    where a new experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if that one is
-    deleted.
+    ``mark`` is the study that has it for itself; one of another study is left to that. `artifacts`: where a new
+    experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if that one is deleted.
     """
-    there = client.search_experiments(max_results=MOST_FOUND) if known else []
-    if any(each.experiment_id == known and (not mark or each.tags.get(IDENTITY, mark) == mark) for each in there):
-        return str(known)
+    known = _experiment_with(client, run) if run else None
+    if known is not None and (not mark or known.tags.get(IDENTITY, mark) == mark):
+        return str(known.experiment_id)
     found = client.get_experiment_by_name(name)
     if found is not None and found.lifecycle_stage != "active":
         raise ValueError(f"MLflow experiment {name!r} is deleted; restore it or choose another name")
@@ -224,6 +223,19 @@ def _experiment(client: Any, known: str | None, name: str, mark: str, artifacts:
             client.set_experiment_tag(found.experiment_id, IDENTITY, mark)
         return str(found.experiment_id)
     return str(client.create_experiment(name, artifacts, {IDENTITY: mark} if mark else None))
+
+
+def _experiment_with(client: Any, run_id: str) -> Any:
+    """The active experiment with this run; None without it, as for a study that was copied without its store."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        found = client.get_experiment(client.get_run(run_id).info.experiment_id)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return None
+    return found if found.lifecycle_stage == "active" else None
 
 
 def model_of(client: Any, experiment_id: str, run_id: str) -> Any:
