@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from sweeps.task import Divided, Fingerprinted, Neutral, Observes, Problem, Range, Scores, Seed, Symbol
+from sweeps.task import Divided, Fingerprinted, Neutral, Observes, Problem, Range, Scores, Seed, Symbol, parse
+from transformer.faults import Fault, FaultyError
 
 SEMANTICS = 3
 """Increased whenever a code change makes a configuration train to a different result."""
@@ -131,3 +132,11 @@ class TrialConfig:
                 yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
             if self.data.name != "files" and files is not None:
                 yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
+
+
+def read_trial(tree: object) -> TrialConfig:
+    """The configuration in plain data, as ``asdict`` gives it. Raises FaultyError."""
+    trial, problems = parse(TrialConfig, tree)
+    if trial is None:
+        raise FaultyError(*(Fault(each.key, each.found, each.allowed, each.nearest) for each in problems))
+    return trial

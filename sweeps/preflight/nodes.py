@@ -29,7 +29,7 @@ from sweeps.worker.prepared import data_place
 from sweeps.worker.recorded_code import use_code
 from tracking.provenance import Code
 
-MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
+MODULE = "-P", "-m", "sweeps.preflight.node_facts"  # -P: files of the current folder hide none of ours
 NODES_MARK = "nodes: "
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"

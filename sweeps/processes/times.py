@@ -7,10 +7,12 @@ POLL_S = 0.5
 """One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop."""
 POLLS_PER_S = 150
 """How many polls of all trials cost the sweep's process half a core. With more trials polls are longer."""
-ANSWER_S = 5.0
-"""An answer of the actor that holds the orders. It does nothing else, so only a node in trouble is slower."""
+FIRST_ORDER_S = 0.05
+"""Between two looks of a new process for its first order, which follows its first answer."""
 REPEAT_S = 5.0
-"""Between two repetitions of all orders: their actor may have died."""
+"""Between two repetitions of all orders: how long a poll takes depends on how many trials run."""
+DEATH_S = 5.0
+"""Until Ray tells how a process died."""
 STARTING_S = 120.0
 """Until the first sign of life of a worker, even if less counts as a stall: it imports torch."""
 LOOK_FOR_SIGNS_S = 1.0

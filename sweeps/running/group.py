@@ -4,10 +4,9 @@ Process and workers outlive the trial, for the next one. Imports no torch: only 
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import ray
@@ -18,11 +17,22 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages, other_packages
-from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
+from sweeps.processes.times import FIRST_ORDER_S, IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.failures import Silence, died, silent
-from sweeps.running.orders import Order, order_of
 from sweeps.running.worker import Answer, Place, WorkerActor
-from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Noticed, Printed, Report, Started, Stopped
+from sweeps.worker.events import (
+    Assignment,
+    Event,
+    Failed,
+    Finished,
+    Lost,
+    Noticed,
+    Order,
+    Printed,
+    Report,
+    Started,
+    Stopped,
+)
 from tracking.provenance import Code
 
 T = TypeVar("T")
@@ -41,21 +51,23 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
         self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
     ) -> None:
         self._group = WorkerGroup(cluster, stall_s, packages, code)
-        self._turn = Turn(self._group, partial(order_of, self.trial_id))
-        self._lost: str | None = None
-        self._process: Any = ray.get_runtime_context().current_actor  # told once, to be asked later how it died
+        self.reset_config({})
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self._turn = Turn(self._group, partial(order_of, self.trial_id))
-        self._process = ray.get_runtime_context().current_actor
+        self._turn, self._lost = Turn(self._group), ""
+        self._process: Any = ray.get_runtime_context().current_actor  # told once, to be given orders
         return True
+
+    def obey(self, order: Order) -> None:
+        """From the next step on. Ray calls it between two of them."""
+        self._turn.order = order
 
     def step(self) -> dict[str, Any]:
         """One poll: its events, and whether the trial is over. Raises LostWorkersError after a loss was told."""
-        if self._lost is not None:
+        if self._lost:
             raise LostWorkersError(self._lost)
         said = self._turn.step()
-        self._lost = said.lost.cause if said.lost else None
+        self._lost = said.lost.cause if said.lost else ""
         told, self._process = {"process": self._process} if self._process else {}, None
         return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
 
@@ -74,18 +86,19 @@ class Said:
 
 
 class Turn:
-    """Runs the attempt that ``ask`` names; without an answer the last one stands."""
+    """Runs the attempt of its ``order``, the last one that came."""
 
-    def __init__(self, group: "WorkerGroup", ask: Callable[[], Order | None]) -> None:
-        self._group, self._ask = group, ask
-        self._order: Order | None = None
+    def __init__(self, group: "WorkerGroup") -> None:
+        self._group = group
+        self.order: Order | None = None
         self._attempt = 0  # the number of the attempt that has begun
         self._finished = False
 
     def step(self) -> Said:
-        """One poll."""
-        self._order = order = self._ask() or self._order
+        """One poll. It waits for the first order."""
+        order = self.order
         if order is None:
+            time.sleep(FIRST_ORDER_S)
             return Said(0)
         if order.assignment is None and self._attempt:  # what it does is wanted no more
             return self._closed([])
@@ -315,3 +328,26 @@ def _start_workers(cluster: Cluster) -> list[Any]:
         ).remote(rank)
         for rank in range(cluster.workers)
     ]
+
+
+def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
+    """The resources of a whole worker group; the empty first bundle is for the trial's process, which only polls."""
+    worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
+    return tune.PlacementGroupFactory(
+        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
+    )
+
+
+def strategy(cluster: Cluster) -> str:
+    """A worker group lies on one node if every node that takes a worker has room for all of them.
+
+    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only some nodes could
+    hold a group, the others would stay idle.
+    """
+    usable = [node["Resources"] for node in ray.nodes() if node["Alive"] and _holds(node["Resources"], cluster, 1)]
+    return "STRICT_PACK" if usable and all(_holds(node, cluster, cluster.workers) for node in usable) else "PACK"
+
+
+def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
+    cpus, gpus = cluster.cpus_per_worker * workers, cluster.gpus_per_worker * workers
+    return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus

@@ -1,7 +1,7 @@
 """The trials of a sweep: which one comes next, what its process is to do, and when it is over.
 
-Processes come and go as Tune has room for them. Which trial one of them gets is decided when it is there, so that a
-trial that lost its workers comes before those that have not begun.
+Ray Tune finds room for processes, starts them, and keeps them for the next trial. Which trial one of them gets is
+decided when it is there, so that a trial that lost its workers comes before those that have not begun.
 """
 
 import re
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
@@ -18,18 +19,23 @@ from ray import tune
 from ray.exceptions import RayError
 from ray.tune.search import Searcher
 
-from sweeps.processes.times import ANSWER_S, POLL_S, POLLS_PER_S, REPEAT_S
+from sweeps.config.settings import Cluster, Settings
+from sweeps.preflight.checks import node_faults
+from sweeps.preflight.node_facts import Packages
+from sweeps.processes.ray_private import silent_progress
+from sweeps.processes.storage import FIXES
+from sweeps.processes.times import ASK_FREE_S, DEATH_S, EXPLAINED_AFTER_S, POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import MAY_BE_MEMORY, died
-from sweeps.running.orders import Order
+from sweeps.running.group import TrialProcess, bundles
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
-from sweeps.worker.events import Event, Failed, Finished, Lost, Report, Resumed
+from sweeps.worker.events import Event, Failed, Finished, Lost, Order, Report, Resumed
 from tracking.files import DamagedFileError
+from tracking.provenance import Code
 
 Found = TypeVar("Found")
 NOTHING = Order(None)
-NEVER_BEGAN = "the trial's process ended before it began"
 NO_START = "no trial process starts; see Ray's logs"
 FAILED_STARTS = 5
 """After so many, one after another, there is no hope."""
@@ -41,27 +47,23 @@ ANY_NUMBER = re.compile(r"\d+")
 
 
 class Queue:
-    """``put`` sends orders to processes. Raises UnrecordedError if the study cannot be written."""
+    """Raises UnrecordedError if the study cannot be written."""
 
     def __init__(
-        self,
-        recorders: Mapping[str, Recorder],
-        progress: Progress,
-        stopping: Stopping,
-        max_failures: int,
-        put: Callable[[dict[str, Order]], None],
+        self, recorders: Mapping[str, Recorder], progress: Progress, stopping: Stopping, max_failures: int
     ) -> None:
         self.recorders, self.progress, self.stopping = recorders, progress, stopping
-        self._max_failures, self._put = max_failures, put
+        self._max_failures = max_failures
         self._waiting = deque(recorders)
         self._losses: Counter[str] = Counter()
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._orders: dict[str, Order] = {}  # by process
+        self._give: dict[str, Callable[[Order], Any]] = {}  # to a process
         self._running: dict[str, str] = {}  # trials by process, until their attempt ends
         self._removed: set[str] = set()  # trials whose folder was removed while they ran
         self._said_stop = False
         self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
-        self._put_at = 0.0
+        self._sent_at = 0.0
         self._succeeds = len(progress.plan.pending) < len(progress.plan.trials)  # whether any trial ever has reported
         self._failures: list[str] = []  # the errors of trials that failed before that
 
@@ -79,18 +81,18 @@ class Queue:
         """Whether this process has begun a trial and has not ended."""
         return process in self._orders
 
-    def start(self, process: str) -> None:
-        """A process is there: the next trial begins. Without one, there is nothing for it to do."""
+    def start(self, process: str, give: Callable[[Order], Any]) -> None:
+        """A process is there, which takes orders by ``give``: the next trial begins, or there is nothing to do."""
         if self.stopping.requested() or not self._waiting:
-            self._put({process: NOTHING})
+            give(NOTHING)
             return
         name = self._waiting.popleft()
         recorder = self.recorders[name]
         self._record(name, recorder.begin)
         if name in self._removed:
-            self.start(process)
+            self.start(process, give)
             return
-        self._running[process] = name
+        self._running[process], self._give[process] = name, give
         self.progress.start(name)
         self._orders[process] = Order(recorder.assignment())
         self._send([process])
@@ -122,6 +124,7 @@ class Queue:
     def end(self, process: str) -> None:
         """The process has no more to do for its trial, or was told to begin none."""
         self._orders.pop(process, None)
+        self._give.pop(process, None)
         name = self._running.pop(process, None)
         if name is not None and name not in self.progress.ended():  # it was to stop before it began
             self._record(name, partial(self.recorders[name].end, "interrupted"))
@@ -130,6 +133,7 @@ class Queue:
     def lose(self, process: str, died: Callable[[], Lost]) -> None:
         """The process is gone: another attempt follows, unless the trial was over. Its workers may have told why."""
         self._orders.pop(process, None)
+        self._give.pop(process, None)
         name = self._running.pop(process, None)
         if name is None or name in self.progress.ended():
             return
@@ -152,9 +156,9 @@ class Queue:
         for name in self.stopping.trials - self._said_of:
             self._stop_one(name)
         self._said_of = self.stopping.trials
-        if time.monotonic() - self._put_at > REPEAT_S:
+        if time.monotonic() - self._sent_at > REPEAT_S:
             self.stopping.seconds_left = self.progress.seconds_left()
-            self._put_at = time.monotonic()
+            self._sent_at = time.monotonic()
             self._send(self._orders)
 
     def close(self, reason: str = "interrupted") -> None:
@@ -203,7 +207,8 @@ class Queue:
     def _send(self, processes: Iterable[str]) -> None:
         poll_s = max(POLL_S, len(self._orders) / POLLS_PER_S)
         stops = {process for process, name in self._running.items() if self.stopping.requested_for(name)}
-        self._put({each: replace(self._orders[each], stop=each in stops, poll_s=poll_s) for each in processes})
+        for each in processes:
+            self._give[each](replace(self._orders[each], stop=each in stops, poll_s=poll_s))
 
     def _record(self, name: str, act: Callable[[], Found]) -> Found | None:
         """What ``act`` returns; None once the trial's folder was removed, which ends it. Raises UnrecordedError."""
@@ -245,15 +250,10 @@ class Places(Searcher):  # type: ignore[misc]
 
 
 class TuneCallback(tune.Callback):  # type: ignore[misc]
-    """Tells the queue what becomes of its processes.
+    """Tells the queue what becomes of its processes."""
 
-    ``wait`` says for what trials wait, and ``unfit`` why nodes cannot run them.
-    """
-
-    def __init__(
-        self, queue: Queue, places: Places, wait: Callable[[list[Any]], str], unfit: Callable[[], Sequence[str]]
-    ) -> None:
-        self.queue, self.places, self.wait, self.unfit = queue, places, wait, unfit
+    def __init__(self, queue: Queue, places: Places, settings: Settings) -> None:
+        self.queue, self.places, self.settings, self.wait = queue, places, settings, Wait(settings.cluster)
         self.handles: dict[str, Any] = {}
         self.failed_starts = 0  # since a process last started
 
@@ -261,14 +261,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         """Empty, for the same reason."""
         return {}
 
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self.places.asked.discard(trial.trial_id)
-        self.failed_starts = 0
-        self.queue.start(trial.trial_id)
-
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
         if "process" in result:
-            self.handles[trial.trial_id] = result.pop("process")
+            self._start(trial.trial_id, result.pop("process"))
         self.queue.take(trial.trial_id, result["attempt"], result["events"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -277,29 +272,86 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         if self.queue.knows(trial.trial_id):
-            self.queue.lose(trial.trial_id, partial(_death, self.handles.pop(trial.trial_id, None)))
+            self.queue.lose(trial.trial_id, partial(_death, self.handles.pop(trial.trial_id)))
         else:
             self._did_not_start()
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self.queue.stopping.waiting = self.wait(trials)
+        self.queue.stopping.waiting = self.wait.words(trials)
         self.queue.progress.wait(self.queue.stopping.waiting)
         self.queue.tick()
+
+    def _start(self, process: str, handle: Any) -> None:
+        self.places.asked.discard(process)
+        self.failed_starts = 0
+        self.handles[process] = handle
+        self.queue.start(process, lambda order: handle.obey.remote(order))
 
     def _did_not_start(self) -> None:
         """Another process follows. A node on which none can start ends the sweep: each trial would wait for it."""
         self.failed_starts += 1
-        fault = next(iter(self.unfit()), None)
+        fault = next(iter(node_faults(self.settings)), None)
         if fault or self.failed_starts >= FAILED_STARTS:
             self.queue.stopping.end(fault or NO_START)
 
 
 def _death(process: Any) -> Lost:
     """Why this process died, as Ray tells who asks it."""
-    if process is None:
-        return Lost(NEVER_BEGAN, "")
     try:
-        ray.get(process.get_current_ip_pid.remote(), timeout=ANSWER_S)
+        ray.get(process.get_current_ip_pid.remote(), timeout=DEATH_S)
     except RayError as error:
         return died(error, "the trial's process")
     return Lost("the trial's process was ended", "")
+
+
+def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
+    """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
+    cluster, places = settings.cluster, Places(queue)
+    given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages, "code": code}
+    process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
+    process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
+    tuner = tune.Tuner(
+        process,
+        tune_config=tune.TuneConfig(search_alg=places, reuse_actors=True, num_samples=-1),
+        run_config=tune.RunConfig(
+            storage_path=str(storage),
+            verbose=0,
+            callbacks=[TuneCallback(queue, places, settings), silent_progress()],
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        ),
+    )
+    try:
+        tuner.fit()
+    except tune.TuneError as error:
+        if isinstance(error.__context__, OSError) and error.__context__.errno in FIXES:  # of Tune's own files
+            raise error.__context__ from None
+        raise
+    except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
+        if not queue.over:
+            raise
+
+
+class Wait:
+    """How long no trial could run, and for what they wait. Ray is asked only then."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._since, self._asked, self._words = cluster, time.monotonic(), 0.0, ""
+
+    def words(self, trials: list[Any]) -> str:
+        """Such as "4 GPUs, 2 are free" after a wait of 30 s; "" while a trial runs."""
+        now = time.monotonic()
+        states = {trial.status for trial in trials}
+        if "RUNNING" in states or "PENDING" not in states:
+            self._since, self._words = now, ""
+        elif now - self._since > EXPLAINED_AFTER_S and now - self._asked > ASK_FREE_S:
+            self._asked, self._words = now, self._short(ray.available_resources())
+        return self._words
+
+    def _short(self, free: dict[str, float]) -> str:
+        """``free`` holds what all nodes have left, by kind."""
+        cluster = self._cluster
+        needs = {"GPU": cluster.gpus_per_worker * cluster.workers, "CPU": cluster.cpus_per_worker * cluster.workers}
+        short = [kind for kind, count in needs.items() if count > free.get(kind, 0)]
+        kind = next(iter(short), "GPU" if needs["GPU"] else "CPU")
+        are, spread = free.get(kind, 0), "" if short else ", but not where a whole worker group fits"
+        return f"{needs[kind]:g} {kind}{'s' * (needs[kind] != 1)}, {are:g} {'is' if are == 1 else 'are'} free{spread}"

@@ -15,9 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
 from sweeps.processes.storage import alive
+from sweeps.processes.times import SAMPLED_EVERY_S
 from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
 from sweeps.worker.calls import (
     WrongCallError,
@@ -41,6 +44,7 @@ from sweeps.worker.events import (
     Event,
     Finished,
     Imported,
+    Metrics,
     Noticed,
     Report,
     Resumed,
@@ -49,7 +53,6 @@ from sweeps.worker.events import (
 )
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
-from sweeps.worker.system_metrics import SystemMetrics
 from tracking.provenance import of_process, versions
 
 Stop = Callable[[], bool]
@@ -64,18 +67,17 @@ class Driver:
         self.assignment, self.tell = assignment, tell
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
-        self.store = _store(self.task, self.config, assignment, lambda line: tell(Noticed(line)))
+        own = OwnFormat(self.task.save, self.task.load) if self.task.save and self.task.load else None
+        place, keep = (assignment.checkpoints, assignment.key, assignment.attempt), self.task.keep(self.config)
+        self.store = Checkpoints(*place, keep, own, lambda line: tell(Noticed(line)))
         self._found: tuple[Start, Manifest, Saved] | None = None
         self._attempt: Attempt | None = None
 
     def newest(self) -> Start | None:
         """Own the trial's checkpoints, and read the newest whole one: on rank zero. Raises StorageError."""
         self.store.claim(self.assignment.run)
-        found = self.store.newest()
-        if found is None:
-            return None
-        self._found = found
-        return found[0]
+        self._found = self.store.newest()
+        return self._found and self._found[0]
 
     def load(self, start: Start | None) -> None:
         """Read the checkpoint that rank zero has named: on the other workers."""
@@ -102,15 +104,6 @@ class Driver:
         """The sweep has written the reports up to this step."""
         if self._attempt is not None:
             self._attempt.recorded(step)
-
-
-def _is_finite(value: Any) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-def _store(task: Task[Any], config: Any, given: Assignment, tell: Callable[[str], None]) -> Checkpoints:
-    own = OwnFormat(task.save, task.load) if task.save is not None and task.load is not None else None
-    return Checkpoints(given.checkpoints, given.key, given.attempt, task.keep(config), own, tell)
 
 
 class Attempt:
@@ -142,7 +135,7 @@ class Attempt:
         self._scores: dict[str, dict[str, Any]] = {}
         self._costs = checked_costs(task.costs(self.config))
         self._reported, self._saved_step = (self.saved.step, self.saved.step) if self.saved else (0, 0)
-        self._reports: list[Report] = list(self._restored.reports) if self._restored else []
+        self._reports = list(self._restored.reports) if self._restored else []  # the journal may lack them
         self._held: Report | None = None  # the last report
         self._unsynced = 0
         self._recorded = 0
@@ -182,7 +175,8 @@ class Attempt:
         step = next_step(step, self._saved_step, "checkpoint")
         self._train_until(step)
         self._forget_reports()
-        self.store.save(step, state, self._trained_for(), score, [each for each in self._so_far() if each.step <= step])
+        reports = [*self._reports, *([self._held] if self._held else [])]
+        self.store.save(step, state, self._trained_for(), score, [each for each in reports if each.step <= step])
         self._saved_step = step
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
@@ -266,7 +260,8 @@ class Attempt:
     def _has_diverged(self, scores: Mapping[str, Mapping[str, Any]]) -> bool:
         flat = {f"{on}/{name}": of for on, each in scores.items() for name, of in each.items()}
         tabled = [flat.get(f"{metric.set}/{metric.name}") for metric in self.task.metrics if metric.tabled]
-        return not all(_is_finite(value) for value in tabled) or self.task.diverged(self.config, flat)
+        lost = any(value is None or not math.isfinite(value) for value in tabled)
+        return lost or self.task.diverged(self.config, flat)
 
     def _spent(self) -> dict[str, Any]:
         return {"params": self._costs.params, "flops": self._costs.flops, "seconds": self._trained_for()}
@@ -298,10 +293,6 @@ class Attempt:
         self._reports.append(report)
         self._held = None
         self.tell(report)
-
-    def _so_far(self) -> list[Report]:
-        """The reports that the journal may lack on disk."""
-        return [*self._reports, *([self._held] if self._held else [])]
 
     def _tell_start(self) -> None:
         if self.rank:
@@ -343,3 +334,44 @@ def _device(world: int) -> str:
     gpu = torch is not None and torch.cuda.is_available() and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
     found = torch.cuda.get_device_name() if torch is not None and gpu else f"cpu ({platform.machine()})"
     return found if world == 1 else f"{found} × {world}"
+
+
+class SystemMetrics:
+    """CPU, memory and GPU, by MLflow's names of system metrics. At most every ``SAMPLED_EVERY_S`` a report has them."""
+
+    def __init__(self) -> None:
+        self._due = -math.inf
+        _cpu()  # the load is measured from here to the first report
+
+    def with_metrics(self, metrics: Metrics) -> Metrics:
+        """A metric that the task reports by the same name stays the task's."""
+        if time.monotonic() < self._due:
+            return metrics
+        self._due = time.monotonic() + SAMPLED_EVERY_S
+        return {f"system/{name}": round(value, 1) for name, value in (_cpu() | _gpu()).items()} | metrics
+
+
+def _cpu() -> Metrics:
+    try:
+        load, memory = psutil.cpu_percent(), psutil.virtual_memory()
+    except (OSError, psutil.Error):  # a container without /proc
+        return {}
+    return {"cpu_utilization_percentage": load, **_memory("system", memory.used, memory.total)}
+
+
+def _gpu() -> Metrics:
+    """Of the GPU that torch uses here; {} if this process uses none."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return {}
+    device = torch.cuda.current_device()
+    free, total = torch.cuda.mem_get_info(device)
+    found = _memory(f"gpu_{device}", total - free, total)
+    try:
+        return found | {f"gpu_{device}_utilization_percentage": float(torch.cuda.utilization(device))}
+    except Exception:  # without nvidia-ml-py, or on a part of a GPU: torch raises many types of errors
+        return found
+
+
+def _memory(name: str, used: int, total: int) -> Metrics:
+    return {f"{name}_memory_usage_megabytes": used / 1e6, f"{name}_memory_usage_percentage": 100 * used / total}

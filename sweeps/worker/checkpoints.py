@@ -23,8 +23,15 @@ from fsspec.implementations.local import LocalFileSystem
 from sweeps.processes.storage import StorageError, own_temporary, patiently, telling
 from sweeps.processes.times import LOOK_AT_WRITE_S
 from sweeps.task import Keep, MissingStepError, Saved
-from sweeps.worker.checkpoint_files import CheckpointFiles, DamagedCheckpointError, Manifest, Owner, described, finite
-from sweeps.worker.plain_state import Parts
+from sweeps.worker.checkpoint_files import (
+    CheckpointFiles,
+    DamagedCheckpointError,
+    Manifest,
+    Owner,
+    Parts,
+    described,
+    finite,
+)
 
 KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 T = TypeVar("T")

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sweeps.processes.times import POLL_S
+
 
 @dataclass(frozen=True)
 class Assignment:
@@ -25,6 +27,18 @@ class Assignment:
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # by set, the head of its samples
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
+
+
+@dataclass(frozen=True)
+class Order:
+    """The attempt to run; None if there is nothing to do. ``stop``: save a checkpoint after this step, and end.
+
+    ``poll_s`` is how long a poll of the workers takes.
+    """
+
+    assignment: Assignment | None
+    stop: bool = False
+    poll_s: float = POLL_S
 
 
 Metrics = dict[str, float]

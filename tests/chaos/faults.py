@@ -10,7 +10,7 @@ from random import Random
 
 import psutil
 from machines import Machine
-from target import ORDERS, SYNCER, TRAINS, TRIAL_PROCESS, WORKER, Target
+from target import SYNCER, TRAINS, TRIAL_PROCESS, WORKER, Target
 
 Repair = Callable[[], None]
 UNTIL_TRAINING = math.inf
@@ -248,7 +248,6 @@ EVERYWHERE = [
     Fault("worker stopped for good", stop(TRAINS, for_good=True)),
     Fault("sweep's process stopped for 2 to 8 s", stop_driver, loses=False, lasts=(2, 8)),
     Fault("syncer stopped for 2 to 8 s", stop(SYNCER), loses=False, lasts=(2, 8)),
-    Fault("orders killed", kill(ORDERS), loses=False),
     Fault("node's Ray process killed", kill_node_process),
     Fault("link cut for 1 to 3 s", cut, loses=None, lasts=(1, 3)),
     Fault("head's link cut for 2 to 30 s", cut_head, loses=None, lasts=(2, 30)),

@@ -13,7 +13,6 @@ from studies import command, lines, wait_until
 
 TRAINS = WORKER = "ray::WorkerActor"
 TRIAL_PROCESS = "ray::TrialProcess"
-ORDERS = "ray::Orders"
 SYNCER = "tracking.mlflow.sync"
 ALIVE = """
 import sys

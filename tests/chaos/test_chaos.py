@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from machines import needs_namespaces
 
 PROJECT = Path(__file__).parents[2]
 FAULTS = 4
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 
 
 def test_a_swept_study_recovers_from_faults_drawn_at_random(tmp_path: Path) -> None:

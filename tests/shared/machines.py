@@ -1,7 +1,7 @@
 """Machines of a cluster, as namespaces of this one: own network, processes, host name and scratch disk; shared files.
 
 Nothing has to be removed: a machine is gone, with all of its processes, when its first process ends. That one ends
-with the process that made the machine, however that ends.
+with the process that made the machine, however that ends. Needs root and Linux.
 """
 
 import os
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 from studies import command, wait_until
 
 SCRATCH = "/run/scratch"
@@ -32,7 +31,6 @@ print(flush=True)
 sys.stdin.read()
 """
 ISOLATED = ["--net", "--mount", "--uts", "--pid", "--ipc"]
-PROBE = "ip link add net0 type bridge && mount -t tmpfs none /mnt"
 
 
 def _health_checks(delay_ms: int, period_ms: int, timeout_ms: int, failures: int) -> dict[str, str]:
@@ -48,20 +46,6 @@ NOTICED_WHEN_BUSY = _health_checks(2000, 2000, 2000, 5)
 """A node that this machine leaves without a CPU for some seconds is not lost."""
 NOTICED_BY_DEFAULT = _health_checks(5000, 3000, 10000, 5)
 """Ray's own limits."""
-
-
-def _lacking() -> str:
-    """Why no machine can be made here; "" if it can. Root in a container may lack the rights."""
-    try:
-        probe = ["unshare", *ISOLATED, "--fork", "--mount-proc", "sh", "-c", PROBE]
-        done = subprocess.run(probe, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        return str(error)
-    return f"{done.stderr.strip()} ({done.returncode})" if done.returncode else ""
-
-
-LACKING = _lacking()
-needs_namespaces = pytest.mark.skipif(bool(LACKING), reason=f"machines are made of Linux namespaces: {LACKING}")
 
 
 @dataclass

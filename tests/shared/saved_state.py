@@ -5,8 +5,7 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.worker.checkpoint_files import CheckpointFiles
-from sweeps.worker.plain_state import Parts
+from sweeps.worker.checkpoint_files import CheckpointFiles, Parts
 
 
 def saved_state(folder: Path) -> Any:

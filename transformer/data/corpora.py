@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeps.task import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.data.text_file import SentencePair, TextFile, file_problems, read_pairs, unreadable
+from transformer.data.text_file import SentencePair, TextFile, file_faults, read_pairs, unreadable
+from transformer.faults import Fault, FaultyError
 
 Sets = Mapping[str, Iterable[SentencePair]]
-"""The sets of a corpus, each to be read once. A set of files raises RefusedError at its end if they are faulty."""
+"""The sets of a corpus, each to be read once. A set of files raises FaultyError at its end if they are faulty."""
 
 SPLITS = ("train", "dev", "test")
 
@@ -38,13 +38,13 @@ MULTI30K_SHA256 = {
 class Corpus:
     """A named source of text: ``declared`` identifies the current text, ``load`` opens every set.
 
-    ``problems`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder.
+    ``faults`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder.
     ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs;
     ``train_pairs`` is the number of training pairs, None if only the text can tell.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
-    problems: Callable[[DataConfig], Iterable[Problem]]
+    faults: Callable[[DataConfig], Iterable[Fault]]
     load: Callable[[DataConfig, Path], Sets]
     mean_lengths: tuple[float, float]
     train_pairs: int | None = None
@@ -67,16 +67,16 @@ def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
     return {name: [f"{stem}.{side}.gz" for side in (data.source, data.target)] for name, stem in MULTI30K_SETS.items()}
 
 
-def _problems_of_multi30k(data: DataConfig) -> Iterator[Problem]:
+def _faults_of_multi30k(data: DataConfig) -> Iterator[Fault]:
     unknown = [key for key in ("source", "target") if f"train.{getattr(data, key)}.gz" not in MULTI30K_SHA256]
     for key in unknown:
         language = getattr(data, key)
-        yield Problem(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
+        yield Fault(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
     if data.mirror and "://" not in data.mirror and not unknown:
         names = dict.fromkeys(name for pair in _multi30k_names(data).values() for name in pair)
         if missing := [name for name in names if not (Path(data.mirror) / name).is_file()]:
             found = f"{data.mirror} lacks {', '.join(missing)}"
-            yield Problem("data.mirror", found, "must hold the files of multi30k's data/task1/raw")
+            yield Fault("data.mirror", found, "must hold the files of multi30k's data/task1/raw")
 
 
 def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
@@ -91,23 +91,23 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
         return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads, progressbar=False))
     except (OSError, ValueError) as error:
         hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
-        raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
+        raise FaultyError(Fault("data.mirror", f"cannot fetch {source}: {error}", hint)) from error
 
 
 def _refuse_other_content(paths: dict[str, Path]) -> None:
     found = {name: _hash("data.mirror", path) for name, path in paths.items()}
-    problems = [
-        Problem("data.mirror", f"{paths[name]} has SHA-256 {sha256}", f"must be the released file, {released}")
+    faults = [
+        Fault("data.mirror", f"{paths[name]} has SHA-256 {sha256}", f"must be the released file, {released}")
         for name, sha256 in found.items()
         if sha256 != (released := MULTI30K_SHA256[name])
     ]
-    if problems:
-        raise RefusedError(problems)
+    if faults:
+        raise FaultyError(*faults)
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
-    if problems := list(_problems_of_files(data)):
-        raise RefusedError(problems)
+    if faults := list(_faults_of_files(data)):
+        raise FaultyError(*faults)
     return {split: [_hash(f"data.{split}", Path(name)) for name in getattr(data, split)] for split in SPLITS}
 
 
@@ -116,13 +116,13 @@ def _hash(key: str, path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise RefusedError([unreadable(key, path, error)]) from None
+        raise FaultyError(unreadable(key, path, error)) from None
 
 
-def _problems_of_files(data: DataConfig) -> Iterator[Problem]:
+def _faults_of_files(data: DataConfig) -> Iterator[Fault]:
     for split in SPLITS:
         for name in dict.fromkeys(getattr(data, split)):
-            yield from file_problems(f"data.{split}", name)
+            yield from file_faults(f"data.{split}", name)
 
 
 def _load_files(data: DataConfig, downloads: Path) -> Sets:
@@ -141,6 +141,6 @@ CORPORA = {
         (12.0, 12.3),
         synthetic.Sizes().train,
     ),
-    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _problems_of_multi30k, _load_multi30k, (14.4, 15.1), 29_000),
-    "files": Corpus(_declared_files, _problems_of_files, _load_files, (25.0, 25.0)),
+    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _faults_of_multi30k, _load_multi30k, (14.4, 15.1), 29_000),
+    "files": Corpus(_declared_files, _faults_of_files, _load_files, (25.0, 25.0)),
 }

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sweeps.task import Problem, RefusedError, Told
 from transformer.config import DataConfig, ModelConfig
 from transformer.data.corpora import Sets, corpus
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
+from transformer.faults import Fault, FaultyError
 
+Told = Callable[[str, float | None], None]
+"""Called with what is being done, and the share of it that is done; None if that is unknown."""
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
 
@@ -152,19 +154,19 @@ LEAST_SHARE = 0.1
 """The share of training pairs that must fit; with fewer, the settings do not fit the text."""
 
 
-def length_problems(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Problem]:
+def length_faults(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Fault]:
     """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped."""
     most, train = model.max_positions, np.sort(prepared.pairs("train").longest_sides)
     fit, least = int((train <= most).sum()), ceil(len(train) * LEAST_SHARE)
     if fit < least:
         (left_out,) = PairCounts(fit, prepared.blank, len(train) - fit).notices(most)
         allowed = f"must be at least {train[least - 1]}, which keeps a tenth of them"
-        yield Problem("model.max_positions", f"is {most}; {left_out}", allowed)
+        yield Fault("model.max_positions", f"is {most}; {left_out}", allowed)
     for name in prepared.evaluation_sets:
         pairs = prepared.pairs(name)
         if (longest := int(pairs.longest_sides.max())) > most:
             found = f"is {most}; {_longest(pairs, getattr(data, name, None), name)} has {longest} pieces"
-            yield Problem("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
+            yield Fault("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
 
 
 def _longest(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
@@ -185,18 +187,18 @@ def untold(step: str, done: float | None) -> None:
 def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
     """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
 
-    Raises RefusedError for text that cannot be used, or that changes meanwhile.
+    Raises FaultyError for text that cannot be used, or that changes meanwhile.
     """
     text = corpus(data)
-    if problems := list(text.problems(data)):
-        raise RefusedError(problems)
+    if faults := list(text.faults(data)):
+        raise FaultyError(*faults)
     planned = text.declared(data)
     told("opening the text", None)
     sets = text.load(data, folder.parent / "downloads" / data.name)
     blank = copy_text(sets, folder, told)
     if text.declared(data) != planned:
         found = f"the text of data={data.name} changed while it was prepared"
-        raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
+        raise FaultyError(Fault("data", found, "must not change before it is prepared; run the command again"))
     told("learning the vocabulary", None)
     path = folder / "vocabulary.model"
     path.write_bytes(build(lines_to_learn(folder), data.vocab_size, folder))
@@ -210,17 +212,17 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
 def copy_text(sets: Sets, folder: Path, told: Told = untold) -> int:
     """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out, since a side of them is blank.
 
-    Raises RefusedError with the problems of all sets.
+    Raises FaultyError with the faults of all sets.
     """
-    problems, blank = list[Problem](), 0
+    faults, blank = list[Fault](), 0
     for name, pairs in sets.items():
         try:
             left_out = _copy_set(name, pairs, folder, told)
             blank += left_out if name == "train" else 0
-        except RefusedError as error:
-            problems += error.problems
-    if problems:
-        raise RefusedError(problems)
+        except FaultyError as error:
+            faults += error.faults
+    if faults:
+        raise FaultyError(*faults)
     return blank
 
 
@@ -240,7 +242,7 @@ def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, told: Told
                 target.write(f"{pair[1]}\n")
     if blank == given:
         found = f"has text on both sides in none of its {given} pairs"
-        raise RefusedError([Problem(f"data.{name}", found, "some pair must have text on both sides")])
+        raise FaultyError(Fault(f"data.{name}", found, "some pair must have text on both sides"))
     return blank
 
 

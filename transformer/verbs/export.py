@@ -18,7 +18,7 @@ import transformer
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
 from transformer.verbs.model_card import ExportKind, ModelCard
-from transformer.verbs.models import EXPORTED, Average, averaging, translator_of
+from transformer.verbs.models import EXPORTED, Average, averaging, refusing, translator_of
 
 if TYPE_CHECKING:
     from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
@@ -85,6 +85,7 @@ def _export(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register:
         return trial.register(made, register) if register is not None else None
 
 
+@refusing()
 def _write(translator: "Translator", vocabulary: Path, config: TrialConfig, to: ExportKind, folder: Path) -> None:
     """Write into ``folder``, which exists and is empty. The exported weights are the mean already."""
     from transformer.decoding.export import export_ctranslate2, export_weights

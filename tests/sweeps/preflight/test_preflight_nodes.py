@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from allelse_in_folder import contents
-from machines import NOTICED_BY_DEFAULT, Ended, Inside, Machine, Machines, machines, needs_namespaces
+from machines import NOTICED_BY_DEFAULT, Ended, Inside, Machine, Machines, machines
 from other_packages import python_without_ours, with_others, without_ours
 from small_task import write_task
 from small_text import TEXT, write_text
@@ -33,7 +33,7 @@ if socket.gethostname() == "node":
     time.sleep(1000)
 """
 OURS = version("allelse")
-pytestmark = [needs_namespaces, pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

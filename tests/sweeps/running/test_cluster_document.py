@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from machines import NOTICED_SOON, Ended, Inside, Machine, Machines, needs_namespaces
+from machines import NOTICED_SOON, Ended, Inside, Machine, Machines
 from small_text import TEXT, write_text
 from studies import SMALL, last, newest_checkpoint, printed, wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 HERE = ["cluster.gpus_per_worker=0", "cluster.cpus_per_worker=1", "cluster.workers=2"]
 """What a study of the document lacks on machines without GPUs."""

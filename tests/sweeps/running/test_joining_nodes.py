@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
-from machines import machines, needs_namespaces
+from machines import machines
 from other_packages import with_others
 from studies import wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 WORDS = ("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]", "train.steps=50")
 OURS = version("allelse")
 

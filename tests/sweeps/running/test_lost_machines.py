@@ -12,13 +12,13 @@ import psutil
 import pytest
 from faulty_task import reasons
 from leftovers import check_nothing_left
-from machines import NOTICED_WHEN_BUSY, Ended, Inside, Machine, Machines, machines, needs_namespaces
+from machines import NOTICED_WHEN_BUSY, Ended, Inside, Machine, Machines, machines
 from same_bits import differing, state_after
 from same_results import check_same_results
 from small_text import TEXT, write_text
 from studies import SMALL, lines, wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS = 600
 NAMES = ("node-a", "node-b", "node-c")
 

@@ -13,12 +13,11 @@ from small_task import write_task
 from sweeps.planning.continuation import plan_sweep
 from sweeps.running.failures import Silence
 from sweeps.running.group import Said, Turn, WorkerGroup
-from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Interrupted, Stopping
-from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
+from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Order, Printed, Report, Started, Stopped
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
 DONE: list[Event] = [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})]
@@ -51,7 +50,7 @@ class Listed:
 
 
 class Sweep:
-    """A queue of four trials, and the orders that it has given."""
+    """A queue of four trials."""
 
     def __init__(self, folder: Path, max_failures: int = 2) -> None:
         write_task(folder)
@@ -59,9 +58,8 @@ class Sweep:
         self.plan = plan_sweep(words, here=folder)
         self.recorders = {each.trial.name: Recorder(each) for each in self.plan.pending}
         self.said, self.stopping = io.StringIO(), Stopping()
-        self.orders: dict[str, Order] = {}
         progress = Progress(self.plan, Console(file=self.said, width=200))
-        self.queue = Queue(self.recorders, progress, self.stopping, max_failures, self.orders.update)
+        self.queue = Queue(self.recorders, progress, self.stopping, max_failures)
         self.began = 0
 
     def begin(self, *polls: Sequence[Event]) -> "Process":
@@ -77,14 +75,14 @@ class Sweep:
 class Process:
     def __init__(self, sweep: Sweep, name: str, group: Listed) -> None:
         self.sweep, self.name, self.group = sweep, name, group
-        self.turn = Turn(cast(WorkerGroup, group), lambda: sweep.orders.get(name))
-        sweep.queue.start(name)
-        order = sweep.orders[name].assignment
-        self.trial = order.trial if order else ""
-        self.attempt = order.attempt if order else 0
+        self.turn, self.orders = Turn(cast(WorkerGroup, group)), list[Order]()
+        sweep.queue.start(name, self.orders.append)
+        begun = self.orders[0].assignment
+        self.trial, self.attempt = (begun.trial, begun.attempt) if begun else ("", 0)
 
     def step(self) -> Said:
         """One poll, whose events the queue takes."""
+        self.turn.order = self.orders[-1]
         said = self.turn.step()
         self.sweep.queue.take(self.name, said.attempt, said.events)
         if said.lost is not None:
@@ -109,7 +107,7 @@ def test_trials_begin_in_their_order_and_end(sweep: Sweep) -> None:
     assert names == list(sweep.recorders)
     assert sweep.queue.over
     assert {name: sweep.reasons(name) for name in names} == {name: ["finished"] for name in names}
-    assert sweep.begin().turn.step() == Said(0, over=True)  # nothing is left to do
+    assert sweep.begin().step() == Said(0, over=True)  # nothing is left to do
 
 
 def test_a_trial_that_lost_its_workers_comes_before_those_that_have_not_begun(sweep: Sweep) -> None:

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
 from leftovers import check_nothing_left, wait_for_end
-from machines import NOTICED_WHEN_BUSY, Inside, Machine, Machines, needs_namespaces
+from machines import NOTICED_WHEN_BUSY, Inside, Machine, Machines
 from studies import Running, lines, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -37,7 +37,6 @@ def test_a_sweep_starts_the_dashboard_tells_where_it_is_and_ends_it(tmp_path: Pa
     wait_for_end(folder)
 
 
-@needs_namespaces
 def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_cluster_clean(tmp_path: Path) -> None:
     """The task's files are sent with each job. While it trains, Ray lists the trial by its name."""
     shared = tmp_path.resolve()

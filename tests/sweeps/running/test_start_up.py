@@ -5,10 +5,9 @@ import sys
 
 TUNE, TORCH, MLFLOW, PLAN = "ray.tune", "torch", "mlflow", "sweeps.planning.plan"
 UNNEEDED = {
-    "sweeps.running.orders": {TUNE, TORCH, MLFLOW, PLAN},
     "sweeps.running.worker": {TUNE, TORCH, MLFLOW, PLAN},
     "sweeps.running.group": {TORCH, MLFLOW, PLAN},
-    "sweeps.running.tune": {TORCH, MLFLOW},
+    "sweeps.running.queue": {TORCH, MLFLOW},
 }
 """By the module that a process begins with. Each is imported after those before it, which need no more."""
 

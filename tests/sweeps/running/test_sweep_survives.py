@@ -56,12 +56,12 @@ def check_whole(trial: Path, *ends: str) -> None:
 
 
 def test_a_group_whose_processes_are_killed_in_turn_is_restarted_and_its_journal_is_complete(workplace: Path) -> None:
-    """First syncer, orders and a worker; then the trial's process."""
+    """First the syncer and a worker; then the trial's process."""
     write_summing_task(workplace, "wait_for_leave(trial, step)")
     running = start_to(10, workplace, "cluster.workers=2")
-    (syncer,), (orders,) = running.processes("tracking.mlflow.sync"), running.processes("ray::Orders")
+    (syncer,) = running.processes("tracking.mlflow.sync")
     worker = running.workers(2)[1]
-    for process in (syncer, orders, worker):
+    for process in (syncer, worker):
         process.kill()
     wait_until(lambda: len(reasons(running.trial)) == 1 or running.ended(), "the loss")
     train_to(20, workplace)

@@ -11,12 +11,12 @@ import pytest
 import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
 
-from sweeps.task import RefusedError
 from transformer.config import DataConfig
 from transformer.data import prepared as module
-from transformer.data.prepared import Sentences, copy_text, length_problems, lines_to_learn, prepare
+from transformer.data.prepared import Sentences, copy_text, length_faults, lines_to_learn, prepare
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import EOS, OPTIONS
+from transformer.faults import FaultyError
 from transformer.task import fingerprint
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
@@ -119,9 +119,9 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
     prepared = prepared_text(data, tmp_path)
 
     def allowed(positions: int) -> list[str]:
-        problems = list(length_problems(prepared, replace(SMALL, max_positions=positions), data))
-        assert {problem.key for problem in problems} <= {"model.max_positions"}
-        return [problem.allowed for problem in problems]
+        faults = list(length_faults(prepared, replace(SMALL, max_positions=positions), data))
+        assert {fault.key for fault in faults} <= {"model.max_positions"}
+        return [fault.allowed for fault in faults]
 
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
     needed = sorted(prepared.pairs("train").longest_sides.tolist())[2]  # the third of thirty
@@ -133,8 +133,8 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
 
 def test_the_longest_sentence_is_named_by_its_file_and_line(tmp_path: Path) -> None:
     data = texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:1], "x " * 60, *TRANSLATED[2:]]))
-    (problem,) = length_problems(prepared_text(data, tmp_path), SMALL, data)
-    assert f"{tmp_path / 'dev.target'}:2 has " in problem.found
+    (fault,) = length_faults(prepared_text(data, tmp_path), SMALL, data)
+    assert f"{tmp_path / 'dev.target'}:2 has " in fault.found
 
 
 def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> No
         if step == "opening the text":
             texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:3], "anders"]))
 
-    with pytest.raises(RefusedError, match=r"text of data=files changed while it was prepared"):
+    with pytest.raises(FaultyError, match=r"text of data=files changed while it was prepared"):
         prepare(data, made, change)
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from small_trials import prepared_text
 
-from sweeps.task import Problem, RefusedError
+from sweeps.task import RefusedError
 from transformer.config import DataConfig
 from transformer.data.text_file import TextFile, read_lines, read_pairs
+from transformer.faults import Fault, FaultyError
 from transformer.task import fingerprint
 
 ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
@@ -36,11 +37,11 @@ def good(folder: Path, vocab_size: int = 310) -> DataConfig:
     return DataConfig("files", "en", "de", vocab_size, None, **sets)
 
 
-def refused(data: DataConfig, folder: Path) -> list[Problem]:
+def refused(data: DataConfig, folder: Path) -> list[Fault]:
     """What is wrong with this text."""
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(FaultyError) as caught:
         prepared_text(data, folder)
-    return list(caught.value.problems)
+    return list(caught.value.faults)
 
 
 KNOWN_WITHOUT_READING: dict[str, tuple[str, Callable[[Path], object], str]] = {
@@ -56,14 +57,14 @@ KNOWN_WITHOUT_READING: dict[str, tuple[str, Callable[[Path], object], str]] = {
 def test_what_shows_without_reading_is_refused_when_a_plan_is_made(tmp_path: Path, names: list[str]) -> None:
     data, said = good(tmp_path), Said()
     for name in names:
-        file, make, fault = KNOWN_WITHOUT_READING[name]
+        file, make, found = KNOWN_WITHOUT_READING[name]
         (tmp_path / file).unlink()
         make(tmp_path / file)
-        said.append((f"data.{file.partition('.')[0]}", f"{tmp_path / file} {fault}"))
+        said.append((f"data.{file.partition('.')[0]}", f"{tmp_path / file} {found}"))
     with pytest.raises(RefusedError) as caught:
         fingerprint(data)
-    for problems in (caught.value.problems, refused(data, tmp_path)):
-        assert [(problem.key, problem.found) for problem in problems] == said
+    for each in (caught.value.problems, refused(data, tmp_path)):
+        assert [(fault.key, fault.found) for fault in each] == said
 
 
 LINES = text(ENGLISH)
@@ -86,14 +87,14 @@ TRAIN: dict[str, tuple[bytes, str, str]] = {
 
 @pytest.mark.parametrize("name", TRAIN)
 def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
-    content, fault, fix = TRAIN[name]
+    content, found, fix = TRAIN[name]
     (tmp_path / "text").write_bytes(content)
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(FaultyError) as caught:
         read_lines(tmp_path / "text", "data.train")
-    (problem,) = caught.value.problems
-    assert problem.key == "data.train"
-    assert problem.found.startswith(f"{tmp_path}/text{fault}")
-    assert fix in problem.allowed
+    (fault,) = caught.value.faults
+    assert fault.key == "data.train"
+    assert fault.found.startswith(f"{tmp_path}/text{found}")
+    assert fix in fault.allowed
 
 
 SETS: dict[str, tuple[dict[str, bytes], Said]] = {
@@ -117,8 +118,8 @@ def test_faults_of_all_sets_are_refused_together(tmp_path: Path, name: str) -> N
     data, (contents, said) = good(tmp_path), SETS[name]
     for file, content in contents.items():
         (tmp_path / file).write_bytes(content)
-    problems = refused(data, tmp_path)
-    assert [(problem.key, problem.found.replace(str(tmp_path), "FOLDER")) for problem in problems] == said
+    faults = refused(data, tmp_path)
+    assert [(fault.key, fault.found.replace(str(tmp_path), "FOLDER")) for fault in faults] == said
 
 
 GOOD = {
@@ -142,9 +143,9 @@ def test_the_content_says_how_a_file_is_compressed_and_not_its_name(tmp_path: Pa
 def test_a_vocabulary_size_that_the_text_does_not_support_is_refused_with_a_limit(
     tmp_path: Path, size: int, allowed: str
 ) -> None:
-    (problem,) = refused(good(tmp_path, size), tmp_path)
-    assert (problem.key, problem.found) == ("data.vocab_size", f"is {size}")
-    near = re.match(rf"must be {allowed} (\d+),", problem.allowed)
+    (fault,) = refused(good(tmp_path, size), tmp_path)
+    assert (fault.key, fault.found) == ("data.vocab_size", f"is {size}")
+    near = re.match(rf"must be {allowed} (\d+),", fault.allowed)
     assert near is not None
     prepared_text(good(tmp_path, int(near[1])), tmp_path)
 

@@ -13,8 +13,8 @@ import sacrebleu
 import sacremoses
 from sacrebleu.dataset import DATASETS
 
-from sweeps.task import RefusedError
 from transformer.decoding.score import _split_compounds, read_set, text_scores
+from transformer.faults import FaultyError
 
 HYPOTHESES = [
     "Ein rot-gelber Hund rennt, z.B. im Garten.",
@@ -93,22 +93,19 @@ def test_the_reference_is_the_one_that_the_set_names(tmp_path: Path, name: str, 
 
 
 def test_a_missing_language_pair_is_refused_with_the_available_ones() -> None:
-    with pytest.raises(RefusedError, match=r"wmt13 has no en-letters; wmt13 has .*en-de"):
+    with pytest.raises(FaultyError, match=r"wmt13 has no en-letters; wmt13 has .*en-de"):
         read_set("wmt13", "en", "letters")
 
 
 READS = """
 import json, sys
 from transformer.decoding.score import read_set
-try:
-    print(json.dumps(read_set(*sys.argv[1:])))
-except RefusedError as refused:
-    print(json.dumps(str(refused)))
+print(json.dumps(read_set(*sys.argv[1:])))
 """
 
 
 def read_in(folder: Path, *words: str, **environment: str) -> Any:
-    """Lines of a set, or the refusal, from a process with its sets in ``folder`` and without a network."""
+    """Lines of a set from a process with its sets in ``folder`` and without a network."""
     nowhere = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}  # nothing listens there
     environment = {**os.environ, **nowhere, "SACREBLEU": str(folder), **environment}
     command = [sys.executable, "-c", READS, *words]
