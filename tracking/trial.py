@@ -166,23 +166,14 @@ class TrialFolder:
         config = read_yaml(self.config_path)
         if config is None and not self.config_path.exists():
             return None
-        if not isinstance(config, dict) or not config:
-            raise DamagedFileError(self.config_path, "must hold groups of keys")
-        if wrong := config_fault(config, self.card):
+        if wrong := config_fault(config, self.card) if isinstance(config, dict) else "must hold groups of keys":
             raise DamagedFileError(self.config_path, wrong)
         return config
 
     def key(self) -> str | None:
-        """The trial key in ``config.yaml``, where a sweep writes it."""
+        """The trial key in ``config.yaml``, read without the rest."""
         key = read_yaml(self.config_path, "key")
         return None if key is None else str(key)
-
-    def trained_config(self) -> dict[str, Any] | None:
-        """The same, checked for the trial's key, which a sweep writes."""
-        config = self.config()
-        if config is not None and "key" not in config:
-            raise DamagedFileError(self.config_path, "must have key and data_fingerprint")
-        return config
 
     def provenance(self) -> dict[str, Any]:
         """The content of ``provenance.json``, see ``tracking.provenance``; {} before the worker group has started."""
@@ -245,7 +236,7 @@ class TrialFolder:
         found: list[DamagedFileError] = []
         statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
         history = (self.attempts.all, self.journal, self.newest_report)
-        readers: list[Callable[[], Any]] = [self.result, *history, self.trained_config, self.provenance, self.error]
+        readers: list[Callable[[], Any]] = [self.result, *history, self.config, self.provenance, self.error]
         for read in (*readers, *statistics):
             try:
                 read()
@@ -361,13 +352,10 @@ def result_fault(content: dict[str, Any], card: Card) -> str | None:
 
 
 def config_fault(content: dict[str, Any], card: Card) -> str | None:
-    """``config.yaml``. A file with a key was written by a sweep, which writes all groups, ``paths`` last."""
-    groups, by_sweep = (*card.groups, "paths"), "key" in content
-    form = {name: OBJECT for name in groups if by_sweep or name in content}
-    wrong = misfit(content, form | ({"key": TEXT, "data_fingerprint": TEXT} if by_sweep else {}))
-    if wrong or not by_sweep:
-        return wrong
-    return next((f"paths.{name} is missing" for name in CONFIG_PATHS if name not in content["paths"]), None)
+    """``config.yaml``."""
+    form = {"key": TEXT, "data_fingerprint": TEXT} | dict.fromkeys((*card.groups, "paths"), OBJECT)
+    missing = (f"paths.{name} is missing" for name in CONFIG_PATHS if name not in content["paths"])
+    return misfit(content, form) or next(missing, None)
 
 
 def _scores_fault(scores: Any, card: Card) -> str | None:

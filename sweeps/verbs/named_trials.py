@@ -149,7 +149,7 @@ def _owner(checkpoints: Path, settings: Settings) -> Path:
 def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     """A trial that has begun."""
     task, folder = source.task, TrialFolder(path, _card(path, source.task))
-    stored = folder.trained_config()
+    stored = folder.config()
     if stored is None:
         raise RefusedError([_no_trial(path, folder)])
     config, problems = parse(task.schema, {group: stored.get(group) for group in Schema.of(task).groups})
