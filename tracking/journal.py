@@ -29,7 +29,7 @@ class JournalLine:
 class Journal:
     """The reports of a trial, steps strictly increasing, each parsed when it is asked for.
 
-    With a ``window``, those that lie in so many bytes at the end. Reading a report raises DamagedFileError.
+    With a ``window``, only those in that many bytes at the end. Reading a report raises DamagedFileError.
     """
 
     def __init__(self, path: Path, window: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """Where a result comes from: one record of each attempt at a trial and of each scoring, and none is ever replaced.
 
-``provenance.json`` has them as ``attempts`` and ``scorings``. Beside these stands, for whoever reads one answer, the
-record of the last attempt that trained. ``<study>/code/<hash>.zip`` is one version of the user's code: the bytes of his
+``provenance.json`` has them as ``attempts`` and ``scorings``. The fields of the last attempt that trained are also at
+its top level, for a reader who wants one answer. ``<study>/code/<hash>.zip`` is one version of the user's code: the bytes of his
 Python files. A study has more than one only if a person typed `--changed-code`.
 """
 
@@ -29,7 +29,7 @@ from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
 CODE = ("allelse", "sweeps", "tracking", "transformer")
-"""The packages whose files make a result. Rows and other settings are recorded with the trial."""
+"""The packages whose code decides a result. Rows and other settings are recorded with the trial."""
 ROOT = Path(__file__).parents[1]
 """The folder of these packages: a checkout, or that of installed packages."""
 MOST_DIFF = 1 << 20
@@ -77,7 +77,7 @@ def own_files() -> str:
 
 
 def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
-    """Commit, branch and uncommitted changes, all None or empty outside of a repository; what git fails to tell, too.
+    """Commit, branch and uncommitted changes, all None or empty outside of a repository; so is what git cannot tell.
 
     A package installed inside another project must not get that project's commit.
     """
@@ -235,7 +235,7 @@ def write_code(study: Path, code: Code) -> None:
 
 
 def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) -> Code:
-    """The version with this hash, for the folders of today. Raises DamagedFileError if its file is gone or another."""
+    """The version with this hash, placed in today's folders. Raises DamagedFileError if its file is missing or was changed."""
     path = _path(study, digest)
     content = read_whole(path)
     if content is None:

@@ -76,7 +76,7 @@ class TrialFolder:
         return self.path / statistics_name(set_name)
 
     def begin_attempt(self, number: int, process: Process) -> None:
-        """Begin attempt ``number``, whose beginning is recorded first: a crash in between leaves the cause readable."""
+        """Begin attempt ``number``. It is recorded before the last error is removed, so that a crash loses neither."""
         self.attempts.begin(number, process)
         self.error_path.unlink(missing_ok=True)
 

@@ -96,7 +96,7 @@ def shown_words(words: Iterable[str]) -> list[str]:
 
 
 def shown_tree(tree: Any) -> Any:
-    """``without_passwords`` for who only looks: of a key that names a secret nothing is left of the value."""
+    """``without_passwords`` for a reader: the whole value of a key that names a secret is hidden."""
     if isinstance(tree, dict):
         return {key: MARK if is_secret(str(key)) and each else shown_tree(each) for key, each in tree.items()}
     return without_passwords(tree)

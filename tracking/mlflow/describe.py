@@ -24,7 +24,7 @@ from tracking.trial import TrialFolder
 from tracking.uri import MARK, is_secret, without_password
 from tracking.words import stopped_at
 
-# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
+# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may also change: a
 # trial is then scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
 CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}

@@ -1,11 +1,11 @@
-"""What each store has of a study, how far it is behind, and whose runs these are.
+"""What each store has of a study, how far it is behind, and which folder its runs belong to.
 
 `mlflow-ledger.json` holds {store: {trial key, or "study": Sent}}. A store is an address without its password, or
 ``database.HERE``. Losing the file is harmless: runs are found by the study's random identity, and a replay with the
 journal's times changes nothing. `mlflow-sync.json` tells how the last pass went.
 
-The identity stays when the folder is moved, but a copy has it, too. So the study's run names the folder that sent it,
-and each run what was sent: another folder with the same identity may go on from there, but not change it.
+The identity stays when the folder is moved, but a copy has the same one. So the study's run names the folder that sent
+it, and each run says what was sent. Another folder with this identity may add to that, but not change it.
 """
 
 import hashlib
@@ -236,7 +236,7 @@ def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Ta
     if others or _is_there(where, study):
         found = f"{', '.join(others)} differ" if others else "that folder is still there"
         replaces = f"`allelse sync --moved sweep.name={study.name}` replaces its runs"
-        names = f"{replaces}, `allelse sync --copy` makes own ones"
+        names = f"{replaces}, `allelse sync --copy` gives this folder runs of its own"
         raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {names}")
 
 

@@ -198,7 +198,7 @@ def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[st
         *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
         *("--host", host, "--port", str(port)),
         *("--workers", "1"),
-        *("--uvicorn-opts", "--log-level=warning"),  # a line per request says nothing to who looks at runs
+        *("--uvicorn-opts", "--log-level=warning"),  # otherwise it prints a line per request
     ]
 
 
