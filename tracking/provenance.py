@@ -1,8 +1,8 @@
 """Where a result comes from: one record of each attempt at a trial and of each scoring, and none is ever replaced.
 
 ``provenance.json`` has them as ``attempts`` and ``scorings``. The fields of the last attempt that trained are also at
-its top level, for a reader who wants one answer. ``<study>/code/<hash>.zip`` is one version of the user's code: the bytes of his
-Python files. A study has more than one only if a person typed `--changed-code`.
+its top level, for a reader who wants one answer. ``<study>/code/<hash>.zip`` is one version of the user's code: the
+bytes of his Python files. A study has more than one only if a person typed `--changed-code`.
 """
 
 import hashlib
@@ -235,7 +235,7 @@ def write_code(study: Path, code: Code) -> None:
 
 
 def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) -> Code:
-    """The version with this hash, placed in today's folders. Raises DamagedFileError if its file is missing or was changed."""
+    """The version with this hash, in today's folders. Raises DamagedFileError if its file is missing or was changed."""
     path = _path(study, digest)
     content = read_whole(path)
     if content is None:
