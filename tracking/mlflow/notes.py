@@ -1,7 +1,7 @@
 """What MLflow's pages say: the descriptions of a run, a row and a study, and the files of their runs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,26 +109,9 @@ def _text(path: Path) -> str:
 
 
 def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> dict[str, str]:
-    """The files of the study's run, by their paths: those of `allelse table`, and those of `allelse report` if it is
-    complete."""
+    """The files of the study's run, by their paths: those of `allelse table`."""
     all_of_it = with_verdicts(findings, study.task, rows)
     return {
         "table.md": written("md", study, rows, findings=findings),
         "table.csv": written("csv", study, rows, findings=all_of_it),
-        **(_report(study) if _complete(study, rows) else {}),
     }
-
-
-def _report(study: Study) -> Mapping[str, str]:
-    from tracking.report.page import page, whole_content  # matplotlib, only where something is drawn
-
-    content = whole_content(study)
-    figures = {f"figures/{figure.name}.svg": figure.content("svg").decode() for figure in content.figures.all}
-    return {"report.html": page(content), **figures}
-
-
-def _complete(study: Study, rows: Sequence[TableRow]) -> bool:
-    """Whether every trial has ended, and there is something to compare: drawing takes seconds of CPU."""
-    if sum(row.seeds > 0 for row in rows) < 2:
-        return False
-    return all(study.trial_folder(trial).state(trial.key) in ("finished", "failed") for trial in study.trials)
