@@ -163,7 +163,7 @@ class TrialFolder:
 
     def config(self) -> dict[str, Any] | None:
         """``config.yaml``; None without it."""
-        config = read_yaml(self.config_path)
+        config: dict[str, Any] | None = read_yaml(self.config_path)
         if config is None and not self.config_path.exists():
             return None
         if wrong := config_fault(config, self.card) if isinstance(config, dict) else "must hold groups of keys":

@@ -201,7 +201,9 @@ def open_store(uri: str | None, runs: Path, experiment: str | None, study: Path 
         named = experiment or (study.name if study is not None else "")
         run = study_run(study, where) if study is not None else None
         mark = read_study(study).mark if study is not None and experiment in (None, study.name) else ""
-        return Store(client, _experiment(client, run and run.run, named, mark, artifacts_of(where, runs))), where
+        return Store(
+            client, _experiment(client, run.run if run else None, named, mark, artifacts_of(where, runs))
+        ), where
 
 
 def _experiment(client: Any, run: str | None, name: str, mark: str, artifacts: str | None) -> str:

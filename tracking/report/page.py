@@ -12,8 +12,8 @@ from tracking.report.drawing import FORMATS, Drawing, Entry, entries
 from tracking.report.forest import forest
 from tracking.report.scatter import scatters
 from tracking.report.tables import Texts, costs, provenance, results, samples, utc
-from tracking.statistics.findings import Findings
-from tracking.statistics.rows import TableRow
+from tracking.statistics.findings import Findings, find, with_verdicts
+from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study, last_active
 from tracking.table.caption import caption
 from tracking.table.columns import View
@@ -71,6 +71,13 @@ class Section:
 def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts: Texts, drawn: bool = True) -> Content:
     """All that the report shows of these rows. Journals are read only for figures, if these are to be ``drawn``."""
     return Content(study, rows, findings, texts, _draw(study, rows, findings) if drawn else Figures())
+
+
+def whole_content(study: Study, texts: Texts | None = None) -> Content:
+    """The same of all rows, with differences from base."""
+    rows = table(study)
+    findings = with_verdicts(find(study, rows, BASE), study.task, rows)
+    return content_of(study, rows, findings, texts or {})
 
 
 def figure_files(figures: Figures) -> Mapping[str, bytes]:

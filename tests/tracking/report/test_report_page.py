@@ -12,11 +12,8 @@ from other_tasks import digits
 from reported import HOSTILE, SPOKEN, TEXTS, reported
 from studies_on_disk import make_study
 
-from tracking.report.page import Content, content_of
 from tracking.report.page import page as page_of
-from tracking.report.tables import Texts
-from tracking.statistics.findings import find, with_verdicts
-from tracking.statistics.rows import BASE, table
+from tracking.report.page import whole_content
 from tracking.study import Study
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -54,12 +51,6 @@ class Read(HTMLParser):
 
     def said(self, *tags: str) -> list[str]:
         return [text for tag, text in self.texts if not tags or tag in tags]
-
-
-def whole_content(study: Study, texts: Texts | None = None) -> Content:
-    """Of all rows, with differences from base."""
-    rows = table(study)
-    return content_of(study, rows, with_verdicts(find(study, rows, BASE), study.task, rows), texts or {})
 
 
 @pytest.fixture(scope="module")
