@@ -20,12 +20,12 @@ from sweeps.worker.calls import checked_artifacts, numbers, samples_text
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.files import unless_lost
-from tracking.mlflow.ledger import Ledger, Sent
+from tracking.mlflow.ledger import Ledger, Sent, current_store
 from tracking.mlflow.store import RegistryError, register
 from tracking.provenance import of_process, write_code
 from tracking.study import read_study
 from tracking.trial import TrialFolder, statistics_name, statistics_text
-from tracking.uri import default_uri, without_password
+from tracking.uri import without_password
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
 """Of files."""
@@ -208,12 +208,12 @@ MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 
 
 def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -> str:
-    """Register the model as ``NAME`` or ``NAME@ALIAS`` at ``uri``, by default the runs' own store.
+    """Register the model as ``NAME`` or ``NAME@ALIAS`` at ``uri``, by default in the study's last store.
 
     Returns the command that serves it. Raises RefusedError.
     """
     runs = trial.parents[1]
-    address = uri or default_uri(runs)
+    address = uri or current_store(trial.parent)
     run = (Ledger(trial.parent, address).get(key) or Sent("")).run
     if problems := list(_problems(f"{trial.parent.name}/{trial.name}", name, run, address)):
         raise RefusedError(problems)
