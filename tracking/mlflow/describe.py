@@ -74,13 +74,13 @@ class Described:
     def name(self) -> str:
         return pages.run_names(self.study)[self.trial.key]
 
-    def end_ms(self, journal: list[JournalLine]) -> int:
-        """When the last attempt ended; without a recorded end, the time of its last report.
+    def end_ms(self, newest: JournalLine | None) -> int:
+        """When the last attempt ended; without a recorded end, the time of the ``newest`` report.
 
         Never before the first one began: the clock may have been set back.
         """
         last = self.attempts[-1]
-        end = max([last.began, *(report.ts for report in journal[-1:])]) if last.ended is None else last.ended
+        end = max(last.began, newest.ts if newest else 0.0) if last.ended is None else last.ended
         return to_ms(max(self.attempts[0].began, end))
 
     @property

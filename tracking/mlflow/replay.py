@@ -15,7 +15,7 @@ from typing import Any
 
 from tracking.attempts import Attempt, Runner, runners, runs
 from tracking.files import DamagedFileError
-from tracking.journal import JournalLine
+from tracking.journal import Journal, unsent
 from tracking.look import settled_stamps, stamps_of
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
 from tracking.mlflow.ledger import (
@@ -137,9 +137,9 @@ class Replay:
         key, folder = about.trial.key, about.folder
         sent = self._run_of(key, about.name, to_ms(about.attempts[0].began), about.found_by)
         sent, _ = self._send(key, sent, {"params": about.params, "tags": about.tags, "datasets": about.datasets})
-        journal, state = folder.journal(), folder.state(key)
+        journal, state = Journal(folder.journal_path), folder.state(key)
         state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
-        new = rollback_safe(journal, sent.step, everything=state == "finished")
+        new = [journal[place] for place in unsent(journal, sent.step, everything=state == "finished")]
         points = [point for report in new for point in journal_points(about.card, report)]
         self._store.log_points(sent.run, points)
         if new:
@@ -155,7 +155,7 @@ class Replay:
             sent, numbers = self._send(key, sent, {"numbers": about.numbers})
             self._ledger.put(key, replace(sent, result=result))
         status = STATUS.get(state, "KILLED")
-        self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal))
+        self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal.newest))
         return len(points) + numbers
 
     def _run_of(self, key: str, name: str, start_ms: int, tags: Mapping[str, str]) -> Sent:
@@ -244,13 +244,6 @@ class Replay:
         parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
         self._send(STUDY, sent, {**parts, **_files(study_files(study, rows, findings))})
         seen["page"], self._page_due = looks, time.monotonic() + RETRY_S
-
-
-def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> list[JournalLine]:
-    """Reports after step `after`, up to the newest checkpoint unless the trial is finished."""
-    checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
-    last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
-    return [report for report in journal if after < report.step <= last]
 
 
 def _files(files: Mapping[str, str]) -> dict[str, str]:
