@@ -113,7 +113,6 @@ class Divided:
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"
-IS_MISSING = "is missing"
 COMMAND_LINE = "command line"
 """The place of what was typed."""
 
@@ -197,7 +196,7 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
         elif neutral := role_of(hints[name], Neutral):
             values[name] = neutral.value
         elif field.default is MISSING and field.default_factory is MISSING:
-            problems.append(Problem(_join(prefix, name), IS_MISSING, "must be given"))
+            problems.append(Problem(_join(prefix, name), "is missing", "must be given"))
     return (cls(**values), []) if not problems else (None, problems)
 
 

@@ -117,12 +117,21 @@ class Study:
         chosen = self.trials if trials is None else trials
         return [Standing(trial, *self.trial_folder(trial).standing(trial.key)) for trial in chosen]
 
+    def measured_sets(self) -> dict[str, list[str]]:
+        """The sets with scores in any trial that counts, each with the metrics that have a value there."""
+        found: dict[str, list[str]] = {}
+        for each in self.standings():
+            for name, of_set in (each.counted or {}).get("scores", {}).items():
+                metrics = [metric.name for metric in self.task.metrics if of_set.get(metric.name) is not None]
+                found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
+        return found
+
 
 def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        content = read_object(path)
+        content = read_object(path) if folder.is_dir() else None  # a place that is a file has its own refusal
     except UnreadableError:
         raise
     except DamagedFileError as error:

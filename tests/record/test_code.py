@@ -126,10 +126,6 @@ def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_mark
     assert "with another parts/one.py" in place.table()
 
 
-def test_a_moved_project_goes_on(trained: Place) -> None:
-    trained.must(*PLAN)
-
-
 def test_a_row_from_a_file_of_the_same_name_elsewhere_is_refused(
     trained: Place, another: Callable[[str], Place]
 ) -> None:

@@ -8,7 +8,7 @@ import yaml
 
 from tracking.card import Card
 from tracking.files import read_whole, unless_damaged
-from tracking.statistics.findings import Findings, with_verdicts
+from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study
 from tracking.table.caption import caption
@@ -24,6 +24,7 @@ SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them s
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
 """The tag by which MLflow finds the tables of a run, `mlflow.loggedArtifacts`."""
 MOST_LINES = 100  # per set
+FILES = {"table.md": "md", "table.csv": "csv"}  # of the study's run, with the formats of `allelse table`
 
 
 def row_words(card: Card, row: TableRow, findings: Findings) -> dict[str, str]:
@@ -102,8 +103,4 @@ def _text(path: Path) -> str:
 
 def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> dict[str, str]:
     """The files of the study's run, by their paths: those of `allelse table`."""
-    all_of_it = with_verdicts(findings, study.task, rows)
-    return {
-        "table.md": written("md", study, rows, findings=findings),
-        "table.csv": written("csv", study, rows, findings=all_of_it),
-    }
+    return {name: written(kind, study, rows, findings=findings) for name, kind in FILES.items()}

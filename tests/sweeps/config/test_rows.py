@@ -171,7 +171,7 @@ def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_flops_by_arithmetic_equal_what_torch_counts(row: str) -> None:
-    settings = composed(row, "half").settings
+    settings = composed(row, "tiny").settings
     vocab_size, train = settings.trial.data.vocab_size, settings.trial.train
     model = Transformer(settings.trial.model, vocab_size).train()
     source, target = (torch.randint(4, vocab_size, (SENTENCES, length)) for length in (SOURCE, TARGET))

@@ -25,9 +25,9 @@ def key(folder: Path, *words: str, task: str = "small", **written: Any) -> str:
     return plan(folder, f"task={task}", "sweep.rows=[base]", *words).trials[0].trial.key
 
 
-@pytest.fixture
-def before(tmp_path: Path) -> str:
-    return key(tmp_path / "before")
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return key(tmp_path_factory.mktemp("before"))
 
 
 DECIDES: list[dict[str, Any]] = [
