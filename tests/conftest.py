@@ -18,8 +18,16 @@ PROJECT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+PROGRAMS = {"browser": "/usr/bin/chromium", "latex": "/usr/bin/pdflatex", "postgres": "/usr/lib/postgresql"}
+"""What a test with this mark needs. `.ci/run` installs them; where one is missing, its tests are deselected."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files that start Ray come first, then those that train: the last long file to start keeps one process waiting."""
+    missing = {mark for mark, path in PROGRAMS.items() if not Path(path).exists() and not os.environ.get("CI")}
+    without = [item for item in items if missing & {mark.name for mark in item.iter_markers()}]
+    config.hook.pytest_deselected(items=without)
+    items[:] = [item for item in items if item not in without]
     ray, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow"))
     items.sort(key=lambda item: (item.path not in ray, item.path not in slow))
 

@@ -11,12 +11,11 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
 from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.composition import Composition, decides_weights, read_record, values_of
-from sweeps.planning.naming import TASK_KEY, known_study, library_of, naming, other_study, source_of_study
+from sweeps.planning.naming import TASK_KEY, command, known_study, library_of, naming, other_study, source_of_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.user_code import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
-from tracking.words import shell_line
 
 RowSeed = tuple[str, int]
 SWEEPING = ("plan", "sweep")
@@ -209,8 +208,8 @@ class _Continued:
         recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
         keys = ("row", self.schema.seed or "sweep.seeds") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
         key = keys[0] if new_rows or not new_seeds else keys[1]
-        command = shell_line(["allelse", self.verb, *self.argv, "--add"])
-        return Problem(key, f"{found}, {recorded}", f"to add: {command}", None, COMMAND_LINE)
+        add = command(self.verb, *self.argv, "--add")
+        return Problem(key, f"{found}, {recorded}", f"to add: {add}", None, COMMAND_LINE)
 
     def _refuse_scoring_others(self, others: list[str]) -> None:
         """Refuse decode settings for one trial: its table would mix scores of different settings."""

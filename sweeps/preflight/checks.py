@@ -11,13 +11,12 @@ from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
 from sweeps.planning.compose import compose_settings
-from sweeps.planning.naming import chosen, library_of, naming
+from sweeps.planning.naming import chosen, command, library_of, naming
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems
 from sweeps.processes.ray_private import JOB
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError
-from tracking.words import shell_line
 
 OF_ALL_ROWS = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""
@@ -64,9 +63,9 @@ def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
     selecting = "row=", "sweep.rows=", "sweep.seeds=", f"{own_seed}="
     others = [override for override in overrides if not override.startswith(selecting)]
     chosen_trial = [f"sweep.rows=[{trial.row}]", f"sweep.seeds=[{trial.seed}]"]
-    command = shell_line(["allelse", "sweep", *chosen_trial, *others, *["--add"] * bool(plan.added)])
+    sweep = command("sweep", *chosen_trial, *others, *["--add"] * bool(plan.added))
     found = f"is {workers}, but `allelse train` runs one process"
-    return [Problem("cluster.workers", found, f"run `{command}`")]
+    return [Problem("cluster.workers", found, f"run `{sweep}`")]
 
 
 def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Problem]:

@@ -13,11 +13,10 @@ from rich.console import Console
 
 from sweeps.config.hydra import quoted
 from sweeps.config.settings import Settings
-from sweeps.planning.naming import by_name, placed
+from sweeps.planning.naming import by_name, command, placed
 from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from sweeps.running.stopping import Interrupted
 from tracking.uri import URI_VARIABLE, without_password
-from tracking.words import shell_line
 
 
 def sync_command(settings: Settings) -> list[str]:
@@ -59,7 +58,7 @@ def _way_to_carry(settings: Settings) -> str:
     shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
     there = [] if shown == (tracking.uri or "") else [f"tracking.uri={quoted(shown)}"]
     there += [] if tracking.experiment is None else [f"tracking.experiment={quoted(tracking.experiment)}"]
-    return f"run `{shell_line(['allelse', 'sync', by_name(study), *placed(study), *there])}`"
+    return f"run `{command('sync', by_name(study), *placed(study), *there)}`"
 
 
 class Syncer:

@@ -1,4 +1,4 @@
-"""The verbs that show results, ``table`` and ``report``: the chosen table, with every wrong option refused at once."""
+"""The verbs that show results, ``table``, ``report`` and ``compare``: what is wrong is refused at once."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +13,17 @@ from rich.markup import escape
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import OverrideList, guarded, taken_study
-from sweeps.verbs.names import Checked, given, listed, rows_of
+from sweeps.verbs.command import (
+    Checked,
+    Json,
+    OverrideList,
+    given,
+    guarded,
+    listed,
+    names_and_overrides,
+    rows_of,
+    taken_study,
+)
 from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
@@ -51,7 +60,8 @@ Verdicts = Annotated[
     bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")
 ]
 WithSentences = Annotated[
-    bool, typer.Option("--sentences", help="Test one seed over the sentences of its set; says nothing about seeds.")
+    bool,
+    typer.Option("--sentences", help="Test one seed over the sentences of the set; other seeds may differ."),
 ]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 AsFormat = Annotated[TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
@@ -200,7 +210,7 @@ def report(
     no_figures: NoFigures = False,
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
-    from sweeps.verbs.compare import texts_of
+    from sweeps.verbs.texts import texts_of
 
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)
@@ -232,6 +242,19 @@ def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) 
         problems += _folder_problems(option, folder.absolute()) if folder else ()
     if problems:
         raise RefusedError(problems)
+
+
+Names = Annotated[list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")]
+OfSet = Annotated[str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")]
+OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")]
+
+
+@guarded
+def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
+    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
+    from sweeps.verbs.compare import compare as compared  # NumPy and SciPy
+
+    compared(*names_and_overrides(arguments), set_name, metric, as_json)
 
 
 def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:

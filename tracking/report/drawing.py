@@ -179,9 +179,8 @@ def legend_below(figure: Any, handles: Sequence[Any], names: Sequence[str], colu
 
 
 def shortened(text: str, letters: int) -> str:
-    """The text on one line, at most this long, with … in place of its end."""
-    line = " ".join(text.split(" "))
-    return line if len(line) <= letters else f"{line[: letters - 1].rstrip(' ,;')}…"
+    """The text at most this long, with … in place of its end."""
+    return text if len(text) <= letters else f"{text[: letters - 1].rstrip(' ,;')}…"
 
 
 def counted() -> Any:

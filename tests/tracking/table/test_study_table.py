@@ -137,6 +137,8 @@ def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: 
     for text in (written("md", usual, table(usual)), " ".join(shown(usual).split())):
         assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
         assert "decode" not in text
+    told = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
+    assert told in paragraph(usual)
     assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged, table(averaged))
     study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
     text = written("md", study, table(study))
@@ -178,14 +180,3 @@ def test_with_one_seed_only_samples_can_be_told(tmp_path: Path) -> None:
     assert "With too few seeds for a test over seeds, chance over samples" in text
     assert text.endswith("it says nothing of other seeds.")
     assert "Smyth" not in text
-
-
-def test_a_translation_names_its_settings_and_signature(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "translated", {"base": [1], "a_heads_1": [1]})
-    for trial in study.trials:
-        finish(study, trial, begin(study.trial_folder(trial)), 30)
-    text = paragraph(study)
-    assert "In an ablation study of translation, we trained the configuration base (N 6, d_model 512," in text
-    assert "63.046M parameters" in text
-    assert "PPL and BLEU on the dev set (beam 4, α 0.6, " in text
-    assert "[BLEU nrefs:1]" in text
