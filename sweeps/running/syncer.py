@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -109,12 +108,9 @@ class Syncer:
     def _keep_alive(self) -> None:
         pause = FIRST_PAUSE_S
         while True:
-            began = time.monotonic()
             code = self._process.wait()
             if self._closing.is_set():
                 return
-            if time.monotonic() - began > LONGEST_PAUSE_S:
-                pause = FIRST_PAUSE_S
             fault = f"The process that syncs journals to MLflow ended with {_ending(code)}"
             self._console.print(f"{fault}; it starts again in {pause:g} s", soft_wrap=True)
             if self._closing.wait(pause) or not self._start_again():
@@ -127,7 +123,7 @@ class Syncer:
                 return False
             assert self._process.stdin
             self._process.stdin.close()
-            with suppress(OSError):  # no memory for a process: retried after the next pause
+            with suppress(OSError):  # no memory for a process: tried again after the next pause
                 self._process = self._start()
             return True
 
