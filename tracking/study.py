@@ -131,10 +131,12 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        content = read_object(path) if folder.is_dir() else None  # a place that is a file has its own refusal
+        content = read_object(path)
     except UnreadableError:
         raise
     except DamagedFileError as error:
+        if error.path == folder:  # a file lies in its place: what needs a folder there refuses it by its key
+            raise StudyMissing(f"no study at {path}") from None
         at = f" (line {error.line})" if error.line else ""
         raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None
     if content is None:
