@@ -12,9 +12,10 @@ from copy import deepcopy
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tracking.files import DamagedFileError
+if TYPE_CHECKING:
+    from tracking.files import DamagedFileError
 
 Role = TypeVar("Role")
 
@@ -141,7 +142,7 @@ class RefusedError(ValueError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
-def damaged(error: DamagedFileError) -> Problem:
+def damaged(error: "DamagedFileError") -> Problem:
     """What is wrong with a damaged file, and its remedy."""
     return Problem(error.path.name, str(error), error.remedy)
 

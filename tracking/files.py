@@ -15,8 +15,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
-import yaml
-
 Found = TypeVar("Found")
 Other = TypeVar("Other")
 Check = Callable[[dict[str, Any]], str | None]
@@ -27,7 +25,6 @@ NUMBER_OR_NONE, WHOLE_OR_NONE = (*NUMBER, NoneType), (*WHOLE, NoneType)
 NOUNS = {str: "text", int: "a whole number", dict: "an object"}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, seven times as fast
 REMEDIES = {
     "study.json": "move it away; `allelse sweep` with its overrides writes it again and keeps finished trials",
     "result.json": "`allelse sweep` resumes from the last checkpoint and writes it again",
@@ -101,7 +98,7 @@ def unless_lost(read: Callable[[], Found], otherwise: Other) -> Found | Other:
 
 
 def misfit(content: Mapping[str, Any], form: Mapping[str, tuple[type, ...]]) -> str | None:
-    """Such as "must have a whole number as its step", for the first key whose value has none of the form's types."""
+    """Such as "must have a whole number as its step", for the first key whose value has the wrong type."""
     for name, types in form.items():
         if type(content.get(name)) not in types:
             return f"must have {'a number' if float in types else NOUNS[types[0]]} as its {name}"
@@ -312,8 +309,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _parsed(path: Path, text: str) -> Any:
+    import yaml  # not needed to declare a task
+
     try:
-        return yaml.load(text, Loader=LOADER)
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # libyaml, seven times as fast
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         cause = getattr(error, "problem", None) or str(error).partition("\n")[0]

@@ -101,7 +101,7 @@ class Study:
 
     @property
     def sizes(self) -> dict[str, str]:
-        """Words on each row whose model is of another size than base's, although it does not change sizes."""
+        """A note for each row whose model differs from base's in size, although the row changes no size."""
         return {row["row"]: row["size"] for row in self.rows if row["size"]}
 
     @property
@@ -131,10 +131,12 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        content = read_object(path) if folder.is_dir() else None  # a place that is a file has its own refusal
+        content = read_object(path)
     except UnreadableError:
         raise
     except DamagedFileError as error:
+        if error.path == folder:  # a file lies in its place: what needs a folder there refuses it by its key
+            raise StudyMissing(f"no study at {path}") from None
         at = f" (line {error.line})" if error.line else ""
         raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None
     if content is None:

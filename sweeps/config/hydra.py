@@ -133,18 +133,9 @@ def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Pr
     row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
     file = Path(mark.name) if mark and Path(mark.name).is_absolute() else folders.find(f"row/{row}")
     line = f":{mark.line + 1}" if mark else ""
-    reason = getattr(error, "problem", None) or _reason(error)
+    reason = getattr(error, "problem", None) or next(iter(str(error).strip().splitlines()), "it is no configuration")
     place = f"{folders.show(file)}{line}" if file else None
     return Problem(row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
-
-
-def _reason(error: BaseException | None) -> str:
-    """The first line that the error or its cause says."""
-    while error is not None:
-        if text := str(error).strip():
-            return text.splitlines()[0]
-        error = error.__cause__ or error.__context__
-    return "it is no configuration"
 
 
 def option(group: str, name: str) -> str:

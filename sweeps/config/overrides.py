@@ -219,17 +219,13 @@ def unknown_key(known: Collection[str], key: str, groups: Iterable[str] = ()) ->
     inside = any(name.startswith(f"{key}.") for name in known)
     above = next((name for name in known if key.startswith(f"{name}.")), None)
     named = above or other_name(key, [*known, *groups])
-    meant = None if inside else named or _similar(key, known, groups)
+    lasts = {_last(name): name for name in known}
+    similar = lasts.get(_last(key)) or nearest(key, [*groups, *known]) or lasts.get(nearest(_last(key), lasts) or "")
+    meant = None if inside else named or similar
     branch = key if inside else (meant or key).rpartition(".")[0]
     siblings = [name.removeprefix(f"{branch}.") for name in known if name.startswith(f"{branch}.")]
     usual = f"keys under {branch} are {', '.join(siblings)}" if siblings else "`allelse config` shows every key"
     return meant, NOTES.get(named or "", usual)
-
-
-def _similar(key: str, known: Collection[str], groups: Iterable[str]) -> str | None:
-    """A key with this last component, or a key or group that looks like the typed one, or whose last component does."""
-    lasts = {_last(name): name for name in known}
-    return lasts.get(_last(key)) or nearest(key, [*groups, *known]) or lasts.get(nearest(_last(key), lasts) or "")
 
 
 def _last(key: str) -> str:

@@ -89,7 +89,7 @@ def _loaded(name: str, here: str) -> Task[Any]:
         raise _no_task(name, content, attribute)
     taken = [f"its name {found.name} is taken"] if found.name in OURS and name not in OURS else []
     if faults := [*taken, *task_faults(found)]:
-        place = _file_of(content, here)
+        place = _shown(getattr(content, "__file__", None) or here, here)
         raise RefusedError(
             Problem("task", f'is "{name}", but {fault}', "fix the file", None, place) for fault in faults
         )
@@ -157,10 +157,6 @@ def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
     what = f"but {module} has no {attribute}" if found is None else f"whose {attribute} is not an allelse.Task"
     allowed = "must name a Task of the module"
     return RefusedError([Problem("task", f'is "{name}", {what}', allowed, near and f"task={module}:{near}")])
-
-
-def _file_of(content: Any, here: str) -> str:
-    return _shown(getattr(content, "__file__", None) or here, here)
 
 
 _entered: dict[str, frozenset[str]] = {}

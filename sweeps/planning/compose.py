@@ -205,8 +205,7 @@ class _Composer:
         made, folders = self.found.made.rows.get(name), self.library.folders
         file, place = folders.find(f"row/{name}"), made.place if made else None
         if file and folders.is_own(file):
-            first = next(iter([*changes, *scaled.kept.left_out]), None)
-            place = (first and self.found.place(first, name)) or f"{folders.show(file)}:1"
+            place = folders.show(file)
         return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before)
 
     def _unknown(self, row: str) -> Problem | None:

@@ -28,7 +28,7 @@ class ComposedRow:
     settings: Settings
     changes: dict[str, Any]
     kept: Kept = field(default_factory=Kept)
-    place: str | None = None  # file:line of the user's file, or the command line that made the row
+    place: str | None = None  # the user's file, or what made the row
     before_scaling: str = ""  # its change before scaling, if the scale touches a key that it sets
 
 

@@ -189,16 +189,13 @@ class _Continued:
         return decides_weights(self.schema, key) or (key in self.schema.scores and not typed)
 
     def _place(self, key: str, composition: Composition, row: str) -> str | None:
-        """The line that sets the value; of a row, the line or the file of the row, or what made it."""
-        options = [option(group, name) for group, name in composition.overrides.choices.items() if group != "row"]
-        line = self.library.place_of(key, *options, *([option("row", row)] if row != BASE else []))
-        file = self.library.folders.find(f"row/{row}")
+        """The line of base that sets the value, or the file of the row, or what made it."""
         if row == BASE:
-            return line
-        if file is None:
-            return next((each.place for each in composition.rows if each.name == row), None)
-        shown = self.library.folders.show(file)
-        return line if line is not None and line.startswith(shown) else shown
+            chosen = composition.overrides.choices.items()
+            return self.library.place_of(key, *(option(group, name) for group, name in chosen if group != "row"))
+        if file := self.library.folders.find(f"row/{row}"):
+            return self.library.folders.show(file)
+        return next((each.place for each in composition.rows if each.name == row), None)
 
     def _not_recorded(self, new: list[RowSeed]) -> Problem:
         """Lists the new trials and the recorded ones, with the command that adds the new."""

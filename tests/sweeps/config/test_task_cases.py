@@ -82,11 +82,16 @@ TYPED: list[tuple[list[str], str, list[str]]] = [
 ]
 
 # the file of a row
-ROWS: list[tuple[str, str, int, list[str]]] = [
+ROWS: list[tuple[str, str, int | None, list[str]]] = [
     (ROW + "train: {rat: 3}\n", "train.rat", 3, ["did you mean train.rate?"]),
     (ROW + "paths: {runs: x}\n", "paths", 3, ["a row sets only row, model, train"]),
-    ("row: {group: A}\nmodel: {kind: round}\n", "square", 0, ["it changes nothing", "another key of model or train"]),
-    ("row: {group: A}\ntrain: {cut: 0.7}\n", "square", 2, ["train the same model as base"]),
+    (
+        "row: {group: A}\nmodel: {kind: round}\n",
+        "square",
+        None,
+        ["it changes nothing", "another key of model or train"],
+    ),
+    ("row: {group: A}\ntrain: {cut: 0.7}\n", "square", None, ["train the same model as base"]),
     ("model: {kind: square}\n", "row", 0, ["is missing", "must be given"]),
     ("row: {group: A, published: {bleu: 3}}\nmodel: {size: 2}\n", "row.published.bleu", 1, ["are score, params_m"]),
 ]
@@ -141,10 +146,15 @@ def test_a_wrong_override(tmp_path: Path, words: list[str], key: str, said: list
 
 
 @pytest.mark.parametrize(("text", "key", "line", "words"), ROWS, ids=[repr(case[0])[-50:] for case in ROWS])
-def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int, words: list[str]) -> None:
+def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int | None, words: list[str]) -> None:
     row = "conf/task/small/row/square.yaml"
     write_task(tmp_path, files={row: HEAD + text.removeprefix(HEAD)})
-    expect(refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"), key, f"{row}:{line + 1}", words)
+    expect(
+        refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"),
+        key,
+        row if line is None else f"{row}:{line + 1}",
+        words,
+    )
 
 
 def test_the_help_of_a_broken_task_is_its_refusal(tmp_path: Path) -> None:
