@@ -85,7 +85,7 @@ FILES = {
     **{f"conf/task/toy/row/size_{size}.yaml": HEAD % (f"size {size}", size) for size in (2, 3, 4, 5)},
 }
 STUDY = "sweep.name=toy"
-READING = ("plan", "table", "compare", "report", "sync", "config")
+READING = ("plan", "table", "compare", "report", "config")
 
 
 class Place:
