@@ -85,7 +85,7 @@ FILES = {
     **{f"conf/task/toy/row/size_{size}.yaml": HEAD % (f"size {size}", size) for size in (2, 3, 4, 5)},
 }
 STUDY = "sweep.name=toy"
-READING = ("plan", "table", "compare", "report", "sync", "config")
+READING = ("plan", "table", "compare", "report", "config")
 
 
 class Place:
@@ -108,7 +108,7 @@ class Place:
             (self.folder / name).write_text(text, "utf-8")
 
     def type(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """In a process of its own where the task's work is imported, or the environment is another."""
+        """In a process of its own where one is started, the task's work is imported, or the environment is another."""
         if words[0] in READING and not self.environment:
             done = typed(self.folder, *words)
             return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
