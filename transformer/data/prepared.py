@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from transformer.config import DataConfig, ModelConfig
-from transformer.data.corpora import Sets, corpus
-from transformer.data.text_file import SentencePair
+from transformer.data.corpora import SentencePair, Sets, corpus
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
 from transformer.faults import Fault, FaultyError
 

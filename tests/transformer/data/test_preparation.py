@@ -13,8 +13,8 @@ from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
 
 from transformer.config import DataConfig
 from transformer.data import prepared as module
+from transformer.data.corpora import SentencePair
 from transformer.data.prepared import Sentences, copy_text, length_faults, lines_to_learn, prepare
-from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import EOS, OPTIONS
 from transformer.faults import FaultyError
 from transformer.task import fingerprint

@@ -12,7 +12,7 @@ from small_trials import prepared_text
 
 from sweeps.task import RefusedError
 from transformer.config import DataConfig
-from transformer.data.text_file import TextFile, read_lines, read_pairs
+from transformer.data.corpora import read_lines, read_pairs
 from transformer.faults import Fault, FaultyError
 from transformer.task import fingerprint
 
@@ -90,7 +90,7 @@ def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path, name: s
     content, found, fix = TRAIN[name]
     (tmp_path / "text").write_bytes(content)
     with pytest.raises(FaultyError) as caught:
-        read_lines(tmp_path / "text", "data.train")
+        list(read_lines(tmp_path / "text", "data.train"))
     (fault,) = caught.value.faults
     assert fault.key == "data.train"
     assert fault.found.startswith(f"{tmp_path}/text{found}")
@@ -136,7 +136,7 @@ GOOD = {
 def test_the_content_says_how_a_file_is_compressed_and_not_its_name(tmp_path: Path, name: str) -> None:
     for path in (tmp_path / "text", tmp_path / "text.gz"):
         path.write_bytes(GOOD[name])
-        assert read_lines(path, "data") == ENGLISH
+        assert list(read_lines(path, "data")) == ENGLISH
 
 
 @pytest.mark.parametrize(("size", "allowed"), [(9000, "at most"), (8, "at least")])
@@ -153,5 +153,5 @@ def test_a_vocabulary_size_that_the_text_does_not_support_is_refused_with_a_limi
 def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"one\r\ntwo")
     (tmp_path / "target").write_bytes("eins\u2028still\nzwei\x0b!\n".encode())
-    found = read_pairs(TextFile(tmp_path / "source"), TextFile(tmp_path / "target"))
+    found = read_pairs("data", tmp_path / "source", tmp_path / "target")
     assert list(found) == [("one", "eins\u2028still"), ("two", "zwei\x0b!")]

@@ -9,8 +9,7 @@ import torch
 from small_trials import TRAIN, small_trial
 
 from sweeps.task import Saved
-from transformer.training.optimizer import adam, learning_rate, set_learning_rate
-from transformer.training.state import TrainState
+from transformer.training.state import TrainState, adam, learning_rate, set_learning_rate
 
 PAPER = replace(TRAIN, warmup_steps=4000)
 

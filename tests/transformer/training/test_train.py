@@ -16,8 +16,7 @@ from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.model.encoder_decoder import EncoderLayer
 from transformer.training.loss import summed_loss
-from transformer.training.optimizer import learning_rate
-from transformer.training.state import TrainState, start
+from transformer.training.state import TrainState, learning_rate, start
 from transformer.training.train import fit, make_forward_backward, train_step
 from transformer.training.worker_group import Worker
 
