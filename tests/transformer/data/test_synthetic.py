@@ -4,13 +4,16 @@ import hashlib
 import math
 import re
 from collections import defaultdict
+from pathlib import Path
 from random import Random
 
 import pytest
 import sacrebleu
 
 from transformer.data import synthetic
+from transformer.data.corpora import CORPORA
 from transformer.data.synthetic import Derivation, Grammar
+from transformer.data.vocabulary import Vocabulary, build
 
 Corpus = dict[str, list[tuple[str, str]]]
 Derivations = dict[str, list[Derivation]]
@@ -66,8 +69,15 @@ def test_the_corpus_is_the_one_of_its_version(corpus: Corpus) -> None:
     assert hashlib.sha256(repr(in_order).encode()).hexdigest()[:16] == "b00aa9dbcac45c14"
 
 
+def test_a_planned_length_is_near_the_real_one(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "vocabulary.model").write_bytes(build((line for pair in corpus["train"] for line in pair), 1000))
+    vocabulary, declared = Vocabulary(tmp_path / "vocabulary.model"), CORPORA["synthetic"].mean_lengths
+    lengths = [sum(map(len, vocabulary.encode(list(side)))) / 12_000 for side in zip(*corpus["train"], strict=True)]
+    assert lengths == pytest.approx(declared, rel=0.02)
+
+
 def test_word_for_word_translation_scores_under_25_bleu(corpus: Corpus) -> None:
-    lexicon = train_lexicon(corpus["train"][:4000])
+    lexicon = train_lexicon(corpus["train"][:2000])
     assert (lexicon["books"], lexicon["has"], lexicon["because"]) == ("Bücher", "hat", "weil")
     test = corpus["test"]
     hypotheses = [translate(lexicon, source) for source, _ in test]
