@@ -197,7 +197,7 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
     blank = copy_text(sets, folder, told)
     if text.declared(data) != planned:
         found = f"the text of data={data.name} changed while it was prepared"
-        raise FaultyError(Fault("data", found, "must not change before it is prepared; run the command again"))
+        raise FaultyError(Fault("data", found, "must stay the same meanwhile; run the command again"))
     told("learning the vocabulary", None)
     path = folder / "vocabulary.model"
     path.write_bytes(build(lines_to_learn(folder), data.vocab_size, folder))

@@ -311,26 +311,24 @@ def held_out() -> frozenset[TextPair]:
     return frozenset(Random(f"{PARAMETERS['seed']}/held out").sample(every, round(PARAMETERS["held_out"] * len(every))))
 
 
-def derivations() -> dict[str, list[Derivation]]:
-    """Splits share no source. Test comes first, so that it does not change with the other sizes."""
+def generate() -> dict[str, list[TextPair]]:
+    """(source, target) sentences of `train`, `dev` and `test`; the same on every machine.
+
+    Splits share no source. Test is drawn first, so that it does not change with the other sizes.
+    """
     held, taken = held_out(), set[str]()
-    return {split: _split(split, held, taken) for split in ("test", "dev", "train")}
+    drawn = {split: _split(split, held, taken) for split in ("test", "dev", "train")}
+    return {split: drawn[split] for split in ("train", "dev", "test")}
 
 
-def _split(split: str, held: frozenset[TextPair], taken: set[str]) -> list[Derivation]:
+def _split(split: str, held: frozenset[TextPair], taken: set[str]) -> list[TextPair]:
     """Every other dev and test sentence contains an unseen pair, so that the two halves can be compared."""
-    made: list[Derivation] = []
+    made: list[TextPair] = []
     rng = Random(f"{PARAMETERS['seed']}/{split}")
     while len(made) < PARAMETERS["sizes"][split]:
         derivation = derive(rng)
         unseen = split != "train" and len(made) % 2 == 0
         if bool(derivation.pairs & held) == unseen and derivation.text[0] not in taken:
             taken.add(derivation.text[0])
-            made.append(derivation)
+            made.append(derivation.text)
     return made
-
-
-def generate() -> dict[str, list[TextPair]]:
-    """(source, target) sentences of `train`, `dev` and `test`; the same on every machine."""
-    made = derivations()
-    return {split: [derivation.text for derivation in made[split]] for split in ("train", "dev", "test")}

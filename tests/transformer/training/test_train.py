@@ -208,10 +208,8 @@ def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept() -> No
     assert batches(config).describe(5) in str(raised.value)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_loss_falls_at_each_precision(precision: str) -> None:
-    config = small_trial(precision=precision, steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10)
-    trial = ToyTrial(config)
+def test_the_loss_falls_in_bf16_and_weights_and_moments_stay_float32() -> None:
+    trial = ToyTrial(small_trial(precision="bf16", steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10))
     state = trained(trial)
     losses = [metrics["train/loss"] for metrics in trial.reports.values()]
     assert losses[-1] < losses[0] - 0.25
