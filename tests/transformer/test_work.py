@@ -9,11 +9,13 @@ import torch
 from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
 from toy_trial import ToyTrial
 
-from sweeps.task import MissingStepError, Saved, StateError
+from sweeps.task import MissingStepError
 from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepared import Prepared
+from transformer.decoding import evaluation
 from transformer.decoding.evaluation import EvaluationSet, evaluate_set
+from transformer.decoding.score import text_scores
 from transformer.decoding.translator import Translator
 from transformer.task import TRANSLATION
 from transformer.training.state import mean_weights, start
@@ -114,11 +116,6 @@ def test_a_missing_checkpoint_is_not_replaced_by_another(whole: ToyTrial) -> Non
     assert again.said("evaluated") == []
 
 
-def test_a_checkpoint_that_does_not_fit_is_a_state_error(whole: ToyTrial) -> None:
-    with pytest.raises(StateError, match=r"^the checkpoint of step 7 does not fit the model"):
-        work(ToyTrial(whole.config, whole.data, saved=Saved(7, {})))
-
-
 def test_sets_with_scores_are_not_scored_again(whole: ToyTrial) -> None:
     again = whole.again(scored={"dev": {"nll": 1.0}})
     work(again)
@@ -130,6 +127,44 @@ def test_scoring_breaks_off_when_the_trial_is_told_to_stop(whole: ToyTrial) -> N
     again = whole.again(stops_alone=True)
     work(again)
     assert again.said("evaluated") == []
+
+
+@pytest.fixture(scope="module")
+def scored(whole: ToyTrial) -> ToyTrial:
+    """The same trial, with greedy scores of the first five dev sentences while training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "SENTENCES", 5)
+        config = replace(whole.config, train=replace(whole.config.train, score_every=8))
+        return worked(ToyTrial(config, whole.data))
+
+
+def greedy(trial: ToyTrial) -> dict[int, dict[str, float]]:
+    """The greedy scores of each step that has them."""
+    found = {step: {k: v for k, v in of.items() if k.startswith("dev_greedy/")} for step, of in trial.reports.items()}
+    return {step: scores for step, scores in found.items() if scores}
+
+
+def test_greedy_scores_come_at_their_steps_and_at_the_end_and_change_no_weight(
+    whole: ToyTrial, scored: ToyTrial, prepared: Prepared
+) -> None:
+    assert greedy(whole) == {}
+    assert greedy(scored).keys() == {8, STEPS}
+    weights, unwatched = (trial.checkpoints[STEPS].state["model"] for trial in (scored, whole))
+    assert all(torch.equal(weight, unwatched[name]) for name, weight in weights.items())
+    assert scored.said("evaluated") == whole.said("evaluated")
+    model = start(scored.config, 270, torch.device("cpu")).model
+    model.load_state_dict(weights)
+    translator = Translator(model.eval(), prepared.vocabulary, replace(DECODE, beam=1), "fp32")
+    hypotheses = translator.translate(prepared.sources("dev")[:5])
+    expected, _ = text_scores(hypotheses, prepared.references("dev")[:5], "letters")
+    assert greedy(scored)[STEPS] == {f"dev_greedy/{name}": expected[name] for name in ("bleu", "chrf")}
+    assert any(hypotheses)
+
+
+def test_a_stop_request_of_one_worker_waits_for_greedy_scores(scored: ToyTrial) -> None:
+    told = worked(ToyTrial(scored.config, scored.data, stops_alone=True))
+    assert greedy(told).keys() == {8, STEPS}
+    assert told.said("evaluated") == []
 
 
 def test_the_limit_of_a_micro_batch_follows_the_device_unless_it_is_set() -> None:

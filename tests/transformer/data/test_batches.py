@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
-from small_trials import random_pairs, random_pieces, share
+from small_trials import random_pairs, random_pieces
 
 from transformer.data.batches import Batch, TrainingBatches, _lengths, collate, evaluation_batches, prefetch
 from transformer.data.prepared import ParallelSet
@@ -32,16 +32,6 @@ def rows(batch: Batch) -> Iterator[tuple[tuple[int, ...], ...]]:
     parts = [part.tolist() for part in (batch.source, batch.shifted, batch.target)]
     for triple in zip(*parts, strict=True):
         yield tuple(tuple(piece for piece in side if piece != PAD) for side in triple)
-
-
-@pytest.mark.parametrize("budget", [20, 57, 1000])
-def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budget: int) -> None:
-    batches = training(budget=budget)
-    for step in range(1, len(batches) + 1):
-        batch = share(batches, step)
-        assert batch.source.numel() <= budget
-        assert batch.target.numel() <= budget
-        assert len(batch.source) * max(batch.source.shape[1], batch.target.shape[1]) <= budget
 
 
 def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None:

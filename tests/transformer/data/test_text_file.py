@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_trials import prepared_text
+from small_trials import files_data, lines_of, prepared_text
 
 from sweeps.task import RefusedError
 from transformer.config import DataConfig
@@ -23,18 +23,9 @@ ONE = "is it one sentence per line?"
 Said = list[tuple[str, str]]
 
 
-def text(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
 def good(folder: Path, vocab_size: int = 310) -> DataConfig:
     """Six good files."""
-    sets = {}
-    for split, size in SPLITS.items():
-        sets[split] = [str(folder / f"{split}.{side}") for side in ("en", "de")]
-        for name, lines in zip(sets[split], (ENGLISH, GERMAN), strict=True):
-            Path(name).write_bytes(text(lines[:size]))
-    return DataConfig("files", "en", "de", vocab_size, None, **sets)
+    return files_data(folder, vocab_size, **{split: (ENGLISH[:size], GERMAN[:size]) for split, size in SPLITS.items()})
 
 
 def refused(data: DataConfig, folder: Path) -> list[Fault]:
@@ -45,11 +36,11 @@ def refused(data: DataConfig, folder: Path) -> list[Fault]:
 
 
 KNOWN_WITHOUT_READING: dict[str, tuple[str, Callable[[Path], object], str]] = {
-    "missing": ("dev.de", lambda path: None, "does not exist"),
-    "folder": ("test.en", Path.mkdir, "is not a file"),
-    "named pipe": ("dev.en", os.mkfifo, "is not a file"),
-    "link to itself": ("dev.en", lambda path: path.symlink_to(path.name), "does not exist"),
-    "empty": ("train.en", Path.touch, "is empty"),
+    "missing": ("dev.target", lambda path: None, "does not exist"),
+    "folder": ("test.source", Path.mkdir, "is not a file"),
+    "named pipe": ("dev.source", os.mkfifo, "is not a file"),
+    "link to itself": ("dev.source", lambda path: path.symlink_to(path.name), "does not exist"),
+    "empty": ("train.source", Path.touch, "is empty"),
 }
 
 
@@ -67,7 +58,7 @@ def test_what_shows_without_reading_is_refused_when_a_plan_is_made(tmp_path: Pat
         assert [(fault.key, fault.found) for fault in each] == said
 
 
-LINES = text(ENGLISH)
+LINES = lines_of(ENGLISH)
 RANDOM = gzip.compress(os.urandom(9000).hex("\n", 40).encode())
 TRAIN: dict[str, tuple[bytes, str, str]] = {
     "cut gzip": (RANDOM[:-900], " cannot be read: Compressed file ended", "must be a complete file"),
@@ -97,15 +88,20 @@ def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path, name: s
 
 SETS: dict[str, tuple[dict[str, bytes], Said]] = {
     "no line to learn from": (
-        {"train.en": text(["ab " * 1400] * 20), "train.de": text(["\u2585"] * 20)},
+        {"train.source": lines_of(["ab " * 1400] * 20), "train.target": lines_of(["\u2585"] * 20)},
         [("data.train", "has no line that a vocabulary can be learned from")],
     ),
     "every split": (
-        {"train.de": text(GERMAN[:19]), "dev.en": b"a\n\n\n", "dev.de": b"\nb\nc\n", "test.en": b"\xff\n\n\n"},
+        {
+            "train.target": lines_of(GERMAN[:19]),
+            "dev.source": b"a\n\n\n",
+            "dev.target": b"\nb\nc\n",
+            "test.source": b"\xff\n\n\n",
+        },
         [
-            ("data.train", "FOLDER/train.en has 20 lines and FOLDER/train.de has 19"),
+            ("data.train", "FOLDER/train.source has 20 lines and FOLDER/train.target has 19"),
             ("data.dev", "has text on both sides in none of its 3 pairs"),
-            ("data.test", "FOLDER/test.en:1 is not UTF-8 text"),
+            ("data.test", "FOLDER/test.source:1 is not UTF-8 text"),
         ],
     ),
 }
