@@ -35,7 +35,7 @@ def _work(trial: Trial[TrialConfig]) -> None:
 
 
 def _cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
-    """A smoke run needs such a schedule, a study hardly does."""
+    """A smoke test may need such a schedule; in a study it is rarely meant."""
     train = config.train
     if train.warmup_steps > train.steps:
         share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"

@@ -21,7 +21,7 @@ Sets = Mapping[str, Iterable[SentencePair]]
 
 LONGEST_LINE = 1 << 19
 """Bytes of the longest line that is read: memory must not grow with a file that has no line ends."""
-GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # neither of which is part of a text
+GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # not part of a text
 MUST_BE_TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
 SPLITS = ("train", "dev", "test")
 
@@ -182,7 +182,7 @@ def byte_lines(path: Path, key: str) -> Iterator[bytes]:
             while line:
                 if len(line) > LONGEST_LINE:
                     found = f"{path}:{number} has more than {LONGEST_LINE} bytes"
-                    raise FaultyError(Fault(key, found, "is it one sentence per line? No longer line is read"))
+                    raise FaultyError(Fault(key, found, "must be one sentence per line; no longer line is read"))
                 yield line
                 line, number = stream.readline(LONGEST_LINE + 1), number + 1
     except (OSError, EOFError, zlib.error) as error:

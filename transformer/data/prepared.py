@@ -246,7 +246,7 @@ def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, told: Told
 
 
 def lines_to_learn(folder: Path) -> Iterator[str]:
-    """Training pairs, source and target in turn: all of them up to ``SAMPLED_ABOVE`` bytes, of more every n-th."""
+    """Training pairs, source and target alternating; of more than ``SAMPLED_ABOVE`` bytes, every n-th pair."""
     paths = [_text(folder, "train", side) for side in BOTH_SIDES]
     every = -(-sum(path.stat().st_size for path in paths) // SAMPLED_ABOVE)
     sides = (chain.from_iterable(lines for lines, _ in _batches(path)) for path in paths)

@@ -27,7 +27,7 @@ OPTIONS: dict[str, Any] = {
 """How SentencePiece learns every vocabulary. They are part of the data fingerprint."""
 
 SAMPLED_ABOVE = 1 << 27
-"""Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
+"""Bytes of training text, both sides. The vocabulary is learned from all of it; of more text, from every n-th pair."""
 
 REFUSED = 3  # exit code
 IN_A_CHILD = (
@@ -82,7 +82,7 @@ def learn(vocab_size: int) -> int:
     """Write a model trained on the lines of standard input to standard output; the exit code."""
     import sentencepiece
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process gets the Ctrl-C too, and ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process gets the Ctrl-C too, and ends this one
     lines = (line.removesuffix(b"\n") for line in sys.stdin.buffer)
     out = sys.stdout.buffer
     try:

@@ -33,7 +33,7 @@ def efficient(model: ModelConfig, precision: Precision, device: torch.device) ->
 def fast_matmuls(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
     """A context in which float32 matmuls on the CPU use oneDNN if that is faster and loses no precision.
 
-    The switch also allows oneDNN to round to bfloat16, which it does on CPUs with AMX: hence the check.
+    The switch also allows oneDNN to round to bfloat16. It does so on CPUs with AMX, which is why it is checked.
     """
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = matmul.fp32_precision

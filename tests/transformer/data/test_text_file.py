@@ -19,7 +19,7 @@ from transformer.task import fingerprint
 ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
 GERMAN = [f"der {size} Hund sieht einen Mann und Nummer {n}" for n in range(10) for size in ("kleine", "große")]
 SPLITS = {"train": 20, "dev": 3, "test": 3}
-ONE = "is it one sentence per line?"
+ONE = "must be one sentence per line"
 Said = list[tuple[str, str]]
 
 
