@@ -1,6 +1,6 @@
 """``allelse export``: a finished trial's model in a format of another tool, with a model card.
 
-The card is ``model_card.md`` of this folder, filled in by Jinja.
+The card is ``model_card.jinja``, filled in.
 """
 
 import json
@@ -153,7 +153,7 @@ def model_card(trial: Trained[TrialConfig], vocab_size: int, example: str, to: E
         keep_trailing_newline=True,
     )
     made.filters["quoted"] = partial(json.dumps, ensure_ascii=False)
-    return made.get_template("model_card.md").render(_of_card(trial, vocab_size), example=example, to=to)
+    return made.get_template("model_card.jinja").render(_of_card(trial, vocab_size), example=example, to=to)
 
 
 def _of_card(trial: Trained[TrialConfig], vocab_size: int) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> N
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
 def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
     ended = 0
-    for seed, sentence in itertools.product(range(8, 12), SENTENCES):
+    for seed, sentence in itertools.product(range(11, 15), SENTENCES):
         model, longest = peaked(seed=seed), sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
         ((found,),) = beam_search(model, sentence, replace(DECODE, beam=1, alpha=alpha, max_extra=6))
