@@ -36,7 +36,7 @@ from transformer.card import CARD
 ALLELSE = [sys.executable, "-m", "sweeps.cli"]
 READERS = (
     *("status", "status --json", "plan", "studies"),
-    *("table", "table --format csv", "table --format json", "report"),
+    *("table", "table --format csv", "table --format json", "report --no-figures", "report"),
 )
 SEEDS = 10
 PATIENCE_S = 600.0

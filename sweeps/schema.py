@@ -1,7 +1,8 @@
-"""Plain data: nested groups and dotted keys, and both into frozen dataclasses, with every mistake reported at once.
+"""A schema: dataclasses whose fields state what they allow and what they are for, and plain data into them.
 
-The type of a field states what it allows: ``Annotated[int, Range(1)]``, ``Literal["fp32", "bf16"]``, ``list[str]``.
-A field that was added later also states what an older configuration means: ``Neutral(value)``."""
+``Annotated[int, Range(1)]`` and ``Literal["fp32", "bf16"]`` state what a field allows. A role such as ``Scores()``
+tells what it is for; a field without one decides what is trained. A field that was added later carries
+``Neutral(value)``: what older configurations without it mean."""
 
 import difflib
 import math
@@ -9,11 +10,106 @@ import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sweeps.roles import Neutral, field_types, role_of
 from tracking.files import DamagedFileError
+
+Role = TypeVar("Role")
+
+
+def field_types(cls: type) -> dict[str, Any]:
+    """The types of a dataclass's fields with all that ``Annotated`` adds."""
+    return _field_types(cls)
+
+
+@cache
+def _field_types(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
+def role_of(hint: Any, role: type[Role]) -> Role | None:
+    """What ``Annotated`` adds of this kind to a field's type."""
+    return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, role)), None)
+
+
+def fields_with(schema: type, role: type[Role]) -> dict[str, Role]:
+    """The dotted keys of a schema of groups whose fields have this role."""
+    found: dict[str, Role] = {}
+    for group, kind in field_types(schema).items():
+        if is_dataclass(kind) and isinstance(kind, type):
+            inner = field_types(kind).items()
+            found |= {f"{group}.{name}": each for name, hint in inner if (each := role_of(hint, role)) is not None}
+    return found
+
+
+@dataclass(frozen=True)
+class Neutral:
+    """What the code did before the field existed: a configuration without the field means this value."""
+
+    value: Any
+
+
+def neutral_values(cls: type) -> dict[str, Any]:
+    """The neutral values of a flat dataclass, by field."""
+    found = {name: role_of(hint, Neutral) for name, hint in field_types(cls).items()}
+    return {name: neutral.value for name, neutral in found.items() if neutral}
+
+
+def settled(settings: Any) -> dict[str, Any]:
+    """The fields of a flat dataclass, without those at their neutral value; older versions agree on the rest."""
+    neutral = neutral_values(type(settings))
+    values = {name: getattr(settings, name) for name in field_types(type(settings))}
+    return {name: value for name, value in values.items() if name not in neutral or value != neutral[name]}
+
+
+def added_later(settings: Any) -> dict[str, Any]:
+    """The later-added fields whose value differs from the neutral one."""
+    neutral = neutral_values(type(settings))
+    return {name: value for name, value in settled(settings).items() if name in neutral}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The field only changes how a trained model is scored: with another value, trials are scored again."""
+
+
+@dataclass(frozen=True)
+class Observes:
+    """The field only changes how training is watched and saved."""
+
+
+@dataclass(frozen=True)
+class Fingerprinted:
+    """The field is part of the data's fingerprint, which decides training in its place.
+
+    ``place``: it only locates the data, and may differ from one machine to another. ``lasting``: a study records it.
+    """
+
+    place: bool = False
+    lasting: bool = True
+
+
+@dataclass(frozen=True)
+class Seed:
+    """The field holds the trial's seed, which a sweep sets."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """How tables name the field."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A scale divides the field by its divisor ``by``, which may be null if the divisor is ``optional``."""
+
+    by: str
+    optional: bool = False
+
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"
@@ -76,12 +172,13 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name that looks most like ``name``, without regard to case and separators; None if none is close."""
     known: dict[str, str] = {}
     for other in allowed:
-        known.setdefault(_plain(other), other)
-    matches = difflib.get_close_matches(_plain(name), known, n=1, cutoff=0.6)
+        known.setdefault(plain(other), other)
+    matches = difflib.get_close_matches(plain(name), known, n=1, cutoff=0.6)
     return known[matches[0]] if matches else None
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A name in lower case, without separators."""
     return re.sub(r"[\s_-]+", "", name.casefold())
 
 

@@ -12,20 +12,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from sweeps.roles import Divided as Divided
-from sweeps.roles import Fingerprinted as Fingerprinted
-from sweeps.roles import Neutral as Neutral
-from sweeps.roles import Observes as Observes
-from sweeps.roles import Scores as Scores
-from sweeps.roles import Seed as Seed
-from sweeps.roles import Symbol as Symbol
-from sweeps.roles import added_later as added_later
-from sweeps.roles import settled as settled
+from sweeps.schema import Divided as Divided
+from sweeps.schema import Fingerprinted as Fingerprinted
+from sweeps.schema import Neutral as Neutral
+from sweeps.schema import Observes as Observes
 from sweeps.schema import Problem as Problem
 from sweeps.schema import Range as Range
 from sweeps.schema import RefusedError as RefusedError
+from sweeps.schema import Scores as Scores
+from sweeps.schema import Seed as Seed
+from sweeps.schema import Symbol as Symbol
+from sweeps.schema import added_later as added_later
 from sweeps.schema import nearest as nearest
 from sweeps.schema import parse as parse
+from sweeps.schema import settled as settled
 from tracking.card import Card as Card
 from tracking.card import Metric as Metric
 

@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -93,9 +91,6 @@ class Folders:
         options = self.options(group)
         if name in options:
             return None
-        if misplaced := self.misplaced(group, name):
-            found = f'is "{name}", but its file is {self.show(misplaced)}'
-            return Problem(group, found, f"move or rename it to {self.written_to(f'{group}/{name}')}", None, place)
         found = f'is "{name}", but {Path(self.written_to(f"{group}/{name}")).parent}/ has no such file'
         return Problem(group, found, f"must be one of {', '.join(options)}", nearest(Path(name).stem, options), place)
 
@@ -108,13 +103,6 @@ class Folders:
         found = [own for own, shipped in both if shipped.is_file() and own.exists() and _differs(own, shipped)]
         allowed = "rename it, or make it identical to the shipped file"
         return [Problem(f"{path}.yaml", "shadows a shipped file", allowed, None, self.show(own)) for own in found]
-
-    def misplaced(self, group: str, name: str) -> Path | None:
-        """A file that was probably meant for this option: x.yml, X.YAML, or one outside the task's folder."""
-        wanted = {f"{name}{ending}".casefold() for ending in (".yaml", ".yml")}
-        folders = dict.fromkeys(self.here / "conf" / folder for folder in (self.place / group, Path(group)))
-        files = (file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()) if file.is_file())
-        return next((file for file in files if file.name.casefold() in wanted), None)
 
     @property
     def ignored(self) -> str | None:
@@ -132,32 +120,37 @@ ABOUT_ALL_GROUPS = ("row", "scale")
 """Groups whose files set keys of other groups. Without the header, Hydra reads those as the group's own keys."""
 DEFAULTS = "defaults"
 """Hydra's list of what a file builds on."""
-HEADER = re.compile(r"\s*#\s*@package\s+(\S+)\s*$")
+HEADER = re.compile(r"([ \t]*(#.*)?\n)*?[ \t]*#[ \t]*@package[ \t]+\S+")
+"""The package among the first comments, which may hold a license before it."""
 MISREAD = re.compile(r"[-+]?0[\d_]+$|.*:")
 """Numbers that YAML 1.1 reads as octal or as base 60."""
-YAML_TAG = "tag:yaml.org,2002:"
-NUMBERS = (f"{YAML_TAG}int", f"{YAML_TAG}float")
-PLAIN_YAML = "must hold groups of keys in UTF-8, without tags, << or anchors of groups"
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem]:
     """The problems of the file ``path``, which messages call ``shown``; ``group`` is "" for base.
 
-    Raises RefusedError if it is not plain YAML, or if Hydra would read something else than it says.
+    Raises RefusedError if it is not YAML, or if Hydra would read something else than it says.
     """
+    about_all = group in ("", *ABOUT_ALL_GROUPS)
     try:
         text = path.read_text("utf-8-sig")
-        root = _root(text)
-        about_all = group in ("", *ABOUT_ALL_GROUPS)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if not isinstance(root, yaml.MappingNode) or not root.value:
+            raise ValueError("it holds no keys")
         misread = list(_misread(root, "" if about_all else group, shown))
-        header = list(_header_problems(text, group, path.stem, shown))
-        parts = list(_part_problems(root, group, path.stem, shown, schema)) if about_all else []
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        reason, line = _reason(error)
-        place = f"{shown}:{line}" if line else shown
-        raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", PLAIN_YAML, None, place)]) from None
-    if header or misread:
-        raise RefusedError([*header, *misread, *parts])
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        place = f"{shown}:{mark.line + 1}" if mark else shown
+        allowed = "must hold groups of keys in UTF-8"
+        raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", allowed, None, place)]) from None
+    parts = list(_part_problems(root, group, shown, schema)) if about_all else []
+    if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
+        allowed = 'must begin with "# @package _global_"'
+        misread.append(Problem(path.stem, 'lacks "# @package _global_"', allowed, None, f"{shown}:1"))
+    if misread:
+        raise RefusedError([*misread, *parts])
     return parts
 
 
@@ -187,81 +180,27 @@ def keys_set(path: Path) -> list[str]:
     return [f"{group}.{name.value}" for group, nodes in inner for name, _ in nodes]
 
 
-def _root(text: str) -> yaml.MappingNode:
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if getattr(event, "tag", None) or (isinstance(event, yaml.CollectionStartEvent) and event.anchor):
-            raise _not_plain("found a tag or an anchor", event)
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    if not isinstance(root, yaml.MappingNode) or not root.value:
-        raise ValueError("it holds no keys")
-    yaml.safe_load(text)  # what a number cannot be
-    return root
-
-
-def _not_plain(problem: str, part: Any) -> yaml.YAMLError:
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=part.start_mark)
-
-
-def _reason(error: Exception) -> tuple[str, int | None]:
-    """Why a file cannot be read, and the line if it is known."""
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8", error.object.count(b"\n", 0, error.start) + 1
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply", None
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or str(error).splitlines()[0]
-    return reason, mark.line + 1 if mark else None
-
-
-def _header_problems(text: str, group: str, name: str, shown: str) -> Iterator[Problem]:
-    """The first comments may hold a license before the header."""
-    head = takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), text.splitlines())
-    if group in ABOUT_ALL_GROUPS and not any(map(HEADER.match, head)):
-        allowed = 'must begin with "# @package _global_"'
-        yield Problem(name, 'lacks "# @package _global_"', allowed, None, f"{shown}:1")
-
-
 def _misread(node: yaml.Node, key: str, shown: str) -> Iterator[Problem]:
-    """Keys that are given twice, and numbers that YAML reads as others than they look like."""
+    """Numbers that YAML reads as others than they look like."""
     if isinstance(node, yaml.MappingNode):
-        yield from _misread_keys(node, key, shown)
+        for name, value in node.value:
+            yield from _misread(value, f"{key}.{name.value}".lstrip("."), shown)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _misread(item, key, shown)
-    elif isinstance(node, yaml.ScalarNode) and _is_misread(node):
+    elif isinstance(node, yaml.ScalarNode) and node.tag in NUMBERS and node.style is None and MISREAD.match(node.value):
         read, place = yaml.safe_load(node.value), f"{shown}:{node.start_mark.line + 1}"
         fix = f"write {read}, or put quotes around a text"
         yield Problem(key, f"is {node.value}, which YAML reads as {read}", fix, None, place)
 
 
-def _is_misread(node: yaml.ScalarNode) -> bool:
-    return node.tag in NUMBERS and node.style is None and MISREAD.match(node.value) is not None
-
-
-def _misread_keys(mapping: yaml.MappingNode, key: str, shown: str) -> Iterator[Problem]:
-    first: dict[str, int] = {}
-    for name, value in mapping.value:
-        if name.tag != f"{YAML_TAG}str":
-            raise _not_plain("found a key that is no word", name)
-        inner, line = f"{key}.{name.value}" if key else name.value, name.start_mark.line + 1
-        if name.value in first:
-            found = f"is given twice, first in line {first[name.value]}"
-            yield Problem(inner, found, "keep one of them", None, f"{shown}:{line}")
-        first.setdefault(name.value, line)
-        yield from _misread(value, inner, shown)
-
-
-def _part_problems(root: yaml.MappingNode, group: str, name: str, shown: str, schema: Schema) -> Iterator[Problem]:
+def _part_problems(root: yaml.MappingNode, group: str, shown: str, schema: Schema) -> Iterator[Problem]:
     """What the file of a row, of a scale or of base may not set."""
     groups, owner = (*filter(None, [group]), *schema.groups), f"a {group}" if group else BASE
     for node, _ in root.value:
         if node.value not in (*groups, DEFAULTS):
-            allowed, near = f"{owner} sets only {', '.join(groups)}", nearest(node.value, groups)
-            yield Problem(node.value, UNKNOWN_KEY, allowed, near, f"{shown}:{node.start_mark.line + 1}")
+            allowed, near = f"{owner} sets only {', '.join(groups)}", nearest(str(node.value), groups)
+            yield Problem(str(node.value), UNKNOWN_KEY, allowed, near, f"{shown}:{node.start_mark.line + 1}")
     if group and schema.seed and (line := line_of(root, schema.seed)):
         allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
         yield Problem(schema.seed, f"is set by {owner}", allowed, None, f"{shown}:{line}")
-    scale = yaml.SafeLoader("").construct_document(root).get("scale") if group == "scale" else None
-    if isinstance(scale, dict) and (named := scale.get("name", name)) != name:
-        found, allowed = f"is {named}, but the file is {name}.yaml", f"must be {name}: it names the study"
-        yield Problem("scale.name", found, allowed, None, f"{shown}:{line_of(root, 'scale.name')}")

@@ -5,7 +5,7 @@ The only module that imports them; what leaves it is plain data.
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,11 +26,12 @@ from sweeps.config.files import BASE, CONFIG, Folders, examined, line_of, root_o
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
-from sweeps.schema import Problem, Tree, keys
-from sweeps.task import RefusedError
+from sweeps.schema import Problem, RefusedError, Tree, keys
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
-PLAIN_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+PLAIN_TEXT = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
+"""What Hydra reads as a text without quotes, unless it is one of NO_TEXT."""
+NO_TEXT = ("null", "true", "false", "nan", "inf")
 HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
 HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
 
@@ -65,7 +66,9 @@ class Library:
     def defaults(self) -> dict[str, str]:
         """The default option of each group. Raises RefusedError if the task has no base."""
         if self.folders.find(BASE) is None and self.folders.place != Path():
-            raise RefusedError([self._no_base()])
+            groups, file = ", ".join(self.schema.groups), self.folders.written_to(BASE)
+            found, allowed = f"is missing: there is no {file}", f"create it with the keys of {groups}"
+            raise RefusedError([Problem(BASE, found, allowed)])
         if (base := self.folders.find(BASE)) is not None:
             self.base_problems = examined(base, self.folders.show(base), "", self.schema)
         return self.compose().choices
@@ -126,14 +129,6 @@ class Library:
         searched = ", ".join(quoted(folder.as_uri()) for folder in self.folders.searched[1:])
         return [f"hydra.searchpath=[{searched}]", *map(_in_ascii, options)]
 
-    def _no_base(self) -> Problem:
-        """The refusal of a task without base values."""
-        groups = ", ".join(self.schema.groups)
-        file = self.folders.written_to(BASE)
-        if misplaced := self.folders.misplaced("", BASE):
-            return Problem(BASE, f"is missing, but there is {self.folders.show(misplaced)}", f"rename it to {file}")
-        return Problem(BASE, f"is missing: there is no {file}", f"create it with the keys of {groups}")
-
 
 @contextmanager
 def _faults_as_problems(folders: Folders, options: tuple[str, ...]) -> Iterator[None]:
@@ -167,11 +162,13 @@ def _reason(error: BaseException | None) -> str:
 
 def option(group: str, name: str) -> str:
     """The choice of a group's option, as ``compose`` takes it."""
-    return f"{group}={name if PLAIN_WORD.fullmatch(name) else quoted(name)}"
+    return f"{group}={quoted(name)}"
 
 
 def quoted(text: str) -> str:
-    """The text as a value in Hydra's grammar."""
+    """The text as a value in Hydra's grammar, with quotes if it needs them."""
+    if PLAIN_TEXT.fullmatch(text) and text.lower() not in NO_TEXT:
+        return text
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -215,18 +212,14 @@ def _in_quotes(item: re.Match[str]) -> str:
 
 
 def resolved(tree: Tree) -> tuple[Tree | None, list[Problem]]:
-    """The tree without references such as ``${model.d_model}``, or the problem of each key that has a wrong one."""
-    referring = {key: value for key, value in _leaves(tree) if refers(value)}
-    if not referring:
+    """The tree without references such as ``${model.d_model}``, or the problem of the first wrong one."""
+    if not refers(tree):
         return tree, []
-    faults = {key: _fault(OmegaConf.create, [value]) for key, value in referring.items()}
-    if not any(faults.values()):
-        config = OmegaConf.create(tree)
-        faults = {key: _fault(_select, config, key) for key in referring}
-    if any(faults.values()):
-        wrong = {key: fault for key, fault in faults.items() if fault}
-        return None, [Problem(key, f"cannot be resolved: {fault}", HOW_TO_REFER) for key, fault in wrong.items()]
-    plain: Any = OmegaConf.to_container(config, resolve=True)
+    try:
+        plain: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+    except OmegaConfBaseException as error:
+        key = str(error.full_key or "").partition("[")[0]
+        return None, [Problem(key, f"cannot be resolved: {str(error).splitlines()[0]}", HOW_TO_REFER)]
     return plain, []
 
 
@@ -235,28 +228,3 @@ def refers(value: Any) -> bool:
     if isinstance(value, dict | list):
         return any(map(refers, value.values() if isinstance(value, dict) else value))
     return isinstance(value, str) and "${" in value
-
-
-def _select(config: Any, key: str) -> None:
-    found = OmegaConf.select(config, key)
-    if OmegaConf.is_config(found):
-        OmegaConf.to_container(found, resolve=True)
-
-
-def _fault(act: Callable[..., Any], *arguments: Any) -> str | None:
-    """What is wrong with a reference; None if it can be resolved."""
-    try:
-        act(*arguments)
-    except OmegaConfBaseException as error:
-        return str(error).splitlines()[0]
-    except RecursionError:
-        return "it refers to itself"
-    return None
-
-
-def _leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -4,12 +4,11 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
 from sweeps.config.settings import MAKERS
-from sweeps.schema import COMMAND_LINE, Problem, kind_of, nearest
+from sweeps.schema import COMMAND_LINE, Problem, kind_of, nearest, plain
 from tracking.words import for_shell
 
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
@@ -93,19 +92,7 @@ class _Reader:
             maker = next((maker for maker in MAKERS if texts[0].startswith(maker)), None)
             key = next(iter(self.library.schema.short_names))
             form = f"{maker}='{{{key}: [VALUE, VALUE]}}'" if maker else f"{key}=VALUE, such as {EXAMPLE}"
-            self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}", self._meant(texts[0]))
-
-    def _meant(self, text: str) -> str | None:
-        """The override that a text most likely means which is none: a key in Greek letters, or an option alone."""
-        key, mark, value = text.partition("=")
-        if mark:
-            meant = other_name(key, self.library.keys)
-            return meant and f"{meant}={value}"
-        options = {
-            name: f"{group}={name}" for group in self.library.groups for name in self.library.folders.options(group)
-        }
-        near = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, options)
-        return near and options[near]
+            self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}")
 
     def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
         there: dict[str, Any] = self.found.sweeps if several else self.found.choices if group else self.found.values
@@ -179,47 +166,38 @@ def _repeated(text: str) -> list[str]:
 
 
 OTHER_NAMES = {
-    "model.n_layers": "depth blocks n",
-    "model.d_model": "hidden hidden_size dim width embed_dim embedding_dim embedding_size emb_dim n_embd model_dim d",
-    "model.d_ff": "ffn_dim ffn_size feedforward dim_feedforward intermediate_size inner_size mlp_dim d_inner d_hidden"
-    " filter_size",
+    "model.n_layers": "depth blocks",
+    "model.d_model": "hidden hidden_size dim width embed_dim embedding_dim n_embd",
+    "model.d_ff": "ffn_dim feedforward dim_feedforward intermediate_size",
     "model.n_heads": "attention_heads num_attention_heads h",
-    "model.d_k": "key_size key_dim d_head head_dim dim_head",
-    "model.d_v": "value_size value_dim d_value",
-    "model.p_drop": "dropout dropout_rate dropout_p dropout_prob hidden_dropout residual_dropout",
-    "model.positions": "positional_encoding pos_encoding pos_enc pos_emb",
-    "model.max_positions": "max_len max_length max_seq_len max_seq_length max_sequence_length seq_len block_size"
-    " context_length context_size n_positions n_ctx max_source_positions",
-    "train.steps": "step iterations iters max_iters num_iterations updates max_updates epoch epochs num_epochs"
-    " max_epochs",
-    "train.label_smoothing": "ε_ls eps_ls epsilon_ls epsilon eps ls",
-    "train.evaluate_every": "eval_interval eval_steps eval_freq val_every val_interval validate_interval",
-    "train.checkpoint_every": "save_every save_interval save_steps save_freq checkpoint_steps",
-    "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
-    "train.lr_factor": "lr learning_rate max_lr base_lr peak_lr lr_max eta",
-    "train.tokens_per_batch": "batch batch_size bs bsz max_tokens batch_tokens global_batch_size train_batch_size",
-    "decode.beam": "beam_width",
-    "decode.alpha": "α length_penalty len_penalty lenpen lp",
-    "decode.average_checkpoints": "average avg avg_checkpoints averaging average_last checkpoint_average",
+    "model.d_k": "key_dim d_head head_dim",
+    "model.p_drop": "dropout dropout_rate",
+    "model.positions": "positional_encoding pos_emb",
+    "model.max_positions": "max_len max_length max_seq_len seq_len block_size context_length",
+    "train.steps": "step iterations max_iters updates epoch epochs num_epochs max_epochs",
+    "train.label_smoothing": "ε_ls eps_ls epsilon eps ls",
+    "train.evaluate_every": "eval_interval eval_steps val_every",
+    "train.checkpoint_every": "save_every save_interval save_steps",
+    "train.keep_checkpoints": "keep_last save_total_limit max_to_keep",
+    "train.lr_factor": "lr learning_rate max_lr base_lr eta",
+    "train.tokens_per_batch": "batch batch_size bs max_tokens global_batch_size",
+    "decode.alpha": "α length_penalty lenpen lp",
+    "decode.average_checkpoints": "average averaging avg_checkpoints",
     "data": "datasets corpus",
-    "data.vocab_size": "num_vocab pieces num_pieces",
-    "data.source": "src_lang",
-    "data.target": "tgt_lang",
     "cluster": "machine device",
-    "cluster.workers": "nproc nproc_per_node world_size processes",
-    "cluster.gpus_per_worker": "gpu gpus num_gpus n_gpus ngpus gpu_count",
-    "cluster.cpus_per_worker": "cpu cpus num_cpus n_cpus ncpus threads num_threads",
+    "cluster.workers": "nproc world_size processes",
+    "cluster.gpus_per_worker": "gpu gpus num_gpus n_gpus",
+    "cluster.cpus_per_worker": "cpu cpus num_cpus threads",
     "sweep.name": "name study study_name run_name run_id",
     "sweep.rows": "variants",
-    "sweep.seeds": "seed random_seed manual_seed rng rng_seed",
-    "sweep.vary": "params variations one_at_a_time",
-    "sweep.grid": "grid_search param_grid product cartesian",
-    "sweep.max_failures": "retries max_retries num_retries",
+    "sweep.seeds": "seed random_seed",
+    "sweep.vary": "params variations",
+    "sweep.grid": "grid_search param_grid product",
+    "sweep.max_failures": "retries max_retries",
     "tracking.uri": "mlflow mlflow_uri",
     "tracking.experiment": "exp project",
-    "paths.runs": "output out output_dir out_dir dir save_dir log_dir results results_dir",
-    "paths.data": "data_dir data_path data_root cache_dir",
-    "paths.checkpoints": "ckpt_dir ckpt_path",
+    "paths.runs": "output output_dir out_dir dir save_dir log_dir results_dir",
+    "paths.data": "data_dir data_path cache_dir",
 }
 """Our key or group: other names, which do not look like it."""
 
@@ -234,7 +212,7 @@ NOTES = {
 
 def other_name(key: str, known: Collection[str]) -> str | None:
     """The known key that has this other name; the whole name counts before its last component."""
-    found = (_others().get(_plain(name), "") for name in (key, _last(key)))
+    found = (_others().get(plain(name), "") for name in (key, _last(key)))
     return next((name for name in found if name in known), None)
 
 
@@ -261,11 +239,6 @@ def _last(key: str) -> str:
     return key.rpartition(".")[2]
 
 
-def _plain(name: str) -> str:
-    """A name in lower case, without separators."""
-    return re.sub(r"[\s_-]+", "", name.casefold())
-
-
 @cache
 def _others() -> dict[str, str]:
-    return {_plain(name): key for key, names in OTHER_NAMES.items() for name in names.split()}
+    return {plain(name): key for key, names in OTHER_NAMES.items() for name in names.split()}

@@ -7,20 +7,22 @@ from dataclasses import asdict, fields, replace
 from functools import cache, cached_property
 from typing import Any
 
-from sweeps.roles import (
+from sweeps.schema import (
     Divided,
     Fingerprinted,
     Observes,
+    RefusedError,
     Role,
     Scores,
     Seed,
     Symbol,
+    Values,
     field_types,
     fields_with,
     neutral_values,
+    parse,
     settled,
 )
-from sweeps.schema import RefusedError, Values, parse
 from sweeps.task import Task
 from tracking.card import Card
 

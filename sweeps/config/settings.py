@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
-from sweeps.roles import field_types
-from sweeps.schema import nearest, parse
+from sweeps.schema import field_types, nearest, parse
 from sweeps.task import Problem, Range, Task
 from tracking.uri import without_password
 

@@ -14,10 +14,8 @@ from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
-from sweeps.planning.command_task import TASK_KEY, library_of
-from sweeps.planning.composition import ComposedRow, Composition
-from sweeps.planning.naming import NAMING, chosen, other_study
-from sweeps.planning.record import Record
+from sweeps.planning.composition import ComposedRow, Composition, Record
+from sweeps.planning.naming import TASK_KEY, library_of, other_study
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
 
 
@@ -46,21 +44,6 @@ def compose_row(
     composer.refuse_several()
     composer.make_rows()
     return composer.compose([*(record.rows if record else ()), *composer.one_row(row)])
-
-
-def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Settings:
-    """``compose_settings`` for a verb that only reads: what it would not use is refused. Raises RefusedError.
-
-    It uses names and places of a study, and keys that begin as ``used``.
-    """
-    library = library_of(overrides or [], Path.cwd(), trains=False)
-    typed, problems = parse_overrides(overrides or [], library)
-    unused = [key for key in (*typed.choices, *typed.values) if not chosen([f"{key}="], NAMING, used)]
-    allowed = "to find a study and its runs it takes task=, data=, scale=, sweep.name=, paths. and tracking."
-    problems += [Problem(key, "is not used by a verb that only reads", allowed, None, COMMAND_LINE) for key in unused]
-    if problems:
-        raise RefusedError(problems)
-    return compose_settings(overrides or [], library=library)
 
 
 def compose_settings(

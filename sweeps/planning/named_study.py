@@ -3,21 +3,24 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.planning.command_task import source_named
-from sweeps.planning.compose import settings_to_read
+from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import (
     DECODING,
     FREE,
+    NAMING,
     by_name,
     chosen,
     known_study,
+    library_of,
     names_study,
+    source_named,
     studies_there,
     study_names,
 )
-from sweeps.schema import Problem, RefusedError, damaged, nearest
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged, nearest
 from tracking.study import Study, studies
 from tracking.words import shell_line
 
@@ -29,6 +32,21 @@ class Taken:
     study: Study
     settings: Settings
     notices: tuple[str, ...] = ()
+
+
+def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Settings:
+    """``compose_settings`` for a verb that only reads: what it would not use is refused. Raises RefusedError.
+
+    It uses names and places of a study, and keys that begin as ``used``.
+    """
+    library = library_of(overrides or [], Path.cwd(), trains=False)
+    typed, problems = parse_overrides(overrides or [], library)
+    unused = [key for key in (*typed.choices, *typed.values) if not chosen([f"{key}="], NAMING, used)]
+    allowed = "to find a study and its runs it takes task=, data=, scale=, sweep.name=, paths. and tracking."
+    problems += [Problem(key, "is not used by a verb that only reads", allowed, None, COMMAND_LINE) for key in unused]
+    if problems:
+        raise RefusedError(problems)
+    return compose_settings(overrides or [], library=library)
 
 
 def named_study(settings: Settings) -> Study:

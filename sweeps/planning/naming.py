@@ -1,10 +1,13 @@
-"""The overrides that name a study, those of the next command on it, and the study on disk."""
+"""What a command names: its task, its study, and the overrides of the next command on that."""
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from sweeps.schema import RefusedError, damaged
+from sweeps.config.hydra import Library, parsed, quoted
+from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
+from sweeps.planning.composition import Record
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged
 from tracking.files import DamagedFileError
 from tracking.study import Study, StudyMissing, read_study, study_folders
 from tracking.words import shell_line
@@ -14,9 +17,6 @@ STUDY_NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
 NAMING = (*STUDY_NAMES, *PLACES)
 FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "data.mirror=")
 """The settings of a study that may change at any time, besides those that only observe its training."""
-PLAIN_TEXT = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
-"""What Hydra reads as a text without quotes, unless it is one of NO_TEXT."""
-NO_TEXT = ("null", "true", "false", "nan", "inf")
 DECODING = ("decode=",)
 """The settings that score trials again, besides those keys of the task that only score."""
 SELECTING = (
@@ -49,13 +49,13 @@ def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
 
 def by_name(study: Path) -> str:
     """The override that names a recorded study."""
-    return f"sweep.name={hydra_text(study.name)}"
+    return f"sweep.name={quoted(study.name)}"
 
 
 def placed(study: Path) -> list[str]:
     """The override for the folder of the study, unless that is where a command looks by itself."""
     runs = study.parent
-    return [] if runs == (Path.cwd() / "runs").resolve() else [f"paths.runs={hydra_text(str(runs))}"]
+    return [] if runs == (Path.cwd() / "runs").resolve() else [f"paths.runs={quoted(str(runs))}"]
 
 
 def other_study(study: Path) -> str:
@@ -73,14 +73,6 @@ def must_finish(study: Path) -> str:
     named = [by_name(study), *placed(study)]
     status, sweep = (shell_line(["allelse", verb, *named]) for verb in ("status", "sweep"))
     return f"must be finished; `{status}` shows where each trial stands, and `{sweep}` resumes it"
-
-
-def hydra_text(text: str) -> str:
-    """The text as the value of an override, with quotes if Hydra needs them."""
-    if PLAIN_TEXT.fullmatch(text) and text.lower() not in NO_TEXT:
-        return text
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
@@ -108,3 +100,59 @@ def studies_there(runs: Path) -> str:
     """A hint for a person who named a study that does not exist."""
     names = study_names(runs)
     return f"studies there: {', '.join(names)}" if names else "`allelse sweep` creates one"
+
+
+TASK_KEY = "task"
+
+
+def library_of(overrides: list[str], here: Path, record: Record | None = None, trains: bool = True) -> Library:
+    """The configuration of the command's task. Raises RefusedError if it cannot be imported.
+
+    To read a study needs no task: without ``trains``, the default task's files stand in for those of a recorded task.
+    """
+    try:
+        return Library(record.source if record else source_named(overrides, here), here)
+    except RefusedError:
+        if trains or any(text.startswith(f"{TASK_KEY}=") for text in overrides):
+            raise
+        return Library(source_of(DEFAULT_TASK, here), here)
+
+
+def source_named(overrides: list[str], here: Path) -> TaskSource:
+    """By ``task=NAME``, or by the study that ``sweep.name`` and ``paths.runs`` name. Raises RefusedError."""
+    starts = (TASK_KEY, "paths.runs=", "sweep.name=")
+    typed = dict(pair for text in overrides if text.startswith(starts) for pair in _named(text))
+    if TASK_KEY in typed:
+        try:
+            return source_of(typed[TASK_KEY], here)
+        except RefusedError as error:
+            raise RefusedError(replace(each, place=each.place or COMMAND_LINE) for each in error.problems) from None
+    study = _study(typed.get("paths.runs", "runs"), typed.get("sweep.name"), here)
+    return source_of(usual_task(here), here) if study is None else source_of_study(study, here)
+
+
+def source_of_study(study: Study, here: Path) -> TaskSource:
+    """The task that a study has recorded. Raises RefusedError if another task has that name today."""
+    source = source_of(str(study.chosen.get("options", {}).get(TASK_KEY, study.task.name)), here)
+    if source.task.name != study.task.name:
+        found = f'is "{source.name}", now a task named {source.task.name}; {study.name} was made with {study.task.name}'
+        raise RefusedError([Problem(TASK_KEY, found, "restore the file, or choose another study")])
+    return source
+
+
+def _named(text: str) -> list[tuple[str, str]]:
+    """The key and the value of an override; a number may be a name too."""
+    override = parsed(text)
+    if override is None or override.is_sweep_override():
+        return []
+    value = override.value()
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return []
+    return [(override.key_or_group, value if isinstance(value, str) else text.partition("=")[2].strip())]
+
+
+def _study(runs: str, name: str | None, here: Path) -> Study | None:
+    try:
+        return None if name is None else known_study(here / Path(runs).expanduser() / name)
+    except (RefusedError, RuntimeError):  # reported when the study is read, or as a fault of the path
+        return None

@@ -11,9 +11,8 @@ from typing import Any
 from sweeps.config.files import BASE
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
-from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
+from sweeps.planning.composition import Composition, cells, like_base, recording, shown_change, size_notes, values_of
 from sweeps.planning.naming import known_study
-from sweeps.planning.record import recording, values_of
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity

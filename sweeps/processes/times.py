@@ -3,10 +3,10 @@
 The beat of a process's record stands with it, in `tracking/attempts.py`.
 """
 
-POLL_S = 0.5
-"""One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop."""
+POLL_S = 1.0
+"""One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop and the journal."""
 POLLS_PER_S = 150
-"""How many polls of all trials cost the sweep's process half a core. With more trials polls are longer."""
+"""How many polls of all trials cost the sweep's process a third of a core. With more trials polls are longer."""
 FIRST_ORDER_S = 0.05
 """Between two looks of a new process for its first order, which follows its first answer."""
 REPEAT_S = 5.0

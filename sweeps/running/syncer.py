@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 
 from rich.console import Console
 
+from sweeps.config.hydra import quoted
 from sweeps.config.settings import Settings
-from sweeps.planning.naming import by_name, hydra_text, placed
+from sweeps.planning.naming import by_name, placed
 from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from sweeps.running.stopping import Interrupted
 from tracking.uri import URI_VARIABLE, without_password
@@ -56,8 +57,8 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
 def _way_to_carry(settings: Settings) -> str:
     study, tracking = settings.study_folder.resolve(), settings.tracking
     shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
-    there = [] if shown == (tracking.uri or "") else [f"tracking.uri={hydra_text(shown)}"]
-    there += [] if tracking.experiment is None else [f"tracking.experiment={hydra_text(tracking.experiment)}"]
+    there = [] if shown == (tracking.uri or "") else [f"tracking.uri={quoted(shown)}"]
+    there += [] if tracking.experiment is None else [f"tracking.experiment={quoted(tracking.experiment)}"]
     return f"run `{shell_line(['allelse', 'sync', by_name(study), *placed(study), *there])}`"
 
 

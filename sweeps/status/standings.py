@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.schema import Schema
-from sweeps.planning.command_task import source_of_study
-from sweeps.planning.record import read_record
+from sweeps.planning.composition import read_record
+from sweeps.planning.naming import source_of_study
 from sweeps.schema import RefusedError, nested
 from tracking.attempts import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of

@@ -12,8 +12,8 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.compose import compose_settings
+from sweeps.planning.composition import moved, moved_value
 from sweeps.planning.naming import known_study, naming, studies_there
-from sweeps.planning.record import moved, moved_value
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, damaged, nearest, parse
 from sweeps.task import Task, Typed
 from sweeps.verbs.names import meant, unknown

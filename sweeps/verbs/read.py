@@ -29,7 +29,7 @@ KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s u
 @guarded
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
     from sweeps.status.tables import studies_json, studies_table
 
     runs = Path(settings_to_read(overrides).paths.runs)
@@ -198,7 +198,7 @@ def _trial_named(study: Study, name: str) -> Trial:
 
 def _running_study(overrides: list[str]) -> Study:
     """The only study of the folder that runs. Raises RefusedError."""
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     running = [study for study in recorded(runs)[0] if runners(study.folder)]

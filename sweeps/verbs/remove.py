@@ -61,7 +61,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
 @guarded
 def rm(arguments: Studies, yes: Yes = False) -> None:
     """Remove whole studies. Their folders move to the trash, from which they can be moved back."""
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments)
     settings = settings_to_read(overrides)

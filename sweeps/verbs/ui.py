@@ -80,7 +80,7 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
 
     Raises RefusedError.
     """
-    from sweeps.planning.compose import settings_to_read
+    from sweeps.planning.named_study import settings_to_read
 
     settings = settings_to_read(overrides)
     runs, study = Path(settings.paths.runs), None

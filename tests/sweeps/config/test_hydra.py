@@ -201,4 +201,4 @@ def test_a_task_cannot_take_the_rows_of_translation(tmp_path: Path) -> None:
     folder = write_task(tmp_path)
     own(folder, "row/mine", f"{HEAD}row: {{group: mine}}\nmodel: {{d_ff: 512}}\n")
     assert 'sweep.rows (command line) is "big"' in refusal(folder, "plan", "sweep.rows=[base,big]")
-    assert "its file is conf/row/mine.yaml" in refusal(folder, "plan", "sweep.rows=[base,mine]")
+    assert "conf/task/small/row/ has no such file" in refusal(folder, "plan", "sweep.rows=[base,mine]")

@@ -18,8 +18,8 @@ REFERENCES: list[tuple[str, str, list[str]]] = [
     ("small.py", "command line", ['is "small.py"', "MODULE:ATTRIBUTE", "did you mean task=small?"]),
     ("small:", "command line", ['is "small:"', "did you mean task=small?"]),
     ("null", "command line", ["is null", "must be a string"]),
-    ("small:taks", "command line", ["small has no taks", "such as small:task", "did you mean task=small?"]),
-    ("small:Config", "command line", ["is the class Config, not a Task", "did you mean task=small?"]),
+    ("small:taks", "command line", ["small has no taks", "did you mean task=small:task?"]),
+    ("small:Config", "command line", ["whose Config is not an allelse.Task", "did you mean task=small:task?"]),
 ]
 
 # what is replaced in the source, the place, and words of the message
@@ -29,7 +29,7 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({"    model: Model\n": "    model: Modell\n"}, "small.py:26", ["NameError: name 'Modell' is not defined"]),
     ({"    Costs, Divided": "    Checkpoint, Divided"}, "small.py:5", ["cannot import name 'Checkpoint'"]),
     ({", steps=lambda config: config.train.steps": ""}, "small.py:43", ["missing 1 required", "'steps'"]),
-    ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["is a dict, not a Task"]),
+    ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["whose task is not an allelse.Task"]),
     ({CONFIG: "@dataclass\nclass Config:"}, "small.py", ["its schema Config", "frozen"]),
     ({"    train: Train\n": "    train: Train\n    size: int\n"}, "small.py", ["its group size, which is int"]),
     ({"    train: Train\n": "    train: Train\n    paths: Train\n"}, "small.py", ["paths", "belongs to the platform"]),
@@ -145,13 +145,6 @@ def test_a_wrong_base_with_two_reasons(tmp_path: Path, text: str, words: list[st
     message = refusal(write_task(tmp_path, files={FILE: text}), "plan", "task=small")
     assert message.startswith("Refused, for 2 reasons: "), message
     assert [word for word in words if word not in message] == [], message
-
-
-@pytest.mark.parametrize("place", ["conf/task/small/base.yml", "conf/task/small/Base.yaml"])
-def test_a_base_under_another_name_is_found(tmp_path: Path, place: str) -> None:
-    write_task(tmp_path)
-    (tmp_path / FILE).rename(tmp_path / place)
-    expect(refused(tmp_path, "plan", "task=small"), "base", "", [f"there is {place}", f"rename it to {FILE}"])
 
 
 @pytest.mark.parametrize(("words", "key", "said"), TYPED, ids=[repr(case[0]) for case in TYPED])
