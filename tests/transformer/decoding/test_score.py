@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 import sacremoses
-from sacrebleu.dataset import DATASETS
+from sacrebleu.dataset import DATASETS, base
 
 from transformer.decoding.score import _split_compounds, read_set, text_scores
 from transformer.faults import FaultyError
@@ -77,9 +77,7 @@ def test_a_score_is_computed_from_the_sums_over_sentences() -> None:
 
 @pytest.fixture
 def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of sacreBLEU's sets; without a network."""
-    for scheme in ("http", "https"):
-        monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")  # nothing listens there
+    """The folder of sacreBLEU's sets."""
     for name in ("wmt13", "wmt14/full", "wmt21/B", "wmt21/AB"):
         monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / name))
         monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / name / "raw"))
@@ -99,7 +97,10 @@ def test_the_reference_is_the_one_that_the_set_names(sets: Path, name: str, refe
     assert read_set(name, "en", "ru") == (["A dog."], [f"As {reference} has it."])
 
 
-def test_a_set_that_cannot_be_fetched_is_refused_with_the_place_for_its_files(sets: Path) -> None:
+def test_a_set_that_cannot_be_fetched_is_refused_with_the_place_for_its_files(
+    sets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "download_file", lambda *_, **__: sys.exit(1))  # as sacreBLEU does at a wrong checksum
     with pytest.raises(FaultyError, match=rf"wmt13 cannot be fetched: .* or be in {sets}/wmt13/ as wmt13\.en-de\.src"):
         read_set("wmt13", "en", "de")
 
