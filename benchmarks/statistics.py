@@ -26,9 +26,9 @@ from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from tracking.card import Metric
 from tracking.statistics.family import family
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.power import Power
 from tracking.statistics.seed_tests import (
     Differences,
+    Power,
     differences,
     exponential_intervals,
     holm,

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from sweeps.verbs.command import TAKES_ALL, print_version
-from sweeps.verbs.compare import compare
+from sweeps.verbs.command import print_version
 from sweeps.verbs.read import logs, status, stop, studies
 from sweeps.verbs.remove import drop, rm
-from sweeps.verbs.results import report, table
+from sweeps.verbs.results import compare, report, table
 from sweeps.verbs.run import config, doctor, init, plan, sweep, train
 from sweeps.verbs.task_verbs import Verbs
 from sweeps.verbs.ui import sync, ui
@@ -26,9 +25,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 STUDIES = (init, plan, sweep, train, studies, status, stop, logs, table, report, compare, ui, sync, drop, rm)
-for verb in (*STUDIES, config):
-    app.command(context_settings=TAKES_ALL)(verb)
-app.command()(doctor)
+for verb in (*STUDIES, config, doctor):
+    app.command()(verb)
 
 
 def main() -> None:

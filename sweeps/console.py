@@ -2,19 +2,18 @@
 
 import errno
 import json
-import os
-import shutil
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from sweeps.planning.naming import command, program
 from sweeps.processes.storage import FIXES
 from sweeps.running.stopping import Interrupted, discard
 from sweeps.schema import RefusedError, damaged
@@ -105,19 +104,18 @@ def print_json(content: Any) -> None:
 
 def next_verb(verb: str, overrides: list[str] | None) -> None:
     """Print the next verb to run."""
-    next_command(shell_line(["allelse", verb, *(overrides or [])]))
+    next_command(command(verb, *(overrides or [])))
 
 
-def next_command(command: str) -> None:
-    """Print the next command to run: `allelse` by the name under which it can be typed."""
-    program, _, rest = command.partition(" ")
-    command = f"{shell_line([_program()])} {rest}" if program == "allelse" else command
-    OUT.print(f"Next: [bold]{escape(command)}[/]", soft_wrap=True)
+def next_command(line: str) -> None:
+    """Print the next command to run, such as ``allelse table``."""
+    line = re.sub("^allelse(?= )", lambda _: shell_line([program()]), line)
+    OUT.print(f"Next: [bold]{escape(line)}[/]", soft_wrap=True)
 
 
 def typed_command() -> list[str]:
     """The typed command without passwords. It runs again once they are filled in."""
-    return [_program(), *shown_words(sys.argv[1:])]
+    return [program(), *shown_words(sys.argv[1:])]
 
 
 def typed() -> str:
@@ -156,10 +154,3 @@ def print_interruption(error: KeyboardInterrupt) -> int:
         ERR.print(f"  {escape(line)}", soft_wrap=True)
     ERR.print(f"To continue, run again: [bold]{escape(typed())}[/]", soft_wrap=True)
     return error.exit_code if isinstance(error, Interrupted) else 130
-
-
-def _program() -> str:
-    """``allelse``, or its relative path if its virtual environment is not on the PATH."""
-    program = Path(sys.argv[0])
-    unreachable = program.name == "allelse" and shutil.which("allelse") is None
-    return os.path.relpath(program) if unreachable else "allelse"

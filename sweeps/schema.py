@@ -12,9 +12,10 @@ from copy import deepcopy
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tracking.files import DamagedFileError
+if TYPE_CHECKING:
+    from tracking.files import DamagedFileError
 
 Role = TypeVar("Role")
 
@@ -113,7 +114,6 @@ class Divided:
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"
-IS_MISSING = "is missing"
 COMMAND_LINE = "command line"
 """The place of what was typed."""
 
@@ -142,7 +142,7 @@ class RefusedError(ValueError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
-def damaged(error: DamagedFileError) -> Problem:
+def damaged(error: "DamagedFileError") -> Problem:
     """What is wrong with a damaged file, and its remedy."""
     return Problem(error.path.name, str(error), error.remedy)
 
@@ -197,7 +197,7 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
         elif neutral := role_of(hints[name], Neutral):
             values[name] = neutral.value
         elif field.default is MISSING and field.default_factory is MISSING:
-            problems.append(Problem(_join(prefix, name), IS_MISSING, "must be given"))
+            problems.append(Problem(_join(prefix, name), "is missing", "must be given"))
     return (cls(**values), []) if not problems else (None, problems)
 
 

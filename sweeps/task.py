@@ -227,34 +227,6 @@ class Typed(dict[str, Any]):
     """
 
 
-def _nothing(*_: Any) -> Iterable[Any]:
-    return ()
-
-
-def _no_data(config: Any) -> str:
-    return ""
-
-
-def _unknown(config: Any) -> Costs:
-    return Costs()
-
-
-def _newest(config: Any) -> Keep:
-    return Keep()
-
-
-def _never(config: Any, scores: Numbers) -> bool:
-    return False
-
-
-def _own_name(config: Any) -> str | None:
-    return None
-
-
-def _as_given(config: Any, here: Path) -> Any:
-    return config
-
-
 @dataclass(frozen=True, eq=False)
 class Task(Generic[Config]):
     """``schema`` is a frozen dataclass of groups, each a frozen dataclass of keys: ``model.width``.
@@ -270,23 +242,23 @@ class Task(Generic[Config]):
     steps: Callable[[Config], int]
     work: Callable[[Trial[Config]], None]
     """Trains and scores one trial; torch and the like are best imported inside."""
-    problems: Callable[[Config], Iterable[Problem]] = _nothing
+    problems: Callable[[Config], Iterable[Problem]] = lambda *_: ()
     """Conflicts between keys that are each valid alone."""
-    cautions: Callable[[Config, Path], Iterable[str]] = _nothing
+    cautions: Callable[[Config, Path], Iterable[str]] = lambda *_: ()
     """What is valid but probably unintended, in one line each; the path is that of the prepared data, if any."""
-    data_problems: Callable[[Config, Path | None], Iterable[Problem]] = _nothing
+    data_problems: Callable[[Config, Path | None], Iterable[Problem]] = lambda *_: ()
     """What is wrong with the data for this configuration, from the folder of prepared data; None while it is not
     prepared yet: then as far as a few seconds show."""
-    title: Callable[[Config], str | None] = _own_name
+    title: Callable[[Config], str | None] = lambda _: None
     """The beginning of a study's default name; None for the task's name."""
     words: Callable[[Mapping[str, Any]], str] | None = None
     """A row's changed values in words; by default each with its symbol."""
-    costs: Callable[[Config], Costs] = _unknown
+    costs: Callable[[Config], Costs] = lambda _: Costs()
     costs_note: str = ""
     """How the costs before training come about, below a plan that has any; by default which of them are computed."""
-    keep: Callable[[Config], Keep] = _newest
+    keep: Callable[[Config], Keep] = lambda _: Keep()
     """Which checkpoints stay."""
-    fingerprint: Callable[[Config], str] = _no_data
+    fingerprint: Callable[[Config], str] = lambda _: ""
     """Identifies the data, without reading it where possible: two trials with one fingerprint share prepared data."""
     prepare: Callable[[Sequence[Config], Path, Told], None] | None = None
     """Fills an empty folder with the prepared data of all configurations of one fingerprint, once. Raises RefusedError
@@ -294,13 +266,13 @@ class Task(Generic[Config]):
     texts: Callable[[Path, str], Mapping[str, Sequence[str]]] | None = None
     """The texts of a set's samples, such as sources and references, from the folder of prepared data; {} if there are
     none. `allelse compare` shows them."""
-    resolved: Callable[[Config, Path], Config] = _as_given
+    resolved: Callable[[Config, Path], Config] = lambda config, _: config
     """The configuration with local paths made absolute from the folder where the command was typed."""
     save: Callable[[Any, Path], None] | None = None
     """Writes a state that is not plain into an empty folder."""
     load: Callable[[Path], Any] | None = None
     """Reads what ``save`` wrote."""
-    diverged: Callable[[Config, Numbers], bool] = _never
+    diverged: Callable[[Config, Numbers], bool] = lambda *_: False
     """Whether training diverged, by a rule that is declared before it, from the scores after it by ``set/metric``. A
     score of the table that is not finite, and ``DivergedError``, always mean so. Such a trial is not retried."""
     early_stop: bool = False

@@ -10,15 +10,24 @@ from typing import Any
 
 import pytest
 
-from sweeps.config.hydra import Composed, Library
+from sweeps.config.hydra import Library
+from sweeps.schema import Tree
 
 PROJECT = Path(__file__).resolve().parent.parent
 # Ray gives its workers only what other processes leave of the CPUs: beside other work a test would wait for minutes
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+PROGRAMS = {"browser": "/usr/bin/chromium", "latex": "/usr/bin/pdflatex", "postgres": "/usr/lib/postgresql"}
+"""What a test with this mark needs. `.ci/run` installs them; where one is missing, its tests are deselected."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files that start Ray come first, then those that train: the last long file to start keeps one process waiting."""
+    missing = {mark for mark, path in PROGRAMS.items() if not Path(path).exists() and not os.environ.get("CI")}
+    without = [item for item in items if missing & {mark.name for mark in item.iter_markers()}]
+    config.hook.pytest_deselected(items=without)
+    items[:] = [item for item in items if item not in without]
     ray, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow"))
     items.sort(key=lambda item: (item.path not in ray, item.path not in slow))
 
@@ -48,9 +57,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _each_composition_once() -> Generator[None]:
     """Hydra takes 0.07 s for a row. The same files with the same options are composed once per process."""
-    compose, composed = Library._compose, dict[Any, Composed]()
+    compose, composed = Library._compose, dict[Any, Tree]()
 
-    def once(library: Library, options: tuple[str, ...]) -> Composed:
+    def once(library: Library, options: tuple[str, ...]) -> Tree:
         files = sorted(file for folder in library.folders.searched for file in folder.glob("**/*.yaml"))
         state = (
             library.folders.searched,

@@ -1,6 +1,5 @@
 """The documents are true: every command composes, every module says what it is, every link leads somewhere."""
 
-import ast
 import re
 import shlex
 import shutil
@@ -16,9 +15,10 @@ from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continuation import plan_row, plan_sweep
-from sweeps.verbs.named_trials import read_request
+from sweeps.verbs.command import names_and_overrides
 from sweeps.verbs.run import create
-from sweeps.verbs.task_verbs import commands as verbs_of
+from sweeps.verbs.task_verbs import commands as task_verbs
+from sweeps.verbs.trained_trial import read_request
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
@@ -76,10 +76,11 @@ def own_verb() -> str:
 def test_every_command_of_the_documents_composes(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     _, verb, *arguments = shlex.split(re.sub(r"<\w+>", "base-s1", command.split(" < ")[0]))
-    if verb in ("--version", "--install-completion"):
+    if verb.startswith("--"):
+        assert verb in {option for each in GROUP.params for option in each.opts}
         return
     task = source_of(next((word[5:] for word in arguments if word.startswith("task=")), "translation"), Path.cwd())
-    known = GROUP.get_command(typer.Context(GROUP), verb) or verbs_of(task)[verb]
+    known = GROUP.get_command(typer.Context(GROUP), verb) or task_verbs(task)[verb]
     if arguments:  # a verb alone is mentioned rather than typed
         compose(verb, known.make_context(verb, arguments).params, task)
 
@@ -90,19 +91,21 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     named = any(word.startswith("task=") for word in typed)
     overrides = [*typed, *([] if named else [f"task={task.name}"])]  # this folder has several
     if verb in ("plan", "sweep"):
-        assert plan_sweep(overrides, parsed["add"]).trials
+        selects = any(word.startswith(("sweep.rows", "sweep.vary", "sweep.grid", "sweep=", "row=")) for word in typed)
+        assert plan_sweep([*overrides, *([] if selects else ["sweep.rows=[base]"])], parsed["add"]).trials
     elif verb == "train":
         assert plan_row(overrides, parsed["add"]).trials
     elif verb == "config":
         assert compose_row(overrides).rows
     elif verb == "compare":
         assert len([argument for argument in parsed["arguments"] if "=" not in argument]) == 2
-    elif verb in ("drop", "rm", "stop", "logs"):
-        assert not any(argument.startswith("-") for argument in parsed["arguments"])
-    elif "arguments" in parsed:
+    elif verb == "init":
+        assert Path(f"{parsed['name']}.py").exists()
+    elif verb in task_verbs(task):
         assert read_request(verb, parsed["arguments"], task).names
-    elif verb != "init":
-        assert compose_settings(overrides)
+    else:
+        _, typed = names_and_overrides(parsed.get("arguments") or overrides)
+        compose_settings(typed)  # refuses what is no setting
 
 
 def test_the_task_of_the_guide_trains_and_resumes(folder: Path, tmp_path: Path) -> None:
@@ -124,7 +127,7 @@ def test_every_make_target_exists(document: Path) -> None:
 
 def test_every_module_says_in_its_first_line_what_it_is() -> None:
     modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py"]
-    silent = [name(path) for path in modules if ast.get_docstring(ast.parse(path.read_text("utf-8"))) is None]
+    silent = [name(path) for path in modules if not re.match(r'r?"""\S', path.read_text("utf-8"))]
     assert silent == []
 
 
@@ -141,7 +144,7 @@ def test_every_room_stands_in_the_design_and_says_what_it_is() -> None:
     rooms = [path.parent for package in PACKAGES[:3] for path in (ROOT / package).rglob("__init__.py")]
     listed = re.findall(r"^\| `(\w+/(?:\w+/)?)` +\|", text("docs/design.md"), re.MULTILINE)
     assert sorted(listed) == sorted(f"{name(room)}/" for room in rooms)
-    assert [name(room) for room in rooms if not ast.get_docstring(ast.parse((room / "__init__.py").read_text()))] == []
+    assert [name(room) for room in rooms if not re.match(r'"""\S', (room / "__init__.py").read_text())] == []
 
 
 def test_every_verb_stands_in_the_table() -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -36,14 +35,6 @@ def typed(site: Path, folder: Path, *words: str) -> str:
 def test_plan_works_from_an_empty_folder(site: Path, tmp_path: Path) -> None:
     assert len(json.loads(typed(site, tmp_path, "plan", "--json"))) == 20
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_task_of_ones_own_is_planned_by_it(site: Path, tmp_path: Path) -> None:
-    shutil.copytree(PROJECT / "examples" / "digits", tmp_path, dirs_exist_ok=True)
-    planned = json.loads(typed(site, tmp_path, "plan", "task=digits", "--json"))
-    assert [(trial["row"], trial["params"]) for trial in planned][:2] == [("base", 2474), ("narrow", 626)]
-    assert (site / "sweeps" / "task.py").is_file()
-    assert (site / "sweeps" / "conf" / "shared" / "sweep" / "all.yaml").is_file()
 
 
 def test_it_holds_every_file_that_is_no_code(site: Path) -> None:

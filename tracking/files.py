@@ -15,8 +15,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
-import yaml
-
 Found = TypeVar("Found")
 Other = TypeVar("Other")
 Check = Callable[[dict[str, Any]], str | None]
@@ -27,7 +25,6 @@ NUMBER_OR_NONE, WHOLE_OR_NONE = (*NUMBER, NoneType), (*WHOLE, NoneType)
 NOUNS = {str: "text", int: "a whole number", dict: "an object"}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, seven times as fast
 REMEDIES = {
     "study.json": "move it away; `allelse sweep` with its overrides writes it again and keeps finished trials",
     "result.json": "`allelse sweep` resumes from the last checkpoint and writes it again",
@@ -312,8 +309,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _parsed(path: Path, text: str) -> Any:
+    import yaml  # not needed to declare a task
+
     try:
-        return yaml.load(text, Loader=LOADER)
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # libyaml, seven times as fast
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         cause = getattr(error, "problem", None) or str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""A trial's ``log.txt``: what its processes printed, written and followed; ``log.old.txt`` has earlier lines."""
+"""A trial's ``log.txt``: its attempts, and what its processes printed; ``log.old.txt`` has earlier lines."""
 
 import os
 import time
@@ -12,10 +12,9 @@ LONGEST = 2 << 20
 """Bytes of a log that is complete: then it takes the place of the older one."""
 
 
-def begin_log(path: Path, attempt: int, host: str) -> None:
-    """A line that separates attempts."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-    append_log(path, f"--- attempt {attempt}, {when}, started from {host}\n")
+def utc() -> str:
+    """Now, such as 2026-01-31 12:00:00 UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
 
 
 def append_log(path: Path, text: str) -> None:

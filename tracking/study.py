@@ -117,6 +117,15 @@ class Study:
         chosen = self.trials if trials is None else trials
         return [Standing(trial, *self.trial_folder(trial).standing(trial.key)) for trial in chosen]
 
+    def measured_sets(self) -> dict[str, list[str]]:
+        """The sets with scores in any trial that counts, each with the metrics that have a value there."""
+        found: dict[str, list[str]] = {}
+        for each in self.standings():
+            for name, of_set in (each.counted or {}).get("scores", {}).items():
+                metrics = [metric.name for metric in self.task.metrics if of_set.get(metric.name) is not None]
+                found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
+        return found
+
 
 def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
@@ -126,6 +135,8 @@ def read_study(folder: Path) -> Study:
     except UnreadableError:
         raise
     except DamagedFileError as error:
+        if error.path == folder:  # a file lies in its place: what needs a folder there refuses it by its key
+            raise StudyMissing(f"no study at {path}") from None
         at = f" (line {error.line})" if error.line else ""
         raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None
     if content is None:

@@ -1,7 +1,7 @@
 """Configuration files of a task: where they lie, in the order in which Hydra searches them, and what is wrong there."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +9,9 @@ from pathlib import Path
 import yaml
 
 import sweeps
-from sweeps.config.schema import Schema
+from sweeps.config.schema import PLATFORM, Schema
 from sweeps.config.tasks import OURS, TaskSource
-from sweeps.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 TASKS = "task"
 """The folder of ``conf/`` for tasks of one's own: each has a folder there, and all share its files."""
@@ -86,9 +86,11 @@ class Folders:
                 return str(file.relative_to(root))
         return str(file)
 
-    def unknown_option(self, group: str, name: str, place: str | None = None) -> Problem | None:
-        """The refusal of a name for which there is no file."""
-        options = self.options(group)
+    def unknown_option(
+        self, group: str, name: str, place: str | None = None, more: Iterable[str] = ()
+    ) -> Problem | None:
+        """The refusal of a name for which there is no file; ``more`` names are known without one."""
+        options = [*self.options(group), *more]
         if name in options:
             return None
         found = f'is "{name}", but {Path(self.written_to(f"{group}/{name}")).parent}/ has no such file'
@@ -118,8 +120,6 @@ def _differs(file: Path, shipped: Path) -> bool:
 
 ABOUT_ALL_GROUPS = ("row", "scale")
 """Groups whose files set keys of other groups. Without the header, Hydra reads those as the group's own keys."""
-DEFAULTS = "defaults"
-"""Hydra's list of what a file builds on."""
 HEADER = re.compile(r"([ \t]*(#.*)?\n)*?[ \t]*#[ \t]*@package[ \t]+\S+")
 """The package among the first comments, which may hold a license before it."""
 MISREAD = re.compile(r"[-+]?0[\d_]+$|.*:")
@@ -198,9 +198,9 @@ def _part_problems(root: yaml.MappingNode, group: str, shown: str, schema: Schem
     """What the file of a row, of a scale or of base may not set."""
     groups, owner = (*filter(None, [group]), *schema.groups), f"a {group}" if group else BASE
     for node, _ in root.value:
-        if node.value not in (*groups, DEFAULTS):
-            allowed, near = f"{owner} sets only {', '.join(groups)}", nearest(str(node.value), groups)
-            yield Problem(str(node.value), UNKNOWN_KEY, allowed, near, f"{shown}:{node.start_mark.line + 1}")
+        if node.value in PLATFORM and node.value not in groups:
+            allowed = f"{owner} sets only {', '.join(groups)}"
+            yield Problem(node.value, f"is set by {owner}", allowed, None, f"{shown}:{node.start_mark.line + 1}")
     if group and schema.seed and (line := line_of(root, schema.seed)):
         allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
         yield Problem(schema.seed, f"is set by {owner}", allowed, None, f"{shown}:{line}")

@@ -36,14 +36,6 @@ HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exis
 HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
 
 
-@dataclass(frozen=True)
-class Composed:
-    """Plain data whose references are not resolved yet, and the option of each group."""
-
-    tree: Tree
-    choices: dict[str, str]
-
-
 FIXED = ("scale", "cluster", "tracking", "sweep")
 """Groups whose option is the same for all rows."""
 
@@ -60,7 +52,7 @@ class Library:
         self.keys = keys(self.tree)
         self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
         self.base_problems: list[Problem] = []
-        self._composed: dict[tuple[str, ...], Composed] = {}
+        self._composed: dict[tuple[str, ...], Tree] = {}
 
     @cached_property
     def defaults(self) -> dict[str, str]:
@@ -71,17 +63,26 @@ class Library:
             raise RefusedError([Problem(BASE, found, allowed)])
         if (base := self.folders.find(BASE)) is not None:
             self.base_problems = examined(base, self.folders.show(base), "", self.schema)
-        return self.compose().choices
+        chosen = self._whole()["hydra"]["runtime"]["choices"].items()
+        return {str(group): str(name) for group, name in chosen if not group.startswith("hydra/")}
 
     @property
     def groups(self) -> tuple[str, ...]:
         return tuple(self.defaults)
 
-    def compose(self, *options: str) -> Composed:
-        """As ``hydra.compose("config", options)``. Raises RefusedError."""
+    def compose(self, *options: str) -> Tree:
+        """As ``hydra.compose("config", options)``, with references that are not resolved yet. Raises RefusedError."""
+        return {key: value for key, value in self._whole(options).items() if key != "hydra"}
+
+    def _whole(self, options: tuple[str, ...] = ()) -> Tree:
         if options not in self._composed:
             self._composed[options] = self._compose(options)
         return self._composed[options]
+
+    def _compose(self, options: tuple[str, ...]) -> Tree:
+        with _faults_as_problems(self.folders, options), self._initialized():
+            found: Any = OmegaConf.to_container(compose(CONFIG, self._typed(options), return_hydra_config=True))
+            return dict(found)
 
     def files(self, *options: str) -> list[tuple[Path, str]]:
         """The composed files, each with its package; a value of a later one counts. Raises RefusedError."""
@@ -92,19 +93,13 @@ class Library:
         return [(path, package) for path, package in paths if path is not None]
 
     def place_of(self, key: str, *options: str) -> str | None:
-        """file:line of the file whose value of the key counts in this composition; None if none sets it."""
+        """file:line of the file whose value of the key, or of the group that holds it, counts in this composition."""
         for file, package in self._last_first(options):
             inner = key.removeprefix(f"{package}.") if package else key
             if (inner != key or not package) and (line := line_of(root_of(file), inner)):
                 return f"{self.folders.show(file)}:{line}"
-        return None
-
-    def place_of_missing(self, key: str, *options: str) -> str | None:
-        """Where a missing key should stand: the line of its group, or the start of the file that is about it."""
-        group = key.partition(".")[0]
-        about = (file for file, package in self._last_first(options) if group in (package, file.parent.name))
-        file = next(about, None) or self.folders.find(BASE) or self.folders.find(CONFIG)
-        return self.place_of(group, *options) or (f"{self.folders.show(file)}:1" if file else None)
+        group = key.rpartition(".")[0]
+        return self.place_of(group, *options) if group else None
 
     def _last_first(self, options: tuple[str, ...]) -> list[tuple[Path, str]]:
         """The composed files; none if they cannot be composed."""
@@ -112,14 +107,6 @@ class Library:
             return self.files(*options)[::-1]
         except RefusedError:
             return []
-
-    def _compose(self, options: tuple[str, ...]) -> Composed:
-        with _faults_as_problems(self.folders, options), self._initialized():
-            config = compose(CONFIG, self._typed(options), return_hydra_config=True)
-            chosen = config.hydra.runtime.choices
-            choices = {str(group): str(name) for group, name in chosen.items() if not group.startswith("hydra/")}
-            tree: Any = OmegaConf.to_container(config)
-            return Composed({key: value for key, value in tree.items() if key != "hydra"}, choices)
 
     def _initialized(self) -> Any:
         GlobalHydra.instance().clear()
@@ -146,18 +133,9 @@ def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Pr
     row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
     file = Path(mark.name) if mark and Path(mark.name).is_absolute() else folders.find(f"row/{row}")
     line = f":{mark.line + 1}" if mark else ""
-    reason = getattr(error, "problem", None) or _reason(error)
+    reason = getattr(error, "problem", None) or next(iter(str(error).strip().splitlines()), "it is no configuration")
     place = f"{folders.show(file)}{line}" if file else None
     return Problem(row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
-
-
-def _reason(error: BaseException | None) -> str:
-    """The first line that the error or its cause says."""
-    while error is not None:
-        if text := str(error).strip():
-            return text.splitlines()[0]
-        error = error.__cause__ or error.__context__
-    return "it is no configuration"
 
 
 def option(group: str, name: str) -> str:

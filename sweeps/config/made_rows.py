@@ -1,9 +1,9 @@
 """Rows that are made without a file: by ``sweep.vary`` and ``sweep.grid``, and by overrides with several values.
 
-``vary`` makes one row per value, which differs from base in that key alone, or one per entry of several keys;
-``grid`` makes one row per combination. Their values are those before scaling, as in a file. An override with several
-values means what it means to Hydra: one row per combination, with final values. A row is named by its changes, the same
-in every study.
+``vary`` makes one row per value, which differs from base in that key alone, or one row per entry of several keys;
+``grid`` makes one row per combination. These values are scaled, as those of a file are. An override with several values
+means what it means to Hydra: one row per combination, with final values. A row is named by its changes, so its name is
+the same in every study.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.settings import MAKERS
-from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of, nearest
+from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of
 
 VARY = MAKERS[0]
 MOST_ROWS = 1000
@@ -29,9 +29,9 @@ PlaceOf = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class MadeRow:
-    """A row ``of`` another, with other options of groups, with ``values`` before scaling, or with ``final`` values.
+    """A row made from the row ``of``: with other ``options``, with ``values`` to be scaled, or with ``final`` values.
 
-    ``group`` is its section of the table; None for that of the other row.
+    ``group`` is its section of the table; None for that of the row ``of``.
     """
 
     values: Values = field(default_factory=dict)
@@ -51,13 +51,6 @@ class MadeRows:
         self.rows: dict[str, MadeRow] = {}
         self.notes: list[str] = []
         self.problems: list[Problem] = []
-
-    def offered(self, unknown: Problem, name: str) -> Problem:
-        """The refusal of an unknown row, with the made rows as those that there are."""
-        if not self.rows:
-            return unknown
-        allowed = f"must be one of {', '.join(self.rows)}, or have a file"
-        return replace(unknown, allowed=allowed, nearest=nearest(name, self.rows) or unknown.nearest)
 
     def vary(self, maker: str, asked: Any, base: Tree) -> None:
         """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it; ``base`` is of the paper's size."""
@@ -133,26 +126,22 @@ class MadeRows:
         return rows <= MOST_ROWS
 
     def _grids(self, maker: str, asked: Any) -> Iterator[tuple[dict[str, list[Any]], str | None]]:
-        """Lists of values by key, all combinations of which are rows, and where they were written.
+        """Lists of values by key, and where they were written. Each combination of a grid's values is a row.
 
-        A key of ``vary`` is one by itself, an entry of several keys is one of a value each.
+        Each key of ``vary`` is a grid of its own, and so is each of its entries, with one value per key.
         """
-        entries = asked if maker == VARY and isinstance(asked, list) and asked else None
-        if entries is None and (not isinstance(asked, dict) or not asked):
+        if maker == VARY and isinstance(asked, list) and asked and all(isinstance(each, dict) for each in asked):
+            entries = [{key: [value] for key, value in _flat(entry)} for entry in asked]
+            grids = [self._lists(maker, entry.items()) for entry in entries]
+        elif isinstance(asked, dict) and asked:
+            lists = self._lists(maker, _flat(asked))
+            grids = [{key: values} for key, values in lists.items()] if maker == VARY else [lists]
+        else:
             key = next(iter(self.library.schema.short_names))
-            shown = "is empty" if asked in ({}, [], "", None) else f"is {asked}"
             allowed = f"must be keys with lists of values, such as {maker}='{{{key}: [VALUE, VALUE]}}'"
-            self._refuse(maker, shown, allowed)
+            self._refuse(maker, f"is {asked}", allowed)
             return
-        for entry in entries or ():
-            if not isinstance(entry, dict) or not entry:
-                self._refuse(maker, f"lists {as_typed(entry)}", "each entry must be keys with values: {KEY: VALUE}")
-            elif lists := self._lists(maker, {key: [value] for key, value in _flat(entry)}.items()):
-                yield lists, self._where(maker, next(iter(lists)))
-        lists = {} if entries else self._lists(maker, _flat(asked))
-        for grid in [{key: values} for key, values in lists.items()] if maker == VARY else [lists]:
-            if grid:
-                yield grid, self._where(maker, next(iter(grid)))
+        yield from ((grid, self.place(f"{maker}.{next(iter(grid))}")) for grid in grids if grid)
 
     def _lists(self, maker: str, asked: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
         """The valid lists by key; the problems of the others are kept."""
@@ -161,7 +150,7 @@ class MadeRows:
             unknown = self._key_problem(key)
             twice = Problem(key, "is given twice", "give all its values in one list") if key in found else None
             if problem := unknown or twice or _list_problem(key, values):
-                self.problems.append(replace(problem, place=self._where(maker, key)))
+                self.problems.append(replace(problem, place=self.place(f"{maker}.{key}")))
             if isinstance(values, list) and values and not unknown:  # those of a list with a fault are checked too
                 each = [self._number(key, value) for value in values]
                 found[key] = [value for place, value in enumerate(each) if not _in(value, each[:place])]
@@ -178,9 +167,6 @@ class MadeRows:
             return Problem(key, "is the same for all rows", f"a row may change only {groups}")
         meant, allowed = unknown_key(self.library.keys, key)
         return Problem(key, UNKNOWN_KEY, allowed, meant)
-
-    def _where(self, maker: str, key: str) -> str | None:
-        return self.place(f"{maker}.{key}") or self.place(maker)
 
     def _refuse(self, key: str, found: str, allowed: str) -> None:
         self.problems.append(Problem(key, found, allowed, None, self.place(key)))

@@ -89,10 +89,9 @@ class _Reader:
     def refuse_unreadable(self, texts: list[str]) -> None:
         """One reason for all of them: they may be parts of one text, which the shell split at its blanks."""
         if texts:
-            maker = next((maker for maker in MAKERS if texts[0].startswith(maker)), None)
             key = next(iter(self.library.schema.short_names))
-            form = f"{maker}='{{{key}: [VALUE, VALUE]}}'" if maker else f"{key}=VALUE, such as {EXAMPLE}"
-            self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}")
+            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}; {QUOTES}"
+            self._refuse(" ".join(texts), "is not key=value", allowed)
 
     def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
         there: dict[str, Any] = self.found.sweeps if several else self.found.choices if group else self.found.values
@@ -139,14 +138,13 @@ class _Reader:
     def _option(self, group: str, name: str) -> str | None:
         """The option, without quotes; None if it is unknown."""
         name = name.strip("'\"")
-        known = [*self.library.folders.options(group), *(self.recorded_rows if group == "row" else ())]
-        if name in known or (group == "row" and self.makes_rows):
+        if group == "row" and self.makes_rows:
             return name
-        problem = self.library.folders.unknown_option(group, name, COMMAND_LINE)
+        more = self.recorded_rows if group == "row" else []
+        problem = self.library.folders.unknown_option(group, name, COMMAND_LINE, more)
         if problem:
-            meant = problem.nearest or nearest(name, known)
-            self._refuse(group, problem.found, problem.allowed, meant and f"{group}={meant}")
-        return None
+            self._refuse(group, problem.found, problem.allowed, problem.nearest and f"{group}={problem.nearest}")
+        return None if problem else name
 
     def _value(self, key: str, text: str) -> Any:
         """The value; a name of digits stays a name."""
@@ -219,20 +217,15 @@ def other_name(key: str, known: Collection[str]) -> str | None:
 def unknown_key(known: Collection[str], key: str, groups: Iterable[str] = ()) -> tuple[str | None, str]:
     """The key or group that an unknown key most likely means, and what is allowed in its place."""
     inside = any(name.startswith(f"{key}.") for name in known)
-    above = (name for name in known if key.startswith(f"{name}."))
-    named = next(above, None) or other_name(key, [*known, *groups])
-    meant = None if inside else named or _similar(key, known, groups)
-    branch = key if inside else (meant if meant and "." in meant else key).rpartition(".")[0]
+    above = next((name for name in known if key.startswith(f"{name}.")), None)
+    named = above or other_name(key, [*known, *groups])
+    lasts = {_last(name): name for name in known}
+    similar = lasts.get(_last(key)) or nearest(key, [*groups, *known]) or lasts.get(nearest(_last(key), lasts) or "")
+    meant = None if inside else named or similar
+    branch = key if inside else (meant or key).rpartition(".")[0]
     siblings = [name.removeprefix(f"{branch}.") for name in known if name.startswith(f"{branch}.")]
     usual = f"keys under {branch} are {', '.join(siblings)}" if siblings else "`allelse config` shows every key"
     return meant, NOTES.get(named or "", usual)
-
-
-def _similar(key: str, known: Collection[str], groups: Iterable[str]) -> str | None:
-    """A key with this last component, or a key or group that looks like the typed one, or whose last component does."""
-    usual = sorted(known, key=lambda name: name.startswith(("row.", "scale.")))
-    lasts = {_last(name): name for name in reversed(usual)}
-    return lasts.get(_last(key)) or nearest(key, [*groups, *known]) or lasts.get(nearest(_last(key), lasts) or "")
 
 
 def _last(key: str) -> str:

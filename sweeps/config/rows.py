@@ -1,7 +1,7 @@
-"""A scale shrinks all rows equally, and each row keeps its difference from base.
+"""Rows as plain data: composed by Hydra, at the paper's size and with the scale on top; and what is wrong there.
 
-The scale divides widths, depth and steps, which must divide evenly. It may also set values, which become base's.
-A row that changes such a value keeps a number in proportion to base, and text or a switch unchanged.
+A scale divides widths, depth and steps, which must divide evenly. It may also set values, which become base's. A row
+that changes such a value keeps a number in proportion to base, and text or a switch unchanged.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,16 +21,15 @@ from sweeps.config.schema import Schema, one_line
 from sweeps.config.settings import MAKERS, Scale, parse_scale
 from sweeps.schema import (
     COMMAND_LINE,
-    IS_MISSING,
     UNKNOWN_KEY,
     Problem,
+    RefusedError,
     Tree,
     assigned,
     differences,
     merged,
     nested,
 )
-from sweeps.task import RefusedError
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def keep_differences(row: Layered, base: Layered, scale: Scale, schema: Schema) 
     """Restore the row's differences in ``row.scaled``. A key whose divisor is null is the same for every row."""
     kept, undivided = Kept(), [key for key, by in schema.divided.items() if scale.divisors[by.by] is None]
     for key, value, was, now in _taken(row, base, schema.groups):
-        group, name = key.split(".")
+        group, _, name = key.partition(".")
         if key in undivided and _is_count(value):
             kept.left_out.append(key)
             continue
@@ -106,14 +105,11 @@ def before_scaling(row: Layered, base: Layered, schema: Schema, own: Iterable[st
 
 def _taken(row: Layered, base: Layered, groups: Iterable[str]) -> Iterator[tuple[str, Any, Any, Any]]:
     """Each key in which the row differs from base until the scale sets it, with the values of row, base and scale."""
-    for group in groups:
-        trees = [tree.get(group) for tree in (row.paper, base.paper, row.scaled, base.scaled)]
-        paper, base_paper, scaled, base_scaled = (tree if isinstance(tree, dict) else {} for tree in trees)
-        for name, value in paper.items():
-            if name not in base_paper or name not in base_scaled or value == base_paper[name]:
-                continue
-            if scaled.get(name) == base_scaled[name]:
-                yield f"{group}.{name}", value, base_paper[name], base_scaled[name]
+    for key, value in differences(base.paper, row.paper, groups).items():
+        group, _, name = key.partition(".")
+        usual, scaled = base.paper[group], base.scaled[group]
+        if name in usual and name in scaled and row.scaled[group].get(name) == scaled[name]:
+            yield key, value, usual[name], scaled[name]
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
@@ -148,7 +144,10 @@ def _vanishes(key: str, value: Any, was: Any, now: Any, scale: str) -> Problem:
 
 
 class FoundProblems:
-    """``overrides`` are the ``typed`` ones on top of those that the ``study`` has recorded, with its ``rows``."""
+    """Collects problems, each with its place.
+
+    ``overrides`` are the ``typed`` ones on top of those that the ``study`` has recorded, with its ``rows``.
+    """
 
     def __init__(
         self,
@@ -175,12 +174,11 @@ class FoundProblems:
         self._wrong_in_base |= {problem.key for problem in new if row == BASE}
         for problem in new:
             near = (problem.found == UNKNOWN_KEY and other_name(problem.key, self.library.keys)) or problem.nearest
-            place = problem.place or self.place(problem.key, row, problem.found == IS_MISSING)
+            place = problem.place or self.place(problem.key, row)
             allowed = problem.allowed + (self.way_out if self.study and place == self.record else "")
             swept = row == BASE and problem.key in self.typed.sweeps
             found = problem.found + (" in base, with which each row is compared" if swept else "")
-            if problem.found != UNKNOWN_KEY or not self._is_told(problem.key, place):
-                self.every.append(replace(problem, found=found, allowed=allowed, place=place, nearest=near))
+            self.every.append(replace(problem, found=found, allowed=allowed, place=place, nearest=near))
 
     def options(self, row: str, more: Mapping[str, str] | None = None) -> list[str]:
         """What Hydra composes a row from, but for the scale."""
@@ -207,26 +205,22 @@ class FoundProblems:
         """Whether the row has no file and is not made: the study alone has it."""
         return row in self.recorded and row not in (*self.made.rows, *self.library.folders.options("row"))
 
-    def _is_told(self, key: str, place: str | None) -> bool:
-        """Whether this line is refused for this key, or for the group that holds it."""
-        return any(place and each.place == place and f"{key}.".startswith(f"{each.key}.") for each in self.every)
-
-    def place(self, key: str, row: str, missing: bool = False) -> str | None:
+    def place(self, key: str, row: str) -> str | None:
         """Where the row's value was set, or should have been."""
-        made = self.made.rows.get(row, MadeRow(of=row or BASE))
+        made, folders = self.made.rows.get(row, MadeRow(of=row or BASE)), self.library.folders
         if source := self.source(key):
             return source
         if key in {**made.values, **made.final}:
             return made.place
         if self.is_only_recorded(row):
             return self.record
-        file = self.library.folders.find(f"row/{row}")
-        find = self.library.place_of_missing if missing else self.library.place_of
+        file = folders.find(f"row/{row}") if row != BASE else folders.find(BASE)
         if row != BASE and file:  # its value was meant, though the scale's stands above it
-            own = find(key, *self.options(row), "~scale")
-            if own and own.startswith(f"{self.library.folders.show(file)}:"):
+            own = self.library.place_of(key, *self.options(row), "~scale")
+            if own and own.startswith(f"{folders.show(file)}:"):
                 return own
-        return find(key, *self.options(made.of, made.options), *self.scale_option)
+        line = self.library.place_of(key, *self.options(made.of, made.options), *self.scale_option)
+        return line or (f"{folders.show(file)}:1" if file else None)
 
     @property
     def record(self) -> str | None:
@@ -280,7 +274,7 @@ class RowTrees:
     @cached_property
     def lists(self) -> Tree:
         """The lists of values in the sweep's file, of which rows are made, by dotted key."""
-        sweep = self.library.compose(*self.found.options(BASE), *self.found.scale_option).tree["sweep"]
+        sweep = self.library.compose(*self.found.options(BASE), *self.found.scale_option)["sweep"]
         return {key: sweep[key.removeprefix("sweep.")] for key in MAKERS if sweep.get(key.removeprefix("sweep."))}
 
     @cached_property
@@ -304,7 +298,7 @@ class RowTrees:
         now = Layered(layered.paper, tree)
         kept = keep_differences(now, base, scale, self.schema)
         undivided = apply_scale(tree, scale, self.schema, differences(base.paper, layered.paper, self.schema.groups))
-        # a fault of the scale is none of the rows
+        # a fault of the scale is no fault of the rows
         self.found.note(apply_scale(deepcopy(base.scaled), scale, self.schema) or [*kept.problems, *undivided], row)
         made, file = self.found.made.rows.get(row), self.library.folders.find(f"row/{row}")
         if made and made.final:  # its own values are not scaled
@@ -354,7 +348,7 @@ class RowTrees:
     def _composed(self, *options: str) -> Tree | None:
         """As Hydra composes it, without the lists of which rows are made; a problem is kept."""
         try:
-            tree = deepcopy(self.library.compose(*options).tree)
+            tree = deepcopy(self.library.compose(*options))
         except RefusedError as error:
             self.found.every += error.problems
             return None

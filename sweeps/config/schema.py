@@ -17,8 +17,10 @@ from sweeps.schema import (
     Seed,
     Symbol,
     Values,
+    dotted,
     field_types,
     fields_with,
+    nested,
     neutral_values,
     parse,
     settled,
@@ -55,11 +57,6 @@ class Schema:
         """How a scale divides keys."""
         return self._with(Divided)
 
-    @property
-    def divisors(self) -> tuple[str, ...]:
-        """The divisors that a scale must give."""
-        return tuple(dict.fromkeys(role.by for role in self.divided.values()))
-
     @cached_property
     def scores(self) -> frozenset[str]:
         """The keys that only change how a trained model is scored."""
@@ -84,8 +81,7 @@ class Schema:
     def neutral(self) -> Values:
         """What a configuration means that is older than a key."""
         hints = field_types(self.task.schema)
-        found = {group: neutral_values(hints[group]) for group in self.groups}
-        return {f"{group}.{name}": value for group, values in found.items() for name, value in values.items()}
+        return dotted({group: neutral_values(hints[group]) for group in self.groups})
 
     @cached_property
     def short_names(self) -> dict[str, str]:
@@ -118,8 +114,7 @@ class Schema:
 
     def values(self, config: Any) -> Values:
         """Every value by its dotted key."""
-        tree = asdict(config)
-        return {f"{group}.{name}": value for group in self.groups for name, value in tree[group].items()}
+        return dotted(asdict(config))
 
     def seeded(self, config: Any, seed: int) -> Any:
         """The configuration with this seed, where the schema has a key for it."""
@@ -134,10 +129,7 @@ class Schema:
         By dotted key, or by the name that the task's card has for it.
         """
         names = self.task.card.scoring if self.task.card else {}
-        groups = {key.partition(".")[0] for key in self.scores}
-        chosen = [group for group in self.groups if group in groups]
-        found = self._settled(config, *chosen) if chosen else []
-        return {names.get(key, key): value for key, _, value in found if key in self.scores}
+        return {names.get(key, key): value for key, value in self._settled(config).items() if key in self.scores}
 
     def declared_data(self, config: Any) -> Values:
         """The values that identify the data: those with that role, or all if none has it."""
@@ -149,25 +141,19 @@ class Schema:
 
         Keys added later are left out while they are neutral.
         """
-        config = {group: kept for group in self.groups if (kept := self._deciding(config, group))}
+        deciding = {key: value for key, value in self._settled(config).items() if self._decides(key)}
         decides = {
             "task": [self.task.name, version or self.task.version],
-            "config": config,
+            "config": nested(deciding),
             "seed": seed,
             "fingerprint": fingerprint,
         }
         text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
-    def _deciding(self, config: Any, group: str) -> Values:
-        """What the group contributes to the trial key."""
-        return {name: value for key, name, value in self._settled(config, group) if self._decides(key)}
-
-    def _settled(self, config: Any, *groups: str) -> list[tuple[str, str, Any]]:
-        """Key, name and value of every setting that is not neutral."""
-        chosen = groups or self.groups
-        found = {group: settled(getattr(config, group)) for group in chosen}
-        return [(f"{group}.{name}", name, value) for group, values in found.items() for name, value in values.items()]
+    def _settled(self, config: Any) -> Values:
+        """Every value that is not neutral, by its dotted key."""
+        return dotted({group: settled(getattr(config, group)) for group in self.groups})
 
     def is_recorded(self, key: str) -> bool:
         """Whether a study records the key: all but the seed, and where data is fetched from."""

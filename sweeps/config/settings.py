@@ -1,5 +1,6 @@
 """The schema of everything that ``conf/`` and the command line may set, and what is wrong with the form of a value."""
 
+import json
 import math
 import os
 import re
@@ -187,8 +188,12 @@ LONGEST_NAME = 240
 """Bytes of a study's name. A file's name takes 255, and our own files add a few."""
 FOLDER_NAME = 'must be the name of a folder in paths.runs: without "/", no "." at its start, no space at either end'
 LONGEST_EXPERIMENT = 256  # characters, as MLflow's database has them
-DATABASES = ("postgresql", "mysql", "mssql")
-STORE_SERVERS = ("http", "https")
+STORE = re.compile(
+    r"https?://[^\s/:][^\s/]*(/\S*)?|sqlite(\+\w+)?:///(?!.*:memory:).+|databricks(:.*)?"
+    r"|(postgresql|mysql|mssql)(\+\w+)?://.+",
+    re.IGNORECASE,
+)
+"""What a store's address looks like."""
 STORES = "must be http(s)://HOST:PORT, sqlite:////PATH, postgresql://…, mysql://…, mssql://…, or null"
 
 
@@ -258,21 +263,9 @@ def _tracking_problems(tracking: Tracking) -> Iterator[Problem]:
 
 
 def _is_store(uri: str) -> bool:
-    """Whether a store can have this address."""
-    scheme, _, rest = uri.partition(":")
-    kind = scheme.partition("+")[0].lower()
-    if kind in STORE_SERVERS:
-        return _has_host(uri)
-    if kind == "sqlite":
-        return len(rest) > 3 and rest.startswith("///") and ":memory:" not in uri
-    return kind == "databricks" or (kind in DATABASES and rest.startswith("//"))
-
-
-def _has_host(uri: str) -> bool:
     try:
-        parts = urlsplit(uri)
-        return bool(parts.hostname) and "//" in uri and parts.port != 0 and not re.search(r"\s", parts.netloc)
-    except ValueError:
+        return STORE.fullmatch(uri) is not None and urlsplit(uri).port != 0
+    except ValueError:  # no such port
         return False
 
 
@@ -294,6 +287,5 @@ def _is_host_and_port(address: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """In quotation marks, with unprintable characters escaped and a long text shortened."""
-    shown = text if text.isprintable() else repr(text)[1:-1]
-    return f'"{shown}"' if len(shown) <= 100 else f'"{shown[:100]}…"'
+    """In quotation marks, with unprintable characters escaped, and cut."""
+    return json.dumps(text[:100], ensure_ascii=not text.isprintable())

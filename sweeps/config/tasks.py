@@ -89,7 +89,7 @@ def _loaded(name: str, here: str) -> Task[Any]:
         raise _no_task(name, content, attribute)
     taken = [f"its name {found.name} is taken"] if found.name in OURS and name not in OURS else []
     if faults := [*taken, *task_faults(found)]:
-        place = _file_of(content, here)
+        place = _shown(getattr(content, "__file__", None) or here, here)
         raise RefusedError(
             Problem("task", f'is "{name}", but {fault}', "fix the file", None, place) for fault in faults
         )
@@ -157,11 +157,6 @@ def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
     what = f"but {module} has no {attribute}" if found is None else f"whose {attribute} is not an allelse.Task"
     allowed = "must name a Task of the module"
     return RefusedError([Problem("task", f'is "{name}", {what}', allowed, near and f"task={module}:{near}")])
-
-
-def _file_of(content: Any, here: str) -> str | None:
-    file = Path(getattr(content, "__file__", None) or here)
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
 
 
 _entered: dict[str, frozenset[str]] = {}
@@ -331,12 +326,13 @@ def _cause(error: BaseException) -> str:
 def _line_of(error: BaseException, here: str) -> str | None:
     """file:line of the innermost line of the user's own code, relative to ``here``."""
     if isinstance(error, SyntaxError) and error.filename:
-        return _shown(error.filename, error.lineno, here)
+        return f"{_shown(error.filename, here)}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(here) and SITE not in frame.filename]
-    return _shown(own[-1].filename, own[-1].lineno, here) if own else None
+    return f"{_shown(own[-1].filename, here)}:{own[-1].lineno}" if own else None
 
 
-def _shown(file: str, line: int | None, here: str) -> str:
+def _shown(file: str, here: str) -> str:
+    """Relative to ``here``, if it lies there."""
     path = Path(file)
-    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{line}"
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

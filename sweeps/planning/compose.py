@@ -46,14 +46,12 @@ def compose_row(
     return composer.compose([*(record.rows if record else ()), *composer.one_row(row)])
 
 
-def compose_settings(
-    overrides: list[str], here: Path | None = None, record: Record | None = None, library: Library | None = None
-) -> Settings:
+def compose_settings(overrides: list[str], here: Path | None = None, library: Library | None = None) -> Settings:
     """A study's name and location, for verbs that only read it: its trials may be incomplete.
 
     Raises RefusedError.
     """
-    return _Composer(overrides, here or Path.cwd(), record, library, trains=False).compose([BASE]).shared
+    return _Composer(overrides, here or Path.cwd(), None, library, trains=False).compose([BASE]).shared
 
 
 class _Composer:
@@ -136,9 +134,8 @@ class _Composer:
     def one_row(self, usual: str) -> list[str]:
         """The row of `allelse train`. Lists of values need the name of one of their rows."""
         name, made = self.found.chosen.get("row", usual), self.found.made
-        if not self._exists(name):
-            unknown = self.library.folders.unknown_option("row", name, COMMAND_LINE)
-            self.found.every += [made.offered(unknown, name)] if unknown else []
+        if unknown := self._unknown(name):
+            self.found.every.append(unknown)
             return []
         if name not in made.rows:
             allowed = f"for one trial, name its row, such as row={next(iter(made.rows), 'NAME')}"
@@ -179,7 +176,7 @@ class _Composer:
                 self.found.chosen.pop(group, None)  # the default lets the rest be checked
 
     def _scaled(self, row: str) -> Scaled | None:
-        """One row after scaling; one without a file as the study has recorded it."""
+        """One row after scaling. Without a file, it is the row that the study has recorded."""
         if self.record is None or not self.found.is_only_recorded(row):
             return self.rows.scaled(row)
         base, recorded = self.rows.scaled(BASE), self.record.rows[row]
@@ -208,12 +205,13 @@ class _Composer:
         made, folders = self.found.made.rows.get(name), self.library.folders
         file, place = folders.find(f"row/{name}"), made.place if made else None
         if file and folders.is_own(file):
-            first = next(iter([*changes, *scaled.kept.left_out]), None)
-            place = (first and self.found.place(first, name)) or f"{folders.show(file)}:1"
+            place = folders.show(file)
         return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before)
 
-    def _exists(self, row: str) -> bool:
-        return row in (*self.found.recorded, *self.found.made.rows, *self.library.folders.options("row"))
+    def _unknown(self, row: str) -> Problem | None:
+        """The refusal of a row that is nowhere."""
+        more = [*self.found.recorded, *self.found.made.rows]
+        return self.library.folders.unknown_option("row", row, COMMAND_LINE, more)
 
     def _typed_rows(self) -> list[str] | None:
         """The rows that ``row=`` names."""
@@ -231,13 +229,13 @@ class _Composer:
             )
             return []
         names = [str(name) for name in asked]
-        unknown = [self.library.folders.unknown_option("row", name) for name in names if not self._exists(name)]
+        unknown = {name: problem for name in names if (problem := self._unknown(name))}
         twice = sorted({name for name in names if names.count(name) > 1})
-        problems = [replace(each, key="sweep.rows") for each in unknown if each]
+        problems = [replace(each, key="sweep.rows", place=None) for each in unknown.values()]
         listed = "must list each row once"
         problems += [Problem("sweep.rows", f"lists {name} {names.count(name)} times", listed) for name in twice]
         self.found.note(problems)
-        return [name for name in dict.fromkeys(names) if self._exists(name)]
+        return [name for name in dict.fromkeys(names) if name not in unknown]
 
     def _final(self, row: str, key: str) -> Any:
         """A row's value after scaling and overrides, to which a swept value is compared."""
@@ -258,7 +256,7 @@ class _Composer:
 def job_of(overrides: list[str]) -> dict[str, Any]:
     """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
     library, typed = _checked(overrides)
-    tree, problems = resolved(library.compose(*typed).tree)
+    tree, problems = resolved(library.compose(*typed))
     if tree is None:
         raise RefusedError(problems)
     return tree

@@ -28,7 +28,7 @@ class ComposedRow:
     settings: Settings
     changes: dict[str, Any]
     kept: Kept = field(default_factory=Kept)
-    place: str | None = None  # file:line of the user's file, or the command line that made the row
+    place: str | None = None  # the user's file, or what made the row
     before_scaling: str = ""  # its change before scaling, if the scale touches a key that it sets
 
 
@@ -89,21 +89,15 @@ def describe(row: ComposedRow, base: Settings) -> str:
 
 
 def like_base(row: ComposedRow, base: Settings) -> Problem | None:
-    """The refusal of a user's own row that trains the same model as base: what it changes instead."""
+    """The refusal of a user's own row that trains the same model as base."""
     schema = Schema.of(base.source.task)
     ours, theirs = schema.values(row.settings.trial), schema.values(base.trial)
     trained = [key for key in ours if key not in schema.scores]
     if row.name == BASE or row.place is None or any(ours[key] != theirs[key] for key in trained):
         return None
-    if decodes := [key for key in row.changes if key in schema.scores]:
-        settings = " ".join(f"{key}={row.changes[key]}" for key in decodes)
-        found = f"changes only {', '.join(decodes)}, so row {row.name} would train the same model as base"
-        return Problem(decodes[0], found, f"score all rows in that way: {settings}", None, row.place)
-    if row.kept.left_out:
-        found = f"changes only {', '.join(row.kept.left_out)}, which the scale sets for every row"
-        return Problem(row.name, found, "choose another scale, which leaves them to the rows", None, row.place)
-    allowed = f"set a key of {' or '.join(schema.groups)} to another value than base's; `allelse config` shows base"
-    return Problem(row.name, "would train the same model as base: it changes nothing", allowed, None, row.place)
+    found = "would train the same model as base: it changes nothing that decides training at this scale"
+    allowed = f"set another key of {' or '.join(schema.groups)}; a key that only scores is typed for all rows"
+    return Problem(row.name, found, allowed, None, row.place)
 
 
 def _flat(settings: Settings) -> dict[str, Any]:
@@ -166,10 +160,6 @@ class Record:
         kept = {key: value for key, value in self.values.items() if not (other_decode and key.startswith("decode."))}
         return kept | {"sweep.name": self.study.name}
 
-    def expected(self, row: str, base: Values) -> Values:
-        """The row's final values on top of these values of base."""
-        return base | self.rows[row].values
-
 
 def read_record(study: Study, source: TaskSource) -> Record:
     """What `study.json` records, with places where they lie now."""
@@ -182,7 +172,11 @@ def read_record(study: Study, source: TaskSource) -> Record:
     def current(values: Values) -> Values:
         return {key: place(value) if key in places else value for key, value in values.items()}
 
-    rows = {row["row"]: RecordedRow(_about(row), current(row["values"]), row["before_scaling"]) for row in study.rows}
+    about = ("group", "change", "published")
+    rows = {
+        row["row"]: RecordedRow({name: row[name] for name in about}, current(row["values"]), row["before_scaling"])
+        for row in study.rows
+    }
     options, values = (dict(study.chosen.get(name, {})) for name in ("options", "values"))
     options.pop("task", None)  # it is ``source``
     return Record(study, source, schema.neutral | current(dotted(study.settings)), rows, options, current(values))
@@ -198,11 +192,6 @@ def values_of(settings: Settings) -> Values:
 def decides_weights(schema: Schema, key: str) -> bool:
     """Whether the key's value is fixed for the life of a study."""
     return key.startswith("scale.") or schema.decides_weights(key)
-
-
-def _about(row: dict[str, Any]) -> dict[str, Any]:
-    """The row's line in the table."""
-    return {name: row[name] for name in ("group", "change", "published")}
 
 
 def recording(composition: Composition, before: Study, trials: Sequence[Trial], sizes: Mapping[str, str]) -> Study:

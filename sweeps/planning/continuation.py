@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, option
@@ -12,15 +11,13 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
 from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.composition import Composition, decides_weights, read_record, values_of
-from sweeps.planning.naming import TASK_KEY, known_study, library_of, naming, other_study, source_of_study
+from sweeps.planning.naming import TASK_KEY, command, known_study, library_of, naming, other_study, source_of_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.user_code import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
-from tracking.words import shell_line
 
 RowSeed = tuple[str, int]
-RowOrSeed = TypeVar("RowOrSeed", str, int)
 SWEEPING = ("plan", "sweep")
 """The verbs that take several values of a key."""
 
@@ -92,22 +89,9 @@ class _Continued:
         return {True: sweep.base_seeds or sweep.seeds} | ({} if only_base else {False: sweep.seeds})
 
     def row(self, add: bool) -> Plan:
-        row = self.typed.choices.get("row") or self._only("row", list(self.record.rows), BASE)
+        row = self.typed.choices.get("row", BASE)
         composition = compose_row(self._without_task(), self.here, self.record, row)
-        key, seed = self.schema.seed or "sweep.seeds", single_seed(composition.shared)
-        if key not in self.typed.values:
-            seed = self._only(key, [seed for name, seed in self.record.pairs if name == row], seed)
-        return self._plan(composition, [(row, seed)], add)
-
-    def _only(self, key: str, recorded: list[RowOrSeed], usual: RowOrSeed) -> RowOrSeed:
-        """For `allelse train`: the usual one, unless the study has only others. Raises RefusedError for several."""
-        if usual in recorded or not recorded:
-            return usual
-        if len(recorded) > 1:
-            found = f"is missing, and {self.record.study.name} has only {', '.join(map(str, recorded))}"
-            example = f"[{recorded[0]}]" if key == "sweep.seeds" else recorded[0]
-            raise RefusedError([Problem(key, found, f"must be one of them, such as {key}={example}")])
-        return recorded[0]
+        return self._plan(composition, [(row, single_seed(composition.shared))], add)
 
     def _without_task(self) -> list[str]:
         """The overrides to compose: a task that contradicts the record is refused later."""
@@ -170,7 +154,7 @@ class _Continued:
         problems += self._compared("", self.record.settings, base, composition, BASE)
         for row in composition.rows if not problems else ():  # else every row would differ for the same reason
             if row.name in self.record.rows:
-                expected = self.record.expected(row.name, base)
+                expected = base | self.record.rows[row.name].values
                 problems += self._compared(
                     f" in row {row.name}", expected, values_of(row.settings), composition, row.name
                 )
@@ -205,16 +189,13 @@ class _Continued:
         return decides_weights(self.schema, key) or (key in self.schema.scores and not typed)
 
     def _place(self, key: str, composition: Composition, row: str) -> str | None:
-        """The line that sets the value; of a row, the line or the file of the row, or what made it."""
-        options = [option(group, name) for group, name in composition.overrides.choices.items() if group != "row"]
-        line = self.library.place_of(key, *options, *([option("row", row)] if row != BASE else []))
-        file = self.library.folders.find(f"row/{row}")
+        """The line of base that sets the value, or the file of the row, or what made it."""
         if row == BASE:
-            return line
-        if file is None:
-            return next((each.place for each in composition.rows if each.name == row), None)
-        shown = self.library.folders.show(file)
-        return line if line is not None and line.startswith(shown) else shown
+            chosen = composition.overrides.choices.items()
+            return self.library.place_of(key, *(option(group, name) for group, name in chosen if group != "row"))
+        if file := self.library.folders.find(f"row/{row}"):
+            return self.library.folders.show(file)
+        return next((each.place for each in composition.rows if each.name == row), None)
 
     def _not_recorded(self, new: list[RowSeed]) -> Problem:
         """Lists the new trials and the recorded ones, with the command that adds the new."""
@@ -227,8 +208,8 @@ class _Continued:
         recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
         keys = ("row", self.schema.seed or "sweep.seeds") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
         key = keys[0] if new_rows or not new_seeds else keys[1]
-        command = shell_line(["allelse", self.verb, *self.argv, "--add"])
-        return Problem(key, f"{found}, {recorded}", f"to add: {command}", None, COMMAND_LINE)
+        add = command(self.verb, *self.argv, "--add")
+        return Problem(key, f"{found}, {recorded}", f"to add: {add}", None, COMMAND_LINE)
 
     def _refuse_scoring_others(self, others: list[str]) -> None:
         """Refuse decode settings for one trial: its table would mix scores of different settings."""

@@ -1,5 +1,8 @@
 """What a command names: its task, its study, and the overrides of the next command on that."""
 
+import os
+import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +50,18 @@ def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
     return [override for override in overrides or [] if override.startswith(starts)]
 
 
+def program() -> str:
+    """``allelse``, or its relative path where its virtual environment is not on the PATH."""
+    typed = Path(sys.argv[0])
+    unreachable = typed.name == "allelse" and shutil.which("allelse") is None
+    return os.path.relpath(typed) if unreachable else "allelse"
+
+
+def command(verb: str, *words: str) -> str:
+    """One of our commands as it can be typed here."""
+    return shell_line([program(), verb, *words])
+
+
 def by_name(study: Path) -> str:
     """The override that names a recorded study."""
     return f"sweep.name={quoted(study.name)}"
@@ -60,7 +75,7 @@ def placed(study: Path) -> list[str]:
 
 def other_study(study: Path) -> str:
     """What to type if a recorded study stands in the way."""
-    return f"type `{shell_line(['allelse', 'rm', study.name, *placed(study)])}`, or choose another sweep.name"
+    return f"type `{command('rm', study.name, *placed(study))}`, or choose another sweep.name"
 
 
 def some_of(names: Sequence[str], most: int = 30) -> str:
@@ -70,8 +85,7 @@ def some_of(names: Sequence[str], most: int = 30) -> str:
 
 def must_finish(study: Path) -> str:
     """What is allowed where a trial of the study has no result yet, and what to type."""
-    named = [by_name(study), *placed(study)]
-    status, sweep = (shell_line(["allelse", verb, *named]) for verb in ("status", "sweep"))
+    status, sweep = (command(verb, by_name(study), *placed(study)) for verb in ("status", "sweep"))
     return f"must be finished; `{status}` shows where each trial stands, and `{sweep}` resumes it"
 
 

@@ -1,6 +1,7 @@
 """What will run: every trial of a study with its key, its cost and whether it is finished. Starts nothing."""
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -134,9 +135,12 @@ class Plan:
 
         One seed of every row comes first, so that a first table appears early; within a seed the longest trial.
         """
-        turn = _turns(self.trials)
+        rows, turns = Counter[str](), dict[str, int]()
+        for planned in self.trials:
+            turns[planned.trial.name] = rows[planned.trial.row]
+            rows[planned.trial.row] += 1
         pending = [planned for planned in self.trials if not planned.finished]
-        return sorted(pending, key=lambda planned: (turn[planned.trial.name], -planned.effort))
+        return sorted(pending, key=lambda planned: (turns[planned.trial.name], -planned.effort))
 
     @cached_property
     def running(self) -> list[PlannedTrial]:
@@ -187,16 +191,6 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
         key = schema.trial_key(settings.trial, seed, fingerprint)
         trial = Trial(name, settings.row.group, changes[name], seed, key, settings.row.published)
         yield PlannedTrial(trial, settings, fingerprint, task.costs(settings.trial))
-
-
-def _turns(trials: Iterable[PlannedTrial]) -> dict[str, int]:
-    """For each trial, how many earlier trials of its row there are: 0 for the row's first seed."""
-    rows: dict[str, int] = {}
-    turns: dict[str, int] = {}
-    for planned in trials:
-        turns[planned.trial.name] = rows.get(planned.trial.row, 0)
-        rows[planned.trial.row] = turns[planned.trial.name] + 1
-    return turns
 
 
 def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
@@ -315,12 +309,11 @@ def recorded(plan: Plan, command: list[str]) -> Study:
 
 def _refuse_changed_settings(plan: Plan, before: Study) -> None:
     known, now = plan.before, values_of(plan.composition.base)
-    if before.code not in (known.code if known else (), plan.codes):
-        found = f"is {plan.folder.name}, and another process has just started it with different code"
-        raise RefusedError([Problem("sweep.name", found, "run the command again, or choose another sweep.name")])
-    if not before.settings or (known is not None and known.settings == before.settings):
-        return
     differing = [key for key, value in dotted(before.settings).items() if now.get(key, value) != value]
+    if known is not None and known.settings == before.settings:
+        differing = []
+    if before.code not in (known.code if known else (), plan.codes):
+        differing.append("the task's code")
     if differing:
         found = f"is {plan.folder.name}, in which another process has changed {', '.join(differing)}"
         raise RefusedError([Problem("sweep.name", found, "run the command again, or choose another sweep.name")])

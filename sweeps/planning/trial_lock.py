@@ -6,11 +6,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sweeps.planning.naming import by_name, placed
+from sweeps.planning.naming import by_name, command, placed
 from sweeps.schema import Problem, RefusedError
 from tracking.attempts import holder_of
 from tracking.trial import TrialFolder
-from tracking.words import shell_line
 
 UNKNOWN_HOLDER = "another process"
 """One without a record: it does not run the study, such as `allelse evaluate`."""
@@ -35,5 +34,5 @@ def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None
 
 def _steered(study: Path) -> str:
     """How to follow and to stop what runs."""
-    status, stop = (shell_line(["allelse", verb, by_name(study), *placed(study)]) for verb in ("status", "stop"))
+    status, stop = (command(verb, by_name(study), *placed(study)) for verb in ("status", "stop"))
     return f"`{status} --watch` follows it, `{stop}` stops all that its process runs"

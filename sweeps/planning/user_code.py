@@ -43,11 +43,11 @@ from tracking.provenance import (
 from tracking.study import Study
 
 DEPTH = 3
-"""So many folders in a row without a Python file may hold a package; what is deeper, or in a large folder, is data."""
+"""How many nested folders without a Python file may still lead to a package. What lies deeper is data."""
 MOST_ENTRIES = 5000
-"""Of a folder without a Python file among the first ones."""
+"""A folder with more entries, and no Python file among the first ones, holds data."""
 LINES = 60
-"""Of a diff in a refusal."""
+"""Of a diff that a refusal shows."""
 NAMED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.([A-Za-z_]\w*)?")
 """A text that may name a module, or begin the name of one."""
 IMPORTING = ("import_module", "__import__", "instantiate", "get_class", "get_method", "locate")
@@ -56,7 +56,7 @@ NO_CODE = (*INSTALLS, "__pycache__")
 
 
 def with_code(plan: Plan, any_code: bool = False) -> Plan:
-    """The plan with the code that its trials import. Raises RefusedError if a part of the study has trained another."""
+    """The plan with the code that its trials import. Raises RefusedError if other code trained a part of the study."""
     study, now = plan.before, user_code(plan.composition.shared.source)
     if now is None or study is None or not study.code or not _has_trained(study, plan.composition.shared):
         return replace(plan, code=now, codes=() if now is None else (now.digest,))
@@ -89,8 +89,10 @@ def scoring_code(study: Study, source: TaskSource) -> Code | None:
 
 
 def _has_trained(study: Study, settings: Settings) -> bool:
-    """Whether there is a step of any trial, or a process that will add one: a fault that ends the first trials at once
-    is mended, and marks nothing."""
+    """Whether any trial has a step, or a process is about to add one.
+
+    Until then the code may change: a fault that ends the first trials at once can be fixed without a mark.
+    """
     folders = [(study.trial_folder(trial), trial.key) for trial in study.trials]
     by_name = {folder.path.name: folder for folder, _ in folders}
     if in_hand(study.folder, by_name, lambda name: by_name[name].newest_attempt()):
@@ -228,8 +230,8 @@ def _found(root: Path, without: Path | None = None) -> dict[str, bytes]:
 
 
 def _python_files(folder: Path, empty: int, real: tuple[str, ...]) -> Iterator[Path]:
-    """``empty``: so many folders above it have no Python file of their own. ``real``: where it and the links above it
-    lead, so that no link leads in a circle."""
+    """``empty``: how many folders above it, in a row, have no Python file. ``real``: where the folder and the links
+    above it lead, so that links cannot form a circle."""
     files, folders = list[Path](), list[Path]()
     try:
         with os.scandir(folder) as entries:

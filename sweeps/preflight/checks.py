@@ -11,13 +11,13 @@ from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
 from sweeps.planning.compose import compose_settings
-from sweeps.planning.naming import chosen, library_of, naming
+from sweeps.planning.naming import chosen, command, library_of, naming
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems
 from sweeps.processes.ray_private import JOB
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError
-from tracking.words import shell_line
+from tracking.words import size
 
 OF_ALL_ROWS = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""
@@ -64,9 +64,9 @@ def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
     selecting = "row=", "sweep.rows=", "sweep.seeds=", f"{own_seed}="
     others = [override for override in overrides if not override.startswith(selecting)]
     chosen_trial = [f"sweep.rows=[{trial.row}]", f"sweep.seeds=[{trial.seed}]"]
-    command = shell_line(["allelse", "sweep", *chosen_trial, *others, *["--add"] * bool(plan.added)])
+    sweep = command("sweep", *chosen_trial, *others, *["--add"] * bool(plan.added))
     found = f"is {workers}, but `allelse train` runs one process"
-    return [Problem("cluster.workers", found, f"run `{command}`")]
+    return [Problem("cluster.workers", found, f"run `{sweep}`")]
 
 
 def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Problem]:
@@ -140,28 +140,23 @@ LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the n
 
 
 def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
-    """A worker group that never fits would wait for ever. Each worker must fit on one node."""
-    needs = {"CPU": float(cluster.cpus_per_worker), "GPU": float(cluster.gpus_per_worker)}
+    """If no worker group fits, it would wait for ever. Each worker must fit on one node."""
+    needs = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
     needs = {kind: each for kind, each in needs.items() if each}
-    alone = [problem for kind in needs for problem in _misfit({kind: needs[kind]}, cluster, nodes)]
-    yield from alone or _misfit(needs, cluster, nodes)
-
-
-def _misfit(needs: dict[str, float], cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
-    """If no worker group fits whose workers each need so much of these kinds of resources."""
     fits = sum(min(_times(node.total.get(kind, 0), each) for kind, each in needs.items()) for node in nodes)
     if fits >= cluster.workers:
         return
-    have = ", and ".join(_have(kind, cluster, nodes) for kind in needs)
+    lacking = [kind for kind in needs if not any(_times(node.total.get(kind, 0), needs[kind]) for node in nodes)]
+    have = ", and ".join(_have(kind, cluster, nodes) for kind in lacking or needs)
     if fits and cluster.workers > 1:
-        each = " and ".join(f"{each:g} {kind}" for kind, each in needs.items())
-        yield Problem(
-            "cluster.workers", f"is {cluster.workers}, and each needs {each}", f"must be at most {fits}; {have}"
+        found = (
+            f"is {cluster.workers}, and each needs {' and '.join(f'{each:g} {kind}' for kind, each in needs.items())}"
         )
+        yield Problem("cluster.workers", found, f"must be at most {fits}; {have}")
     else:
-        kind = next(reversed(needs))
-        found = f"is {needs[kind]:g}"
-        yield Problem(f"cluster.{kind.lower()}s_per_worker", found, f"each worker must fit on one machine; {have}")
+        kind = next(iter([*lacking, *reversed(needs)]))
+        found, allowed = f"is {needs[kind]:g}", f"each worker must fit on one machine; {have}"
+        yield Problem(f"cluster.{kind.lower()}s_per_worker", found, allowed)
 
 
 def _times(total: float, each: float) -> int:
@@ -170,17 +165,13 @@ def _times(total: float, each: float) -> int:
 
 
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
-    """Models that no machine here can hold."""
-    cluster = plan.composition.shared.cluster
-    limit, where = _memory_of_a_worker(cluster, nodes)
-    large = [planned for planned in plan.pending if _bytes_in_training(planned) > limit]
-    if large:
-        yield _too_large(max(large, key=_bytes_in_training), len(large), limit, where)
-
-
-def _bytes_in_training(planned: PlannedTrial) -> int:
-    """0 if the number of parameters is unknown."""
-    return BYTES_IN_TRAINING * (planned.costs.params or 0)
+    """If no machine here can hold the largest model. The number of parameters may be unknown."""
+    limit, where = _memory_of_a_worker(plan.composition.shared.cluster, nodes)
+    planned = max(plan.pending, key=lambda each: each.costs.params or 0)
+    params = planned.costs.params or 0
+    if (needed := BYTES_IN_TRAINING * params) > limit:
+        found = f"of {planned.trial.name} gives {params:,} parameters, which need {size(needed)}"
+        yield Problem(_largest_key(planned), found, f"must fit into {where}, {size(limit)}")
 
 
 def _memory_of_a_worker(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:
@@ -189,14 +180,6 @@ def _memory_of_a_worker(cluster: Cluster, nodes: list[Node]) -> tuple[float, str
         return float(max(node.gpu_memory for node in nodes) or LARGEST_GPU), "the largest GPU"
     largest = max(node.memory for node in nodes)
     return largest / (cluster.workers if len(nodes) == 1 else 1), "each worker's share of the memory"
-
-
-def _too_large(planned: PlannedTrial, count: int, limit: float, where: str) -> Problem:
-    others = f" (and {count - 1} other trials)" * (count > 1)
-    params = planned.costs.params or 0
-    found = f"of {planned.trial.name}{others} gives {_many(params)} parameters, which need"
-    found += f" {_bytes(BYTES_IN_TRAINING * params)}"
-    return Problem(_largest_key(planned), found, f"must fit into {where}, {_bytes(limit)}")
 
 
 def _largest_key(planned: PlannedTrial) -> str:
@@ -214,11 +197,3 @@ def _have(kind: str, cluster: Cluster, nodes: list[Node]) -> str:
     free = sum(node.free.get(kind, 0) for node in nodes)
     each = f" ({' + '.join(f'{total:g}' for total in totals)})" if len(totals) > 1 else ""
     return f"the cluster has {sum(totals):g}{each} {kind}s, of which {free:g} are free"
-
-
-def _many(count: float) -> str:
-    return f"{count:.3g}" if count >= 1e12 else f"{count / 1e9:.3g} billion"
-
-
-def _bytes(count: float) -> str:
-    return f"{count / 1e9:.3g} GB"

@@ -19,8 +19,7 @@ from tracking.uri import without_password
 from tracking.words import size
 
 LOCAL = ("file://", "local://")
-LONGEST_PART = 255  # bytes of one name, on the common filesystems
-LONGEST_PATH = 3500  # Linux takes 4096; the rest is for our own folders
+LONGEST_NAME = 255  # bytes, on the common filesystems
 
 
 def place_problems(paths: Paths) -> list[Problem]:
@@ -58,9 +57,9 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
 def name_problems(plan: Plan) -> Iterator[Problem]:
     """Trials whose folder would have too long a name."""
     for planned in plan.pending:
-        if (size := len(planned.trial.name.encode())) > LONGEST_PART:
-            found = f"gives a trial folder whose name takes {size} bytes"
-            yield Problem(f"row {planned.trial.row}", found, f"must have at most {LONGEST_PART}; rename the row's file")
+        if (length := len(planned.trial.name.encode())) > LONGEST_NAME:
+            found = f"gives a trial folder whose name takes {length} bytes"
+            yield Problem(f"row {planned.trial.row}", found, f"must have at most {LONGEST_NAME}; rename the row's file")
 
 
 def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
@@ -69,16 +68,21 @@ def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
     existing = nearest_existing(path)
     if not existing.is_dir():
         what = "which" if existing == path else f"but {existing}"
-        found = f"is {folder}, {what} is not a folder"
-        yield Problem(key, found, "must be a folder, or a new name in one")
-    elif long := [part for part in path.parts if len(part.encode()) > LONGEST_PART]:
-        found = f"has a folder whose name takes {len(long[0].encode())} bytes"
-        yield Problem(key, found, f"each folder's name must have at most {LONGEST_PART} bytes")
-    elif (size := len(folder.encode())) > LONGEST_PATH:
-        yield Problem(key, f"is a path of {size} bytes", f"must have at most {LONGEST_PATH}")
-    elif error := write_error(existing):
+        yield Problem(key, f"is {folder}, {what} is not a folder", "must be a folder, or a new name in one")
+    elif error := _name_error(path) or write_error(existing):
         found = f"is {folder}, but no file can be written in {existing}: {error.strerror or error}"
         yield Problem(key, found, "must be a folder with write permission")
+
+
+def _name_error(path: Path) -> OSError | None:
+    """Why the system takes no such path, such as one that is too long."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        return error
+    return None
 
 
 def write_error(folder: Path) -> OSError | None:

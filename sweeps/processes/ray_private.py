@@ -30,7 +30,7 @@ JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 COPIED_FOR_A_JOB = "/runtime_resources/working_dir_files/"
 """In the path of the folder where Ray unpacks what `ray job submit --working-dir` sends."""
 LATEST = "session_latest"
-"""The link beside the folders of Ray's sessions."""
+"""The link to the newest of Ray's session folders, in the same place."""
 LOGS = f"/tmp/ray/{LATEST}/logs"
 """On the machine of a node that did not start."""
 

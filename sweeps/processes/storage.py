@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -93,8 +93,8 @@ def unless_in_use() -> Iterator[None]:
             raise
 
 
-def patiently(act: Callable[[], Found], place: str, left: Event | None = None) -> Generator[str, None, Found]:
-    """What ``act`` returns; it can be repeated. Yields a line for the user when storage fails, and when it is back.
+def patiently(act: Callable[[], Found], place: str, tell: Callable[[str], None], left: Event | None = None) -> Found:
+    """What ``act`` returns; it can be repeated. ``tell`` gets a line when storage fails, and when it is back.
 
     Raises StorageError once ``STORAGE_S`` have passed since it first failed, or once ``left`` is set.
     """
@@ -112,22 +112,12 @@ def patiently(act: Callable[[], Found], place: str, left: Event | None = None) -
                 raise fault from error
         if fault.filename != failed:
             failed = fault.filename
-            yield f"{failed}: {fault.strerror}; trying again for {STORAGE_S / 60:g} min"
+            tell(f"{failed}: {fault.strerror}; trying again for {STORAGE_S / 60:g} min")
         alive()
         left.wait(STORAGE_PAUSE_S)
     if failed:
-        yield f"{failed} can be used again"
+        tell(f"{failed} can be used again")
     return found
-
-
-def telling(acting: Generator[str, None, Found], tell: Callable[[str], None]) -> Found:
-    """What ``patiently`` returns, for a caller that does not yield its lines."""
-    try:
-        while True:
-            tell(next(acting))
-    except StopIteration as end:
-        found: Found = end.value
-        return found
 
 
 PREFIX = "allelse-"

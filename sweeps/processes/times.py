@@ -50,7 +50,7 @@ WATCH_S = 2.0
 LOOK_AT_LOG_S = 0.5
 """Between two looks of `allelse logs --follow` for new lines: it should seem immediate."""
 FIRST_PAUSE_S = 1.0
-"""Before the syncer is started again; doubled each time it ends early."""
+"""Before the syncer is started again; doubled each time."""
 LONGEST_PAUSE_S = 300.0
 """Before the same of one that fails each time: it imports MLflow for seconds, and says so in a line."""
 CARRYING_S = 60.0

@@ -6,16 +6,15 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
-import yaml
 from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sweeps.planning.naming import known_study
-from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
+from sweeps.planning.plan import Plan, PlannedTrial, cautions, configurations, recorded
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import keep_origin, origin_of
+from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.schema import damaged
@@ -23,7 +22,7 @@ from sweeps.task import Problem, RefusedError, Told
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once
 from sweeps.worker.recorded_code import using_code
-from tracking.files import UnreadableError, unless_damaged, write_atomic
+from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files
 from tracking.repair import salvage
 from tracking.study import write_study
@@ -135,20 +134,17 @@ def _prepare(sharing: list[PlannedTrial], console: Console) -> list[Problem]:
 
 @contextmanager
 def _shown(name: str, new: bool, console: Console) -> Iterator[Told]:
-    """A bar for each step in a terminal; elsewhere one line at the start of a preparation, and one at its end."""
-    columns = SpinnerColumn(), TextColumn("Preparing {task.description}"), BarColumn(), TimeElapsedColumn()
-    began = time.monotonic()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(escape(name), total=None)
+    """In a terminal the step that is under way; elsewhere a line at the start of a preparation, and one at its end."""
+    began, lines = time.monotonic(), new and not console.is_terminal
+    if lines:
+        console.print(f"Preparing {escape(name)}")
+    with console.status(f"Preparing {escape(name)}") as status:
 
         def told(step: str, done: float | None) -> None:
-            description = escape(f"{name}: {step}")
-            progress.update(task, description=description, total=None if done is None else 1.0, completed=done or 0.0)
+            status.update(escape(f"Preparing {name}: {step}" + ("" if done is None else f", {done:.0%}")))
 
-        if new and not console.is_terminal:
-            console.print(f"Preparing {escape(name)}")
         yield told
-    if new and not console.is_terminal:
+    if lines:
         console.print(f"Prepared {escape(name)} in {time.monotonic() - began:.1f} s")
 
 
@@ -208,4 +204,4 @@ def _repaired(planned: PlannedTrial) -> Iterator[str]:
         parts = [error.note, salvage(folder, error), follows.get(error.path.name, "")]
         yield "; ".join(filter(None, parts))
     if folder.path.is_dir() and not folder.config_path.exists():
-        write_atomic(folder.config_path, yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True))
+        write_config(planned)

@@ -1,6 +1,5 @@
 """The display of a running sweep: in a terminal what `status --watch` shows, elsewhere a line for each event."""
 
-import heapq
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,11 +14,9 @@ from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.user_code import Watch
 from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
-from sweeps.status.live import Watched, below_live_view
-from sweeps.status.standings import Line
-from sweeps.status.tables import progress_of
+from sweeps.status.live import Watched, below_live_view, summary
+from sweeps.status.standings import Line, progress_of
 from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
-from tracking.card import Metric
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.look import Look
 from tracking.study import read_study
@@ -28,6 +25,7 @@ from tracking.words import time as as_time
 
 ACTIVE = ("starting", "running")
 ENDED = ("finished", "FAILED", "stopped")
+LEFT = {"running": "running", "missing": "waiting", "interrupted": "waiting"}
 
 
 @dataclass
@@ -193,9 +191,10 @@ class Progress:
             return
         self._said = time.monotonic()
         self._look()
-        shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
-        running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
-        self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
+        if self._watched is not None:
+            shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
+            running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
+            self._say(f"{summary(self._watched.study, self._watched.lines)}: {', '.join(running) or 'starting'}")
 
     def _look_at_code(self) -> None:
         self._looked = time.monotonic()
@@ -208,19 +207,6 @@ class Progress:
         more = "; stopping" if self.stopping else ""
         return "" if self._watched is None else self._watched.view(self.console, self.where, more)
 
-    def headline(self) -> str:
-        """Such as "7 of 20 finished, 1 failed, 2:10 so far, about 4:20 left"."""
-        states = list(self._states.values())
-        words = [f"{states.count('finished')} of {len(states)} finished"]
-        words += [f"{states.count('FAILED')} failed"] * ("FAILED" in states)
-        words.append(f"{as_time(time.monotonic() - self.began)} so far")
-        if self.stopping:
-            return ", ".join([*words, "stopping"])
-        if self.waiting:
-            return ", ".join([*words, f"waiting for {self.waiting}"])
-        left = self.seconds_left()
-        return ", ".join([*words, f"about {as_time(left)} left"] if left else words)
-
     def seconds_left(self) -> float | None:
         """Extrapolated from where the trials stand on disk."""
         if not self.console.is_terminal:
@@ -232,15 +218,17 @@ class Progress:
         self._changed.add(name)
 
     def _finish(self, name: str, event: Finished) -> None:
-        """Elsewhere than in a terminal, whose table shows it: all scores of the table, and an early end."""
+        """Without a terminal, print all scores of the table, and whether training ended early."""
         self._become(name, "finished")
         if self.console.is_terminal:
             return
-        tabled = [metric for metric in self.plan.task.metrics if metric.tabled]
-        scores = [_score(metric, event, first=tabled[0]) for metric in tabled]
-        took = as_time(time.monotonic() - self.began)
-        ended = ", ".join(filter(None, [f"finished at {took}", stopped_at(vars(event))]))
-        self._say(f"{name}: {ended}: {tabled[0].set} {', '.join(scores)}")
+        took = f"finished at {as_time(time.monotonic() - self.began)}"
+        scores = [
+            f"{metric.set} {metric.label} {number(event.scores.get(metric.set, {}).get(metric.name), metric.places)}"
+            for metric in self.plan.task.metrics
+            if metric.tabled
+        ]
+        self._say(f"{name}: {', '.join(filter(None, [took, stopped_at(vars(event)), *scores]))}")
 
     def _say(self, text: str) -> None:
         # a cause may contain text that looks like markup
@@ -264,52 +252,27 @@ class Progress:
         return {f"{line['row']}-s{line['seed']}": line for line in lines}
 
 
-def _score(metric: Metric, event: Finished, first: Metric) -> str:
-    """With the name of its set, unless that is the first metric's."""
-    value = number(event.scores.get(metric.set, {}).get(metric.name), metric.places)
-    return f"{metric.label if metric.set == first.set else f'{metric.set} {metric.label}'} {value}"
-
-
 def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:
-    """Until the last of these trials ends; None before any pace is known. ``lines``: where they stand, by name.
+    """Until the last of these trials ends; None before one has. ``lines``: where they stand, by name.
 
-    A running trial goes on at its own pace. The others take the slots that become free, at the mean pace of all:
-    seconds by what the plan knows of the cost, FLOPs or else steps. What finished trials took besides training, for
-    their start and their scores, the others take as well.
+    Extrapolated by what the plan knows of the cost, FLOPs or else steps: from how long the finished ones took, with
+    their start and their scores. As many trials run at a time as run now.
     """
     known = [(planned, lines[planned.trial.name]) for planned in pending if planned.trial.name in lines]
-    paces = [pace for planned, line in known if (pace := _pace(planned, line["look"])) is not None]
+    paces = [_took(line["look"]) / planned.effort for planned, line in known if line["look"].result]
     if not paces:
         return None
-    pace, others = sum(paces) / len(paces), [_besides(line["look"]) for _, line in known if line["look"].result]
-    besides = sum(others) / len(others) if others else 0.0
-    slots, waiting = list[float](), list[float]()
+    pace = sum(paces) / len(paces)
+    left = {"running": [0.0], "waiting": [0.0]}
     for planned, line in known:
-        left = pace * planned.effort * (1 - (line["step"] or 0) / planned.steps)
-        if line["state"] == "running":
-            slots.append((left if line["seconds_left"] is None else line["seconds_left"]) + besides)
-        elif line["state"] in ("missing", "interrupted"):
-            waiting.append(left + besides)
-    slots = slots or [0.0]
-    heapq.heapify(slots)
-    last = max(slots)
-    for seconds in waiting:
-        last = max(last, slots[0] + seconds)
-        heapq.heapreplace(slots, slots[0] + seconds)
-    return last
+        if (state := LEFT.get(line["state"])) is not None:
+            left[state].append(pace * planned.effort * (1 - (line["step"] or 0) / planned.steps))
+    slots = max(1, len(left["running"]) - 1)
+    return max(max(left["running"]), sum(left["running"] + left["waiting"]) / slots)
 
 
-def _pace(planned: PlannedTrial, look: Look) -> float | None:
-    """Seconds by effort: of the whole training, or of the running attempt."""
-    if look.result is not None:
-        seconds: float | None = look.result["seconds"]
-        return None if seconds is None else seconds / planned.effort
-    return None if look.pace is None else look.pace * planned.steps / planned.effort
-
-
-def _besides(look: Look) -> float:
-    """Seconds of its last attempt without training."""
-    attempt, result = look.attempt, look.result
-    if attempt is None or attempt.ended is None or result is None:
-        return 0.0
-    return max(0.0, attempt.ended - attempt.began - float(result["seconds"] or 0))
+def _took(look: Look) -> float:
+    """Seconds of a finished trial: of all its training, or of its last attempt."""
+    attempt, result = look.attempt, look.result or {}
+    whole = attempt.ended - attempt.began if attempt and attempt.ended else 0.0
+    return max(whole, float(result.get("seconds") or 0))

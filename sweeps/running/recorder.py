@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import yaml
 
 from sweeps.planning.plan import PlannedTrial, config_dict
-from sweeps.processes.storage import patiently, telling
+from sweeps.processes.storage import patiently
 from sweeps.worker.events import (
     About,
     Assignment,
@@ -19,6 +19,7 @@ from sweeps.worker.events import (
     Finished,
     Imported,
     Lost,
+    Noticed,
     Printed,
     Report,
     Resumed,
@@ -27,7 +28,7 @@ from sweeps.worker.events import (
 )
 from tracking.attempts import own_process
 from tracking.files import DamagedFileError, to_json, write_atomic
-from tracking.log import append_log, begin_log, marked
+from tracking.log import append_log, marked, utc
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 
@@ -72,23 +73,23 @@ class Recorder:
 
     def assignment(self) -> Assignment:
         """The attempt as its workers receive it."""
-        settings = self.planned.settings
+        trial, settings = self.planned.trial, self.planned.settings
         return Assignment(
-            settings.source.name,
-            settings.source.folder,
-            asdict(settings.trial),
-            self.planned.trial.seed,
-            self.attempt,
-            settings.paths.data,
-            self.planned.fingerprint,
-            self.planned.checkpoints,
-            self.planned.trial.key,
-            settings.cluster.cpus_per_worker,
-            settings.cluster.gpus_per_worker,
-            self.prepared_as,
-            self.evaluated(),
-            self.run,
-            self.planned.trial.name,
+            task=settings.source.name,
+            folder=settings.source.folder,
+            config=asdict(settings.trial),
+            seed=trial.seed,
+            attempt=self.attempt,
+            data_folder=settings.paths.data,
+            data_fingerprint=self.planned.fingerprint,
+            checkpoints=self.planned.checkpoints,
+            key=trial.key,
+            threads=settings.cluster.cpus_per_worker,
+            gpus=settings.cluster.gpus_per_worker,
+            prepared_as=self.prepared_as,
+            evaluated=self.evaluated(),
+            run=self.run,
+            trial=trial.name,
         )
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
@@ -104,10 +105,9 @@ class Recorder:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
         if self.attempt > 1:
             self.folder.attempts.check_begun(self.attempt - 1)  # an unmounted folder may be writable
-        write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
+        write_config(self.planned)
         self.folder.begin_attempt(self.attempt, self.process)
-        with suppress(OSError):
-            begin_log(self.folder.log_path, self.attempt, self.process.host)
+        self._log(f"--- attempt {self.attempt}, {utc()}, started from {self.process.host}\n")
         self.began = True
 
     def give_up(self, cause: str, details: str = "") -> None:
@@ -139,9 +139,11 @@ class Recorder:
             case Resumed(step, reports, of):
                 self._came_from({"from": step, "of": of})
                 self._restore(step, reports)
+                self._log(f"--- resumed at step {step}\n")
+            case Noticed(text):
+                self._log(f"--- {text}\n")
             case About(entries):
-                about = next(each.get("about", {}) for each in attempts(self.folder.provenance())[-1:])
-                self._came_from({"about": about | entries})
+                self._came_from({"about": self._own_record().get("about", {}) | entries})
             case Imported(versions):
                 self._came_from({"versions": versions})
             case Report(step, metrics, ts, checkpoint, synced):
@@ -150,17 +152,17 @@ class Recorder:
             case Stopped():
                 self.stopped = True
                 self.end("interrupted")
-            case Evaluated(_, on, _, artifacts):
+            case Evaluated(step, on, _, artifacts):
                 self._scored(on)
                 for name, text in artifacts.items():
                     self.folder.write_artifact(name, text)
+                self._log(f"--- scored on {on} after step {step}\n")
             case Finished():
                 self._finish(event)
             case Failed(cause, details):
                 self.fail(cause, details)
             case Printed(rank, text):
-                with suppress(OSError):  # a full disk: training goes on without its log
-                    append_log(self.folder.log_path, marked(text, rank))
+                self._log(marked(text, rank))
             case Lost():
                 self.lost = event  # Tune starts the next attempt, or reports an error
         return True
@@ -169,14 +171,9 @@ class Recorder:
         """Where the attempt runs, and what it runs."""
         source = self.planned.settings.source
         return {
-            **{
-                "attempt": self.attempt,
-                "from": 0,
-                "steps": self.planned.steps,
-                "commit": None,
-                **self.origin,
-                **process,
-            },
+            "commit": None,
+            **self.origin,
+            **process,
             **({"host": hosts[0]} if hosts else {}),
             "hosts": sorted({*hosts}) or [process.get("host")],
             "device": device,
@@ -187,12 +184,14 @@ class Recorder:
 
     def _came_from(self, entries: dict[str, Any]) -> None:
         """Add these to the record of this attempt."""
-        content = self.folder.provenance()
-        own = next((each for each in attempts(content) if each.get("attempt") == self.attempt), {})
-        written = with_attempt(
-            content, {"attempt": self.attempt, "from": 0, "steps": self.planned.steps} | own | entries
-        )
+        start = {"attempt": self.attempt, "from": 0, "steps": self.planned.steps}
+        written = with_attempt(self.folder.provenance(), start | self._own_record() | entries)
         write_atomic(self.folder.provenance_path, to_json({"commit": None} | written) + "\n")
+
+    def _own_record(self) -> dict[str, Any]:
+        """That of this attempt so far."""
+        of_all = attempts(self.folder.provenance())
+        return next((each for each in of_all if each.get("attempt") == self.attempt), {})
 
     def patiently(self, act: Callable[[], Found], say: Callable[[str], None]) -> Found:
         """What ``act`` returns, which records. ``say`` gets a line when storage fails, and when it is back.
@@ -206,7 +205,7 @@ class Recorder:
             return act()
 
         try:
-            return telling(patiently(unless_removed, str(self.folder.path)), say)
+            return patiently(unless_removed, str(self.folder.path), say)
         except DamagedFileError as damage:  # such as a file that a server has cut
             raise UnrecordedError(OSError(None, f"{damage.cause}; {damage.remedy}", damage.place)) from None
         except OSError as error:
@@ -236,6 +235,12 @@ class Recorder:
         ]
         if any(each.ended is None for each in now):
             self.folder.attempts.end(self.attempt, reason)
+            self._log(f"--- {reason}, {utc()}\n")
+
+    def _log(self, text: str) -> None:
+        """On a full disk, training goes on without its log."""
+        with suppress(OSError):
+            append_log(self.folder.log_path, text)
 
     def _finish(self, event: Finished) -> None:
         trial, before = self.planned.trial, self.folder.result()
@@ -249,9 +254,8 @@ class Recorder:
 
     def _scored(self, on: str) -> None:
         """Keep by what this set was scored, which may be long after training."""
-        content = self.folder.provenance()
-        own = next((each for each in attempts(content) if each.get("attempt") == self.attempt), {})
-        write_atomic(self.folder.provenance_path, to_json(with_scoring(content, own, on)) + "\n")
+        content = with_scoring(self.folder.provenance(), self._own_record(), on)
+        write_atomic(self.folder.provenance_path, to_json(content) + "\n")
 
 
 def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:
@@ -262,8 +266,9 @@ def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dic
     return {name: scores for name, scores in before["scores"].items() if scores["decode"] in decodes}
 
 
-def _yaml(content: dict[str, Any]) -> str:
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+def write_config(planned: PlannedTrial) -> None:
+    text = yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True)
+    write_atomic(planned.folder.config_path, text)
 
 
 @contextmanager

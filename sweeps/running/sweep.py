@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -67,45 +66,31 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]
 def _run_on_ray(
     plan: Plan, progress: Progress, stopping: Stopping, command: list[str], connection: "Connection"
 ) -> None:
-    """Run the pending trials."""
+    """Run the pending trials. The end of Ray ends this process with one line, which ends with the command to type."""
     from sweeps.running.queue import Queue, run_on_tune
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned, plan.origin) for planned in plan.pending}
     queue = Queue(recorders, progress, stopping, settings.sweep.max_failures)
     expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
+    again = f"{shell_line(command)}\n{connection.logs}".strip()
+
+    def record(cause: str) -> None:
+        """Leave nothing that the run would remove if it ended in order."""
+        queue.close(f"lost: {cause}")
+        leave_study(plan.folder)
+        shutil.rmtree(storage, ignore_errors=True)
+
     with (
         own_temporary() as storage,
         _interruptible(queue),
         stopping.gentle(),
         uncounted(),
-        _watched(queue, partial(_leave, plan.folder, storage), f"{shell_line(command)}\n{connection.logs}".strip()),
+        RayWatch(lambda cause: progress.give_up(cause, again), record),
         at_place(storage),
     ):
         run_on_tune(settings, queue, storage, expected, plan.code)
     connection.failed = progress.failed()
-
-
-@contextmanager
-def _watched(queue: "Queue", leave: Callable[[], None], command: str) -> Iterator[None]:
-    """Within it, the end of Ray ends this process with one line, which ends with the command to type."""
-
-    def record(cause: str) -> None:
-        queue.close(f"lost: {cause}")
-        leave()
-
-    watch = RayWatch(lambda cause: queue.progress.give_up(cause, command), record)
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.close()
-
-
-def _leave(study: Path, storage: Path) -> None:
-    """Remove what the run would remove if it ended in order."""
-    leave_study(study)
-    shutil.rmtree(storage, ignore_errors=True)
 
 
 @contextmanager
@@ -140,7 +125,7 @@ class Connection:
         print_no_messages()
         try:
             with own_groups():
-                context = self._started_twice() if here else self._init()
+                context = self._started() if here else self._init()
         except SystemExit:  # Ray's own SIGTERM handler, until ours is back
             stopping.note(signal.SIGTERM)
             raise stopping.interrupted(()) from None
@@ -165,18 +150,16 @@ class Connection:
         elif self._own_session:
             self._console.print(self.logs, soft_wrap=True, markup=False, highlight=False)
 
-    def _started_twice(self) -> Any:
+    def _started(self, again: bool = True) -> Any:
         """Try once more: a busy machine may be too slow for Ray's times. Nothing of a failed start lives on."""
         before = _children()
         try:
             return self._init()
         except Exception:
             _end_since(before)
-        try:
-            return self._init()
-        except Exception:
-            _end_since(before)
-            raise
+            if not again:
+                raise
+        return self._started(again=False)
 
     def _init(self) -> Any:
         import ray
@@ -235,10 +218,10 @@ OWN_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAD
 
 
 class RayWatch:
-    """Watches Ray until ``close``: ``say`` and ``record`` get the cause of its end; then this process exits.
+    """Within it, the end of Ray ends this process, once ``say`` and ``record`` have got the cause.
 
-    If this process has started Ray, it ends with Ray's processes here. If it has
-    joined a cluster, it ends with its node here, or once the head has been silent for a while.
+    A Ray that this process has started ends with one of its processes here. A cluster ends with its node here, or once
+    its head has been silent for a while.
     """
 
     def __init__(self, say: Callable[[str], None], record: Callable[[str], None]) -> None:
@@ -252,10 +235,10 @@ class RayWatch:
         self._family: set[psutil.Process] = set()
         self._looked = self._answered = time.monotonic()
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         threading.Thread(target=self._watch, name="end of Ray", daemon=True).start()
 
-    def close(self) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._closing.set()
 
     def _watch(self) -> None:

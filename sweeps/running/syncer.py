@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -13,11 +12,10 @@ from rich.console import Console
 
 from sweeps.config.hydra import quoted
 from sweeps.config.settings import Settings
-from sweeps.planning.naming import by_name, placed
+from sweeps.planning.naming import by_name, command, placed
 from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from sweeps.running.stopping import Interrupted
 from tracking.uri import URI_VARIABLE, without_password
-from tracking.words import shell_line
 
 
 def sync_command(settings: Settings) -> list[str]:
@@ -59,7 +57,7 @@ def _way_to_carry(settings: Settings) -> str:
     shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
     there = [] if shown == (tracking.uri or "") else [f"tracking.uri={quoted(shown)}"]
     there += [] if tracking.experiment is None else [f"tracking.experiment={quoted(tracking.experiment)}"]
-    return f"run `{shell_line(['allelse', 'sync', by_name(study), *placed(study), *there])}`"
+    return f"run `{command('sync', by_name(study), *placed(study), *there)}`"
 
 
 class Syncer:
@@ -110,12 +108,9 @@ class Syncer:
     def _keep_alive(self) -> None:
         pause = FIRST_PAUSE_S
         while True:
-            began = time.monotonic()
             code = self._process.wait()
             if self._closing.is_set():
                 return
-            if time.monotonic() - began > LONGEST_PAUSE_S:
-                pause = FIRST_PAUSE_S
             fault = f"The process that syncs journals to MLflow ended with {_ending(code)}"
             self._console.print(f"{fault}; it starts again in {pause:g} s", soft_wrap=True)
             if self._closing.wait(pause) or not self._start_again():
@@ -128,7 +123,7 @@ class Syncer:
                 return False
             assert self._process.stdin
             self._process.stdin.close()
-            with suppress(OSError):  # no memory for a process: retried after the next pause
+            with suppress(OSError):  # no memory for a process: tried again after the next pause
                 self._process = self._start()
             return True
 

@@ -21,7 +21,7 @@ HIDDEN = ("system/", "nonfinite")
 NARROWEST, WIDEST, HEIGHT = 38, 60, 12  # of one plot, in characters
 GAP = "  "
 CURVE_POINTS = 240
-"""Of one line; three for each column of the widest plot."""
+"""At most so many of a line are drawn, three for each column of the widest plot."""
 LOGARITHMIC = 20
 """The ratio of the largest to the smallest value above which the scale is logarithmic."""
 
@@ -33,7 +33,6 @@ class StudyCurves:
     """One metric of a study over steps: by row, a curve per seed that has reported it."""
 
     metric: str  # as the journals name it
-    reported: tuple[str, ...]  # all metrics of the journals
     rows: dict[str, list[PlottedSeed]]
 
 
@@ -54,7 +53,7 @@ def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
     for row, journal in journals:
         if curve := [(line.step, line.metrics[chosen]) for line in journal if chosen in line.metrics]:
             rows[row].append(curve)
-    return StudyCurves(chosen, reported, rows)
+    return StudyCurves(chosen, rows)
 
 
 def _usual(headline: Metric, reported: Sequence[str]) -> str:
@@ -87,13 +86,9 @@ def _label(study: Study, metric: str) -> str:
 
 
 def _caption(study: Study, curves: StudyCurves, name: str, frame: "_Frame") -> str:
-    headline = study.task.headline
     dots = "; dots: the mean of base" if curves.rows.get(BASE) and len(curves.rows) > 1 else ""
     scale = ", logarithmic scale" if frame.logarithmic else ""
-    text = f"{study.name}: {name} over training steps{scale}. A line per seed{dots}. Numbers: the last mean."
-    if not curves.metric.endswith(f"/{headline.name}") and _usual(headline, curves.reported) == curves.metric:
-        text += f" {_label(study, f'{headline.set}/{headline.name}')} is not reported while training."
-    return text
+    return f"{study.name}: {name} over training steps{scale}. A line per seed{dots}. Numbers: the last mean."
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,8 @@ class _Frame:
         return [f"{row[: width - len(value)]:<{width - len(value)}}{value}", *(f"{line:<{width}}" for line in lines)]
 
     def _draw(self, figure: Any, curve: PlottedSeed, marker: str) -> None:
-        steps, values = zip(*_thinned(curve), strict=True)
+        every = math.ceil(len(curve) / CURVE_POINTS)
+        steps, values = zip(*curve[::-every][::-1], strict=True)  # the last point is always drawn
         signal = figure.signal(list(steps), [self._height(value) for value in values], marker=marker)
         figure.draw(signal.lines())
 
@@ -159,12 +155,6 @@ class _Frame:
 
     def text(self, value: float) -> str:
         return number(value, self.decimals)
-
-
-def _thinned(curve: PlottedSeed) -> PlottedSeed:
-    """Evenly chosen points, the last one included: more would fall into the same characters."""
-    every = math.ceil(len(curve) / CURVE_POINTS)
-    return curve[::-every][::-1]
 
 
 def mean(of_row: Iterable[PlottedSeed]) -> PlottedSeed:

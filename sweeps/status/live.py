@@ -8,20 +8,20 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from sweeps.planning.naming import by_name, placed
+from sweeps.planning.naming import by_name, command, placed
 from sweeps.planning.plan import Plan
 from sweeps.processes.times import WATCH_S
-from sweeps.status.standings import Line, Standings
-from sweeps.status.tables import counted, shown_state, status_tables
+from sweeps.status.standings import Line, Standings, counted, shown_state, status_table
 from tracking.attempts import Runner, runners, seconds_left
 from tracking.mlflow.ledger import Lag, SyncState, current_store
 from tracking.study import Study, read_study
 from tracking.uri import default_uri, without_password
-from tracking.words import shell_line
 from tracking.words import time as as_time
 
 MOST_OF_A_CORE = 0.05
 """A study of many running trials is looked at less often, so that watching takes no more of a core."""
+FRAME = 6
+"""Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
 UNSENT = Lag(SyncState(""), {}, 0)
 """MLflow is not looked at."""
 
@@ -50,10 +50,10 @@ class Watched:
         return self.lines
 
     def view(self, console: Console, below: Sequence[str], more: str = "") -> Group:
-        """The tables, cut to the terminal's height, above the summary and the places of logs and MLflow."""
+        """The table, cut to the terminal's height, above the summary and the places of logs and MLflow."""
         text = Text("\n".join([f"{summary(self.study, self.lines)}{more}", "", *below]), overflow="fold")
         room = console.height - len(text.wrap(console, console.width)) - 1
-        return Group(*status_tables(self.study, self.lines, console.width, room), text)
+        return Group(status_table(self.study, self.lines, console.width, max(1, room - FRAME)), text)
 
 
 def watch(study: Study, console: Console, below: Sequence[str]) -> None:
@@ -122,11 +122,10 @@ def below_watch(study: Path) -> tuple[str, ...]:
 def _places(study: Path, uri: str) -> tuple[str, ...]:
     store = str(study.parent / "mlflow.db") if uri == default_uri(study.parent) else without_password(uri, mark="")
     return (
-        f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', '--follow', trial='TRIAL')}",
-        f"MLflow: {store}, `{shell_line(['allelse', 'ui', *placed(study)])}`",
+        f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', 'TRIAL', '--follow')}",
+        f"MLflow: {store}, `{command('ui', *placed(study))}`",
     )
 
 
-def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
-    named = shell_line([by_name(study), *placed(study)])
-    return f"`{' '.join(filter(None, ['allelse', verb, trial, named, option]))}`"
+def _verb(study: Path, verb: str, *words: str) -> str:
+    return f"`{command(verb, *words, by_name(study), *placed(study))}`"

@@ -1,11 +1,17 @@
-"""Where each trial of a study stands, from its folders alone: as JSON, one object per trial."""
+"""Where each trial of a study stands, from its folders alone: as JSON, one object per trial, and as tables."""
 
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.table import Table
 
 from sweeps.config.schema import Schema
 from sweeps.planning.composition import read_record
@@ -15,6 +21,7 @@ from tracking.attempts import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of
 from tracking.mlflow.ledger import Lag
 from tracking.study import Study, Trial
+from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.trial import TrialFolder
 from tracking.words import stopped_at
 from tracking.words import time as as_time
@@ -22,6 +29,16 @@ from tracking.words import time as as_time
 Line = dict[str, Any]
 """One trial: what `status --json` prints, and for the tables also ``look`` and ``watched``."""
 ONLY_SHOWN = ("look", "watched")
+MOST_LINES = 100
+MOST_NOTES = 20
+STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
+STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
+STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
+"""The order of states where not all trials are shown."""
+WIDE = 10_000
+"""Columns of a terminal in which everything has room."""
+FEWEST_COLUMNS = 5
+"""Columns that a line per trial always has, however narrow the terminal is."""
 
 
 def status_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
@@ -46,7 +63,7 @@ class Standings:
             (trial, self._look(trial, folder, changing is None or trial.name in changing))
             for trial, folder in self._folders
         ]
-        return [_line(self.study, trial, seen, self._rows, lag, known, running) for trial, seen in looks]
+        return [_line_of(self.study, trial, seen, self._rows, lag, known, running) for trial, seen in looks]
 
     def _look(self, trial: Trial, folder: TrialFolder, again: bool) -> Look:
         known = self._known.get(trial.key)
@@ -61,7 +78,7 @@ class Standings:
         return seen
 
 
-def _line(
+def _line_of(
     study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], running: "_Runners"
 ) -> Line:
     headline, steps = study.task.headline, rows.steps(trial.row)
@@ -137,7 +154,7 @@ class _Rows:
             record = read_record(study, source)
             for row in dict.fromkeys(trial.row for trial in study.trials):
                 with suppress(RefusedError):
-                    config = schema.config(nested(record.expected(row, record.settings)))
+                    config = schema.config(nested(record.settings | record.rows[row].values))
                     self._known[row] = schema.task.steps(config), schema.scoring(config)
 
     def steps(self, row: str) -> int | None:
@@ -149,3 +166,89 @@ class _Rows:
         if result is None or row not in self._known:
             return False
         return any(scores["decode"] != self._known[row][1] for scores in result["scores"].values())
+
+
+def status_table(study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_LINES) -> Table:
+    """A line per trial. Of more than ``most`` those come first that run or failed, and the others are left out.
+
+    In a narrow terminal, columns that one can do without are left out, and notes are cut.
+    """
+    finished = sum(line["state"] == "finished" for line in lines)
+    title = f"{study.name}: {finished} of {len(lines)} finished"
+    if len(lines) > most:
+        title += f", {most} of {len(lines)} shown; --json lists all"
+        lines = sorted(lines, key=lambda line: STATES_IN_ORDER.index(line["state"]))[:most]
+    columns, styles = tuple(_columns(study, lines)), tuple(STYLES.get(shown_state(line), "") for line in lines)
+    return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS)
+
+
+def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
+    """What to know of trials that do not run, whole, where the terminal is too narrow for the tables."""
+    wide = console.options.update(width=WIDE)
+    if console.measure(status_table(study, lines), options=wide).maximum <= console.width:
+        return []
+    noted = [line for line in lines if _note(line) and line["state"] != "running"]
+    named = [f"{line['row']}-s{line['seed']}: " * (shown_state(line) != "waiting") + line["note"] for line in noted]
+    known = list(dict.fromkeys(named))  # many trials wait for the same
+    more = len(known) - MOST_NOTES
+    return [*known[:MOST_NOTES], *([f"and {more} more; --json lists all"] if more > 0 else [])]
+
+
+def shown_state(line: Line) -> str:
+    """The state in ``status_json``, but "waiting" for a trial that a running sweep has not started yet,
+    "starting" for one without a report of its attempt, "evaluating" for one after its last step."""
+    if line["state"] in ("missing", "interrupted") and line["note"].startswith("waiting for "):
+        return "waiting"
+    if line["state"] != "running":
+        return str(line["state"])
+    return "starting" if not line["look"].has_reported else "evaluating" if line["step"] == line["steps"] else "running"
+
+
+def progress_of(line: Line) -> str:
+    """Of a running trial, such as "300/600", or "evaluating"."""
+    return _step(line) if shown_state(line) == "running" else shown_state(line)
+
+
+def counted(states: Iterable[str]) -> str:
+    """Such as "48 finished, 1 running"."""
+    return ", ".join(f"{count} {state}" for state, count in Counter(states).most_common())
+
+
+def _columns(study: Study, lines: Sequence[Line]) -> Iterator[Column[Line]]:
+    """Those that one can do without come last, but for the note."""
+    headline = study.task.headline
+    score = f"{headline.set}_{headline.name}"
+    yield said("row", itemgetter("row"), "name")
+    yield said("seed", lambda line: str(line["seed"]), "number")
+    yield said("state", shown_state, "name")
+    yield said("step", _step, "number")
+    yield said(score, lambda line: headline.text(line[score]), "number", f"{headline.set} {headline.label}")
+    if any(line["seconds_left"] is not None for line in lines):
+        yield said("left", lambda line: as_time(line["seconds_left"]), "number")
+    if any(line["state"] == "running" for line in lines):
+        yield from (said(name, partial(_watched, name), "number") for name in lines[0]["watched"])
+    if any(line["attempts"] > 1 for line in lines):
+        yield said("attempts", lambda line: str(line["attempts"]), "number")
+    yield Column("note", "", _note, _note, "note")
+
+
+def _watched(name: str, line: Line) -> str:
+    return _number(line["watched"][name])
+
+
+def _number(value: float | None) -> str:
+    """A watched metric: a loss, or a large rate."""
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+
+
+def _note(line: Line) -> str:
+    """Its state says already that a trial waits for its turn."""
+    return "" if shown_state(line) == "waiting" and line["note"] == "waiting for its turn" else str(line["note"])
+
+
+def _step(line: Line) -> str:
+    """Such as "300/600"; a finished trial has only its last step."""
+    if line["step"] is None:
+        return ""
+    unfinished = line["steps"] is not None and line["state"] not in ("finished", "to score again")
+    return f"{line['step']}/{line['steps']}" if unfinished else str(line["step"])

@@ -1,5 +1,5 @@
-"""The verbs: parse, call, show. ``command`` is what they share, ``names`` what they take for studies, rows and trials.
+"""The verbs: parse, call, show. ``command`` is what they share, ``texts`` the sentences behind samples.
 
-A verb stands with its work in ``run``, ``read``, ``results``, ``compare``, ``ui`` or ``remove``; ``shown_…`` print.
-``task_verbs`` makes commands of a task's functions, ``named_trials`` finds the ``trained_trial`` that each is given.
+A verb stands with its work in ``run``, ``read``, ``results``, ``compare``, ``ui`` or ``remove``.
+``task_verbs`` makes commands of a task's functions, which are given a ``trained_trial``.
 """

@@ -1,23 +1,24 @@
-"""What all verbs share: their arguments, refused options, and what becomes of an error."""
+"""What all verbs share: their arguments, what names mean, and what becomes of an error."""
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from typer.models import OptionInfo
 
 from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, nearest
+from sweeps.planning.naming import known_study, some_of, studies_there
+from sweeps.schema import Problem, RefusedError, nearest
 from tracking.files import DamagedFileError
+from tracking.study import Study, Trial, studies
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
-    from tracking.study import Study
 
 DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),
@@ -25,7 +26,7 @@ DOES = {
     **dict.fromkeys(("drop", "rm"), "moved"),
     **{"stop": "stopped", "sync": "sent", "compare": "compared"},
 }
-"""What a verb does, and by a refusal does not; the others only print."""
+"""What a verb does, and does not after a refusal; the others only print."""
 
 
 def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., None]:
@@ -35,8 +36,6 @@ def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., Non
     @wraps(run)
     def call(*args: Any, **kwargs: Any) -> None:
         try:
-            refuse_removed_folder()
-            refuse_options(run, kwargs.get("overrides") or kwargs.get("arguments") or [])
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
             print_refusal(error, f"Nothing was {done}." if done else "")
@@ -66,25 +65,8 @@ Checking = Annotated[bool, typer.Option("--check", help="Look at places, address
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-TAKES_ALL = {"ignore_unknown_options": True}
-"""Unknown options reach the verb, which refuses them by ``refuse_options``."""
 PACKAGES_OF_RUN = ("mlflow", "pooch", "ray", "sacrebleu", "sacremoses", "safetensors", "sentencepiece", "torch")
 """The packages of the extra ``run``."""
-
-
-def refuse_removed_folder() -> None:
-    """Raises RefusedError if the current folder is gone."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
-
-
-def refuse_options(verb: Callable[..., Any], arguments: Sequence[str]) -> None:
-    """Refuse arguments that look like options and are none of the verb's. Raises RefusedError."""
-    problems = [_unknown(verb, text) for text in arguments if text.startswith("-")]
-    if problems:
-        raise RefusedError(problems)
 
 
 def refuse_without_extra() -> None:
@@ -92,24 +74,6 @@ def refuse_without_extra() -> None:
     if missing := [package for package in PACKAGES_OF_RUN if find_spec(package) is None]:
         found = f"is not installed: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         raise RefusedError([Problem("allelse[run]", found, "type pip install 'allelse[run]'")])
-
-
-def _unknown(verb: Callable[..., Any], text: str) -> Problem:
-    options = list(_options(verb))
-    allowed = f"options are {', '.join(options)}; write settings as key=value"
-    near = nearest(text.partition("=")[0], options)
-    return Problem(text, f"is not an option of `allelse {verb.__name__}`", allowed, near, COMMAND_LINE)
-
-
-def _options(verb: Callable[..., Any]) -> Iterator[str]:
-    hints = get_type_hints(verb, include_extras=True)
-    for name in inspect.signature(verb).parameters:
-        for extra in get_args(hints.get(name)):
-            if isinstance(extra, OptionInfo):
-                declared = map(str, (extra.default, *(extra.param_decls or ())))
-                names = [text for text in declared if text.startswith("--")]
-                yield next(iter(names), f"--{name.replace('_', '-')}")
-    yield "--help"
 
 
 def print_version(asked: bool) -> None:
@@ -139,3 +103,114 @@ def names_and_overrides(arguments: Iterable[str]) -> tuple[list[str], list[str]]
     """Overrides are those with ``=``."""
     typed = list(arguments)
     return [text for text in typed if "=" not in text], [text for text in typed if "=" in text]
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a name means: trials of one row, or a whole study, whose ``row`` is None."""
+
+    name: str
+    study: Study
+    row: str | None
+    trials: tuple[Trial, ...]
+
+
+def meant(name: str, here: Study | None, runs: Path) -> Named | None:
+    """A row or trial of the study ``here``; or STUDY, STUDY/ROW, STUDY/TRIAL, the folder of a study or of a trial.
+
+    Raises RefusedError for a damaged study.
+    """
+    (study_name, _, inner), folder = name.rpartition("/"), Path(name).expanduser().resolve()
+    if here and (found := part(here, name, name)):
+        return found
+    for place, of_study in ((runs / name, ""), (runs / study_name, inner), (folder, ""), (folder.parent, folder.name)):
+        if study := known_study(place):
+            found = part(study, of_study, name) if of_study else Named(name, study, None, study.trials)
+            if found:
+                return found
+    return None
+
+
+TRIAL_KINDS = "must be a trial, the folder of a trial or checkpoint, or an MLflow run id"
+
+
+def named_folder(name: str, settings: "Settings") -> Path:
+    """The folder of this name, or that of the trial which it means. Raises RefusedError with the nearest known name."""
+    from tracking.mlflow.ledger import trial_of_run
+
+    runs, here = Path(settings.paths.runs), None if "/" in name else known_study(settings.study_folder)
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser().resolve()
+    named = meant(name, here, runs)
+    if named is not None and len(named.trials) == 1 and named.row:
+        return named.study.trial_folder(named.trials[0]).path
+    if re.fullmatch("[0-9a-f]{32}", name) and (found := trial_of_run(runs, name)):
+        return found
+    everywhere = [f"{study.name}/{trial.name}" for study in studies(runs)[0] for trial in study.trials]
+    if here is not None:
+        raise RefusedError([unknown("TRIAL", name, here, "trials", TRIAL_KINDS, everywhere)])
+    missing = "such trial" if "/" in name else f"study {settings.study_folder.name}"
+    same_name = (other for other in everywhere if other.endswith(f"/{name}"))
+    found_there = f'is "{name}", but {runs} holds no {missing}; {studies_there(runs)}'
+    near = next(same_name, nearest(name, everywhere))
+    raise RefusedError([Problem("TRIAL", found_there, TRIAL_KINDS, near)])
+
+
+def part(study: Study, inner: str, name: str) -> Named | None:
+    """The row or trial ``inner`` of the study."""
+    trials = tuple(trial for trial in study.trials if inner in (trial.row, trial.name))
+    return Named(name, study, trials[0].row, trials) if trials else None
+
+
+def rows_of(study: Study) -> list[str]:
+    """In the order of the table."""
+    return list(dict.fromkeys(trial.row for trial in study.trials))
+
+
+def unknown(key: str, name: str, study: Study, kinds: str, allowed: str, others: Iterable[str] = ()) -> Problem:
+    """The refusal of a name that the study does not have. ``kinds``: "rows" or "trials", which it lists."""
+    trials, inner = [trial.name for trial in study.trials], name.rpartition("/")[2]
+    listed = rows_of(study) if kinds == "rows" else trials
+    first_seed = next((trial for trial in trials if trial.startswith(f"{inner}-s")), None)
+    near = first_seed or nearest(inner, dict.fromkeys([*listed, *trials, *others]))
+    return Problem(key, f'is "{name}", but the {kinds} of {study.name} are {some_of(listed)}', allowed, near)
+
+
+@dataclass
+class Checked:
+    """Collects the problems of names, each with the names that are allowed."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def known(self, key: str, names: Iterable[str], allowed: Sequence[str], what: str) -> list[str]:
+        """The names that exist, each once."""
+        kept = list(dict.fromkeys(names))
+        for name in [name for name in kept if name not in allowed]:
+            found, near = f'names "{name}", which is not a {what}', nearest(name, allowed)
+            self.problems.append(Problem(key, found, _one_of(allowed), near))
+        return [name for name in kept if name in allowed]
+
+    def listed(self, key: str, text: str, allowed: Sequence[str], what: str) -> list[str]:
+        """The same for a list, which must not be empty."""
+        if not (names := listed(text)):
+            self.problems.append(Problem(key, "is empty", _one_of(allowed)))
+        return self.known(key, names, allowed, what)
+
+    def refuse(self) -> None:
+        """Raises RefusedError if there is a problem."""
+        if self.problems:
+            raise RefusedError(self.problems)
+
+
+def given(name: str | None) -> list[str]:
+    """The value of an option, if it was typed."""
+    return [] if name is None else [name]
+
+
+def listed(text: str | None) -> list[str]:
+    """Names separated by commas, also in brackets."""
+    return [name for part in (text or "").strip("[] ").split(",") if (name := part.strip())]
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"must be one of {', '.join(names)}"

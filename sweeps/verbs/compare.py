@@ -1,107 +1,92 @@
-"""The verb ``compare``: two sides as they are named, and the texts behind their samples."""
+"""Two trials, rows or studies compared, for a terminal and as JSON: the work of the verb ``compare``."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Any
 
-import typer
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
+from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import looking, must_finish, study_names
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, guarded, names_and_overrides, print_notices
-from sweeps.verbs.names import Checked, Named, given, meant, rows_of, unknown
-from tracking.card import Metric
-from tracking.files import DamagedFileError, decoded, read_whole
-from tracking.statistics.comparison import Differing, SampleCompared, Side
-from tracking.statistics.family import Family
+from sweeps.verbs.command import (
+    Checked,
+    Named,
+    given,
+    meant,
+    print_notices,
+    rows_of,
+    unknown,
+)
+from sweeps.verbs.texts import with_texts
+from tracking.card import TESTED, Metric
+from tracking.statistics.comparison import (
+    Compared,
+    Differing,
+    MetricCompared,
+    SampleCompared,
+    Side,
+    compared,
+    differing,
+    tested_pairs,
+)
+from tracking.statistics.family import Family, RowTest
+from tracking.statistics.finding import DRAWS
 from tracking.statistics.findings import find
-from tracking.statistics.rows import table
-from tracking.study import Study, Trial, study_of_metrics
-
-if TYPE_CHECKING:
-    from sweeps.config.settings import Settings
+from tracking.statistics.rows import BASE, table
+from tracking.statistics.samples import SampleTest
+from tracking.study import Study, study_of_metrics
+from tracking.words import signed
 
 SIDES_KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
-
-Names = Annotated[list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")]
-OfSet = Annotated[str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")]
-OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")]
-
-
-@guarded
-def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
-    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
-    names, overrides = names_and_overrides(arguments)
-    sides = _named_sides(names, overrides)
-    metrics = _chosen_metrics(sides, metric, set_name)
-    from sweeps.verbs import shown_comparison as shown
-    from tracking.statistics.comparison import compared, differing, tested_pairs
-
-    together = tested_pairs(sides.pairs, metrics, set_name) if sides.of_studies else {}
-    found = [compared(*pair, metrics, set_name, _families(*pair, metrics, set_name), together) for pair in sides.pairs]
-    samples = differing(*sides.pairs[0], _by_output(metrics), set_name)
-    samples = _with_texts(samples, sides.pairs[0], sides.data)
-    if as_json:
-        print_json(shown.to_json(found, samples, sides.only))
-        return
-    print_notices(sides.notices)
-    for part in shown.shown(found, samples, sides.only if sides.of_studies else None):
-        OUT.print(part)
-    for line in shown.notes(found):
-        OUT.print(line, style="dim", soft_wrap=True)
-    next_verb("table", looking(sides.first.study.folder, overrides))
+LOWEST_P = 0.001
+NO_BREAK = "\N{NO-BREAK SPACE}"
+Pair = tuple[Side, Side]
 
 
-@dataclass(frozen=True)
-class Sides:
-    """Pairs to compare: one of two trials or rows, or one for each row that both studies have finished."""
-
-    first: Named
-    second: Named
-    pairs: list[tuple[Side, Side]]
-    data: Path  # paths.data
-    notices: tuple[str, ...]
-
-    @property
-    def of_studies(self) -> bool:
-        return self.first.row is None
-
-    @property
-    def only(self) -> tuple[list[str], list[str]]:
-        """The rows of each study that are left out: one of the two studies has no finished trial of them."""
-        if not self.of_studies:
-            return [], []
-        shared = {first.trials[0].row for first, _ in self.pairs}
-        found = [[row for row in rows_of(each.study) if row not in shared] for each in (self.first, self.second)]
-        return found[0], found[1]
-
-
-def _named_sides(names: Sequence[str], overrides: list[str]) -> Sides:
-    """The finished trials that the two names mean. Raises RefusedError with every problem."""
-    from sweeps.planning.named_study import study_to_read  # imports Hydra, which `--help` does not need
-
+def compare(names: list[str], overrides: list[str], set_name: str | None, metric: str | None, as_json: bool) -> None:
+    """Print how the two that are named differ. Raises RefusedError."""
     if len(names) != 2:
-        several = f"has {len(names)} names: {', '.join(names)}"
-        found = "is missing" if not names else f"is only {names[0]}" if len(names) == 1 else several
+        found = f"is {', '.join(names)}" if names else "is missing"
         raise RefusedError([Problem(SIDES_KEY, found, "must be two trials, two rows or two studies")])
     taken = study_to_read(overrides)
-    runs = Path(taken.settings.paths.runs)
-    first, second = (meant(name, taken.study, runs) for name in names)
+    first, second = _named(names, taken.study, Path(taken.settings.paths.runs))
+    if any(each.study.folder == taken.study.folder and each.row for each in (first, second)):
+        print_notices(taken.notices)
+    pairs, of_studies = _pairs(first, second), first.row is None
+    metrics = _chosen_metrics(pairs, metric, set_name, of_studies)
+    together = tested_pairs(pairs, metrics, set_name) if of_studies else {}
+    each = [compared(*pair, metrics, set_name, _families(*pair, metrics, set_name), together) for pair in pairs]
+    samples = differing(*pairs[0], _by_output(metrics), set_name)
+    samples = with_texts(samples, pairs[0], Path(taken.settings.paths.data))
+    left_out = _left_out(first, second, pairs) if of_studies else ([], [])
+    if as_json:
+        print_json(_json(each, samples, left_out))
+        return
+    for part in _shown(each, samples, left_out, of_studies):
+        OUT.print(part)
+    for line in _notes(each):
+        OUT.print(line, style="dim", soft_wrap=True)
+    next_verb("table", looking(first.study.folder, overrides))
+
+
+def _named(names: Sequence[str], here: Study, runs: Path) -> tuple[Named, Named]:
+    """What the two names mean. Raises RefusedError with every problem."""
+    first, second = (meant(name, here, runs) for name in names)
     if first is None or second is None:
         unmeant = dict.fromkeys(name for name, found in zip(names, (first, second), strict=True) if found is None)
-        raise RefusedError(_unknown(name, taken.study, runs) for name in unmeant)
-    if problems := list(_mismatches(first, second)):
-        raise RefusedError(problems)
-    pairs = _row_pairs(first, second) if first.row is None else [(_side(first), _side(second))]
-    if problems := list(_unfinished(first, second, pairs)):
-        raise RefusedError(problems)
-    of_taken = any(each.study.folder == taken.study.folder and each.row is not None for each in (first, second))
-    data = Path(taken.settings.paths.data)
-    return Sides(first, second, pairs, data, taken.notices if of_taken else ())
+        raise RefusedError(_unknown(name, here, runs) for name in unmeant)
+    if problem := _mismatch(first, second):
+        raise RefusedError([problem])
+    return first, second
 
 
 def _unknown(name: str, here: Study, runs: Path) -> Problem:
@@ -110,56 +95,69 @@ def _unknown(name: str, here: Study, runs: Path) -> Problem:
     return unknown(SIDES_KEY, name, of.study if of else here, "rows", ALLOWED, study_names(runs))
 
 
-def _mismatches(first: Named, second: Named) -> Iterable[Problem]:
+def _mismatch(first: Named, second: Named) -> Problem | None:
     """Why the two cannot be compared, whatever they hold."""
-    same = first.study.folder == second.study.folder
-    if same and first.trials == second.trials:
-        yield Problem(SIDES_KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
-    elif (first.row is None) != (second.row is None):
+    if first.study.folder == second.study.folder and first.trials == second.trials:
+        return Problem(SIDES_KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
+    if (first.row is None) != (second.row is None):
         whole, part = (first, second) if first.row is None else (second, first)
         found = f"are a whole study, {whole.name}, and a row or trial, {part.name}"
-        yield Problem(SIDES_KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
-    elif first.study.task.name != second.study.task.name:
+        return Problem(SIDES_KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
+    if first.study.task.name != second.study.task.name:
         found = f"belong to different tasks, {first.study.task.name} and {second.study.task.name}"
-        yield Problem(SIDES_KEY, found, "must belong to one task: metrics differ between tasks")
+        return Problem(SIDES_KEY, found, "must belong to one task: metrics differ between tasks")
+    return None
 
 
-def _row_pairs(first: Named, second: Named) -> list[tuple[Side, Side]]:
-    alike = first.study.name == second.study.name
-    names = [each.name if alike else each.study.name for each in (first, second)]
-    rows = [row for row in rows_of(first.study) if row in rows_of(second.study)]
-    pairs = [(_row_side(first, names[0], row), _row_side(second, names[1], row)) for row in rows]
-    return [(one, other) for one, other in pairs if one.trials and other.trials]
+def _pairs(first: Named, second: Named) -> list[Pair]:
+    """The finished trials of two trials or rows; of two studies one pair for each row that both have finished.
+
+    Raises RefusedError if there are none.
+    """
+    if first.row is None:
+        alike = first.study.name == second.study.name
+        names = [each.name if alike else each.study.name for each in (first, second)]
+        rows = [row for row in rows_of(first.study) if row in rows_of(second.study)]
+        pairs = [(_row_side(first, names[0], row), _row_side(second, names[1], row)) for row in rows]
+        pairs = [(one, other) for one, other in pairs if one.trials and other.trials]
+        found = [] if pairs else [(first, f"{first.name} and {second.name} have no finished row in common")]
+    else:
+        pairs = [(Side.of(first.name, first.study, first.trials), Side.of(second.name, second.study, second.trials))]
+        found = [
+            (named, _states(named)) for side, named in zip(*pairs, (first, second), strict=True) if not side.trials
+        ]
+    if found:
+        raise RefusedError(Problem(SIDES_KEY, words, must_finish(named.study.folder)) for named, words in found)
+    return pairs
 
 
 def _row_side(named: Named, study_name: str, row: str) -> Side:
     return Side.of(f"{study_name}/{row}", named.study, [trial for trial in named.trials if trial.row == row])
 
 
-def _side(named: Named) -> Side:
-    return Side.of(named.name, named.study, named.trials)
+def _states(named: Named) -> str:
+    """Such as "a_heads_1 is failed and interrupted"."""
+    states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
+    words = sorted("not trained yet" if state == "missing" else state for state in states)
+    return f"{named.name} is {' and '.join(words)}"
 
 
-def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]]) -> Iterable[Problem]:
-    if not pairs:
-        found = f"{first.name} and {second.name} have no finished row in common"
-        yield Problem(SIDES_KEY, found, must_finish(first.study.folder))
-    for side, named in ((side, named) for pair in pairs for side, named in zip(pair, (first, second), strict=True)):
-        if not side.trials:
-            states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
-            words = sorted("not trained yet" if state == "missing" else state for state in states)
-            yield Problem(SIDES_KEY, f"{named.name} is {' and '.join(words)}", must_finish(named.study.folder))
+def _left_out(first: Named, second: Named, pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
+    """The rows of each study that are not compared: one of the two studies has no finished trial of them."""
+    shared = {side.trials[0].row for side, _ in pairs}
+    ours, theirs = ([row for row in rows_of(each.study) if row not in shared] for each in (first, second))
+    return ours, theirs
 
 
-def _chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list[Metric]:
+def _chosen_metrics(pairs: Sequence[Pair], name: str | None, set_name: str | None, of_studies: bool) -> list[Metric]:
     """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
-    card, checked = sides.first.study.task, Checked()
-    results = (result for pair in sides.pairs for side in pair for result in side.results.values())
+    card, checked = pairs[0][0].study.task, Checked()
+    results = (result for pair in pairs for side in pair for result in side.results.values())
     sets = list(dict.fromkeys(name for result in results for name in result["scores"]))
     named = checked.known("--metric", given(name), [metric.name for metric in card.metrics], "metric of the study")
     checked.known("--set", given(set_name), sets, "set with scores")
     checked.refuse()
-    usual = [metric.name for metric in card.metrics if metric.tabled or not sides.of_studies]
+    usual = [metric.name for metric in card.metrics if metric.tabled or not of_studies]
     return [metric for metric in card.metrics if metric.name in (named or usual)]
 
 
@@ -177,79 +175,200 @@ def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
     return sorted(metrics, key=lambda metric: (not metric.tabled, metric.changed_by is not None))
 
 
-TextLines = Mapping[str, Sequence[str]]
+def _shown(
+    found: Sequence[Compared], samples: Differing, left_out: tuple[list[str], list[str]], of_studies: bool
+) -> Iterator[RenderableType]:
+    """Configuration, origin, metrics, samples, each below its heading."""
+    first, second = (_study_label(side) if of_studies else side.label for side in found[0].sides)
+    yield f"[bold]{escape(first)}[/] and [bold]{escape(second)}[/]: differences are {escape(second)} − {escape(first)}"
+    if found[0].configuration:
+        yield _two_sided("Configuration", found[0], found[0].configuration)
+    else:
+        yield "\nNo setting differs."
+    if found[0].origin:
+        yield _two_sided("Packages, machine and code", found[0], found[0].origin)
+    if found[0].code:
+        yield f"[bold]Code[/]: from {escape(found[0].sides[0].label)} to {escape(found[0].sides[1].label)}"
+        yield Text("\n".join(found[0].code))  # without secrets already; the console would mask names, too
+    yield _metrics_table(found, (first, second), of_studies)
+    for name, rows in zip((first, second), left_out, strict=True):
+        if rows:
+            yield f"[dim]Not finished in both studies, so not compared: {escape(', '.join(rows))} of {escape(name)}[/]"
+    yield from _samples(found[0], samples)
+    yield ""
 
 
-def _with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differing:
-    """The same samples with their texts, by what each is called. ``note`` says why there are none."""
-    if found.trials is None or not found.samples:
-        return found
-    (first, second), (ours, theirs) = sides, found.trials
-    prepared, note = _prepared_texts(first.study, ours, found.set_name, data)
-    outputs = _outputs(_name(first, ours), first.study, ours, found.set_name)
-    outputs |= _outputs(_name(second, theirs), second.study, theirs, found.set_name)
-    lines = {**prepared, **outputs}
-    noun = first.study.task.sample
-    if not lines:
-        note = (
-            f"{note or f'the task {first.study.task.name} keeps no texts'}; a {noun} is named by its place in the set"
-        )
-    return replace(found, samples=[_sample_with_texts(sample, lines) for sample in found.samples], note=note)
+def _study_label(side: Side) -> str:
+    """The study of a side that is named by study and row."""
+    return side.label.removesuffix(f"/{side.trials[0].row}")
 
 
-def _sample_with_texts(sample: SampleCompared, lines: TextLines) -> SampleCompared:
-    texts = {name: of[sample.place - 1] for name, of in lines.items() if len(of) >= sample.place}
-    return replace(sample, texts=texts)
+def _two_sided(title: str, compared: Compared, differing: Mapping[str, tuple[Any, Any]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    table.add_column("key", no_wrap=True)
+    for side in compared.sides:
+        table.add_column(escape(side.label), overflow="fold")
+    for key, values in differing.items():
+        table.add_row(escape(key), *("–" if value is None else escape(str(value)) for value in values))
+    return table
 
 
-def _name(side: Side, trial: Trial) -> str:
-    return f"{side.label}-s{trial.seed}" if side.label.endswith(trial.row) else side.label
+def _metrics_table(found: Sequence[Compared], names: tuple[str, str], of_studies: bool) -> Table:
+    """One line per metric; of studies a section per row. The two kinds of chance have a column each."""
+    metrics = [metric for pair in found for metric in pair.metrics]
+    sets = dict.fromkeys(metric.set_name for metric in metrics)
+    title = escape(f"Metrics on {' and '.join(sets)}")
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    for name in ("row", "metric")[not of_studies :]:
+        table.add_column(name, overflow="fold")
+    for place, name in enumerate(names):
+        counts = {metric.seeds[place] for metric in metrics}
+        seeds = f"\n[dim]seeds: {min(counts)}[/]" if len(counts) == 1 else ""
+        table.add_column(escape(name) + seeds, justify="right", overflow="fold")
+    table.add_column("difference", justify="right", no_wrap=True)
+    table.add_column("chance over seeds\n[dim]95 % interval, p[/]", no_wrap=True)
+    noun = found[0].sides[0].study.task.sample
+    table.add_column(f"chance over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
+    for pair in found:
+        row = [escape(pair.sides[0].trials[0].row)] * of_studies
+        for metric in pair.metrics:
+            table.add_row(*row, *_metric_cells(metric, len(sets) > 1), end_section=metric is pair.metrics[-1])
+            row = [""] * of_studies
+    return table
 
 
-def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, list[str]]:
-    """Of the task's artifacts, one line per sample."""
-    found: dict[str, list[str]] = {}
-    for artifact in study.task.artifacts:
-        path = study.trial_folder(trial).artifact_path(artifact, set_name)
-        try:
-            content = read_whole(path)
-            lines = decoded(path, content).split("\n")[:-1] if content is not None else []
-        except DamagedFileError:
-            lines = []
-        label = name if len(study.task.artifacts) == 1 else f"{name} {artifact}"
-        found |= {label: lines} if lines else {}
-    return found
+def _metric_cells(found: MetricCompared, named_set: bool) -> list[str]:
+    metric, places = found.metric, max(found.metric.decimals, 2)
+    return [
+        escape(metric.label) + (f" [dim]{escape(found.set_name)}[/]" if named_set else ""),
+        *(metric.text(mean) or "–" for mean in found.means),
+        f"[bold]{signed(found.difference, places) or '–'}[/]",
+        _over_seeds(found, places),
+        "\n".join(_over_samples(name, test, places) for name, test in found.over_samples.items()),
+    ]
 
 
-def _prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[TextLines, str]:
-    """Sources, references and the like; none with the reason."""
-    from sweeps.planning.composition import moved
-    from sweeps.planning.naming import source_of_study  # these import Hydra
-    from sweeps.worker.prepared import check_whole, data_place
-
-    try:
-        task = source_of_study(study, Path.cwd()).task
-        config = (task.texts and study.trial_folder(trial).trained_config()) or {}
-        if task.texts is None or not config:
-            return {}, ""
-        recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))
-        fingerprint = config["data_fingerprint"]
-        places = [data_place(task, folder, fingerprint) for folder in (data, recorded)]
-        place = next((place for place in places if place.is_dir()), None)
-        if place is None:
-            return {}, f"its sources are not shown: {places[-1]} is gone"
-        if task.prepare is not None:
-            check_whole(place, fingerprint)
-        return task.texts(place, set_name), ""
-    except (RefusedError, DamagedFileError) as error:
-        return {}, f"its sources are not shown: {error}"
+def _over_seeds(found: MetricCompared, places: int) -> str:
+    test = found.over_seeds
+    if isinstance(test, str):
+        return f"[dim]not tested: {escape(test)}[/]"
+    return f"{_tested(test, places)}\n[bold]{escape(test.finding.text)}[/]"
 
 
-def texts_of(study: Study, settings: "Settings") -> dict[str, list[str]]:
-    """What the task shows of the headline's set, such as sources and references. Empty where rows write no texts."""
-    for trial in study.trials if study.task.artifacts else ():
-        with suppress(OSError, ValueError):
-            texts, _ = _prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
-            if texts:
-                return {name: list(lines) for name, lines in texts.items()}
-    return {}
+def _over_samples(name: str, test: SampleTest | str, places: int) -> str:
+    before = f"[dim]{escape(name)}:[/] " if name else ""
+    return before + (f"[dim]not tested: {escape(test)}[/]" if isinstance(test, str) else _tested(test, places))
+
+
+def _tested(test: RowTest | SampleTest, places: int) -> str:
+    """Interval and p."""
+    p = f"p < {LOWEST_P}" if test.p < LOWEST_P else f"p {test.p:.3f}"
+    return f"{signed(test.low, places)} … {signed(test.high, places)}  {p.replace(' ', NO_BREAK)}"
+
+
+def _notes(found: Sequence[Compared]) -> list[str]:
+    """How to read the numbers."""
+    metrics = [metric for pair in found for metric in pair.metrics]
+    first, noun = found[0].sides[0], found[0].sides[0].study.task.sample
+    lines = []
+    if tested := [metric for metric in metrics if isinstance(metric.over_seeds, RowTest)]:
+        lines.append(f"Over seeds: t-test with moderated variances; interval and p {_adjusted(tested, first)}.")
+    tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
+    if tests:
+        sizes = " or ".join(map(str, sorted({test.samples for test in tests})))
+        paired = f"paired bootstrap of one trial each, {DRAWS} draws of {sizes} {noun}s; p is two-sided"
+        lines.append(f"Over {noun}s: {paired}.")
+        lines.append(f"Each test covers one source of variation: seeds or {noun}s.")
+    for side in (side for side in found[0].sides if side.diverged):
+        seeds = ", ".join(map(str, side.diverged))
+        number = len(side.diverged) + len(side.trials)
+        lines.append(f"{side.label}: {len(side.diverged)} of {number} seeds diverged ({seeds}).")
+    return lines
+
+
+def _adjusted(tested: Sequence[MetricCompared], first: Side) -> str:
+    """Over what, such as "over the 2 rows of the study, as in the table"."""
+    most, reference = max(metric.rows for metric in tested), first.trials[0].row
+    if not tested[0].of_study:
+        return f"adjusted over the {most} pairs compared (Bonferroni)" if most > 1 else "of this pair alone"
+    family = f"over the {most} rows of the study" if most > 1 else "of this pair alone"
+    return f"{family}, as in the table" + (f" with --base {reference}" if reference != BASE else "")
+
+
+def _samples(compared: Compared, found: Differing) -> Iterator[RenderableType]:
+    noun = compared.sides[0].study.task.sample
+    if found.metric is not None and found.samples:
+        seeds = dict.fromkeys(trial.seed for trial in found.trials or ())
+        named = f"seed{'s' * (len(seeds) > 1)} {' and '.join(map(str, seeds))}"
+        of = f"{escape(found.metric.label)} on {escape(found.set_name)}, {named}"
+        yield f"\n[bold]The {len(found.samples)} {noun}s that differ most[/] [dim]({of})[/]"
+        for sample in found.samples:
+            yield _sample(sample, max(1, found.metric.decimals - 1), noun)
+    if found.note:
+        yield f"[dim]{escape(found.note[0].upper() + found.note[1:])}.[/]"
+
+
+def _sample(sample: SampleCompared, places: int, noun: str) -> RenderableType:
+    scores = f"{sample.first:.{places}f} → {sample.second:.{places}f}"
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in sample.texts.items():
+        grid.add_row(escape(name), escape(text))
+    head = f"{noun} {sample.place}   [bold]{signed(sample.difference, places)}[/]   [dim]{scores}[/]"
+    return Group(head, Padding(grid, (0, 0, 1, 2))) if sample.texts else head
+
+
+def _json(found: Sequence[Compared], samples: Differing, left_out: tuple[list[str], list[str]]) -> dict[str, Any]:
+    """All numbers at full precision; differences are second minus first."""
+    return {
+        "pairs": [_pair_json(pair) for pair in found],
+        "not_compared": {"first": left_out[0], "second": left_out[1]},
+        "samples": {
+            "metric": samples.metric.name if samples.metric else None,
+            "set": samples.set_name,
+            "trials": [trial.name for trial in samples.trials or ()],
+            "note": samples.note,
+            "differing": [{**asdict(sample), "difference": sample.difference} for sample in samples.samples],
+        },
+    }
+
+
+def _pair_json(compared: Compared) -> dict[str, Any]:
+    sides = [
+        {"name": side.label, "study": side.study.name, "trials": [trial.name for trial in side.trials]}
+        for side in compared.sides
+    ]
+    return {
+        "first": sides[0],
+        "second": sides[1],
+        "configuration": {key: list(values) for key, values in compared.configuration.items()},
+        "origin": {key: list(values) for key, values in compared.origin.items()},
+        "code": compared.code,
+        "metrics": [_metric_json(metric) for metric in compared.metrics],
+    }
+
+
+def _metric_json(found: MetricCompared) -> dict[str, Any]:
+    over = {
+        name: {"untested": test} if isinstance(test, str) else {k: v for k, v in asdict(test).items() if k != "p_holm"}
+        for name, test in found.over_samples.items()
+    }
+    return {
+        "metric": found.metric.name,
+        "set": found.set_name,
+        "means": list(found.means),
+        "seeds": list(found.seeds),
+        "difference": found.difference,
+        "over_seeds": _test_json(found.over_seeds),
+        "rows": found.rows,
+        "over_samples": over,
+    }
+
+
+def _test_json(test: RowTest | str) -> dict[str, Any]:
+    """With the names that CSV and JSON of the table have, and the finding in words."""
+    if isinstance(test, str):
+        return {"untested": test}
+    numbers = {name: getattr(test, name) for name in TESTED}
+    return {"difference": test.difference, **numbers, "finding": test.finding.text}

@@ -1,27 +1,33 @@
 """The verbs that watch and steer studies: ``studies``, ``status``, ``stop``, ``logs``."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.planning.naming import PLACES, by_name, chosen, looking, names_study
+from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, names_study
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
-from sweeps.verbs.names import unknown
-from tracking.attempts import Runner, in_hand, known_runners, request_stop, runners, stop_requests
+from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study, unknown
+from tracking.attempts import Runner, in_hand, request_stop, runners, stop_requests
+from tracking.card import Card
+from tracking.files import DamagedFileError
 from tracking.log import FollowedLog
-from tracking.study import Study, Trial, read_study
+from tracking.statistics.rows import BASE, table
+from tracking.study import Study, Trial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
-from tracking.words import shell_line
-from tracking.words import time as as_time
+from tracking.table.text import Column, TextTable, lines_of, said, terminal
+from tracking.words import number, shell_line
 
 KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
 
@@ -30,18 +36,68 @@ KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s u
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
     from sweeps.planning.named_study import settings_to_read
-    from sweeps.status.tables import studies_json, studies_table
 
     runs = Path(settings_to_read(overrides).paths.runs)
-    lines = studies_json(*recorded(runs))
+    lines = _studies_json(*recorded(runs))
     if as_json:
         print_json(lines)
     elif lines:
-        OUT.print(studies_table(lines, OUT.width))
+        OUT.print(_studies_table(lines, OUT.width))
         next_verb("table", chosen(overrides, PLACES))
     else:
         OUT.print(f"No study in {escape(str(runs))}", soft_wrap=True)
         next_verb("sweep", chosen(overrides, PLACES))
+
+
+def _studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[dict[str, Any]]:
+    """One object per study, the most recently active first; of damaged ones, at the end, ``name`` and ``damage``."""
+    unknown = dict.fromkeys(("rows", "seeds", "trials", "finished", "failed", "asked", "active", "base", "headline"))
+    damaged = [{"name": fault.path.parent.name, **unknown, "damage": str(fault)} for fault in faults]
+    return [*map(_study_line, studies), *damaged]
+
+
+def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
+    """From the lines of ``_studies_json``."""
+    columns: tuple[Column[dict[str, Any]], ...] = (
+        said("study", itemgetter("name")),
+        said(
+            "seeds", lambda of: "damaged" if of["damage"] else f"{of['rows']} × {of['seeds']}", "name", "rows × seeds"
+        ),
+        said("finished", lambda of: "" if of["damage"] else f"{of['finished']} of {of['trials']}", "number"),
+        replace(said("failed", lambda of: str(of["failed"] or ""), "number"), best=lambda of: bool(of["failed"])),
+        said("active", lambda of: (of["active"] or "").replace("T", " ")[:16], "number", "last active, UTC"),
+        said("base", lambda of: of["damage"] or of["headline"] or ""),
+    )
+    styles = tuple("red" * bool(of["damage"]) for of in lines)
+    return terminal(TextTable("", columns, lines_of(columns, lines), styles=styles), width, text=8)
+
+
+def _study_line(study: Study) -> dict[str, Any]:
+    states = [study.trial_folder(trial).state(trial.key) for trial in study.trials]
+    base = next((row for row in table(study) if row.row == BASE and row.seeds), None)
+    return {
+        "name": study.name,
+        "rows": len({trial.row for trial in study.trials}),
+        "seeds": len({trial.seed for trial in study.trials}),
+        "trials": len(study.trials),
+        "finished": states.count("finished"),
+        "failed": states.count("failed"),
+        "asked": _utc(last_asked(study)),
+        "active": _utc(last_active(study) or None),
+        "base": base and base.scores,
+        "headline": base and _headline(study.task, base.scores),
+        "damage": None,
+    }
+
+
+def _headline(card: Card, scores: Mapping[str, float | None]) -> str:
+    """Such as "accuracy 0.897"."""
+    known = [(metric, scores.get(metric.name)) for metric in card.tabled]
+    return ", ".join(f"{metric.label} {number(value, metric.places)}" for metric, value in known if value is not None)
+
+
+def _utc(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 @guarded
@@ -53,8 +109,7 @@ def status(
     watch: KeepWatching = False,
 ) -> None:
     """Show where each trial of a study stands."""
-    from sweeps.status.standings import Standings, status_json
-    from sweeps.status.tables import cut_notes, status_tables
+    from sweeps.status.standings import Standings, cut_notes, status_json, status_table
     from tracking.mlflow.ledger import lag
     from tracking.uri import default_uri
 
@@ -76,8 +131,7 @@ def status(
     if as_json:
         print_json(status_json(lines))
         return
-    for table in status_tables(study, lines, OUT.width):
-        OUT.print(table)
+    OUT.print(status_table(study, lines, OUT.width))
     for note in cut_notes(study, lines, OUT):
         OUT.print(Text(note), soft_wrap=True)
     where = "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
@@ -134,7 +188,7 @@ def logs(
     trial = _one_trial(study, names)
     follow = follow and _still_runs(study, trial)
     if follow:
-        watch = shell_line(["allelse", "status", *looking(study.folder, overrides), "--watch"])
+        watch = command("status", *looking(study.folder, overrides), "--watch")
         print_notices([f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores"])
     for text in _shown_log(study, trial, follow):
         OUT.file.write(text)
@@ -143,7 +197,6 @@ def logs(
         next_verb("status", looking(study.folder, overrides))
 
 
-STOPS_SOON = "stops after the current step, with a checkpoint"
 NO_LOG = "{name} has no output yet. `allelse train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
 
@@ -155,16 +208,27 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
     """
     trials, live = [_trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
-        found = f"is {study.name}, which is not running{_silent(study)}"
-        status = shell_line(["allelse", "status", *looking(study.folder, overrides)])
+        status = command("status", *looking(study.folder, overrides))
+        found = f"is {study.name}, which is not running"
         raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
-    if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
-        raise RefusedError(problems)
-    named = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
-    asked = [(runner, own) for runner, own in named if own or not trials]
-    for runner, own in asked:
-        request_stop(study.folder, runner, own or None)
-    return [line for runner, own in asked for line in _said(study, runner, own)]
+    if over := [trial.name for trial in trials if not _can_stop(study, trial, live)]:
+        allowed = "must be a running or waiting trial; `allelse status` lists them"
+        raise RefusedError(Problem("TRIAL", f"is {name}, which neither runs nor waits", allowed) for name in over)
+    answers = []
+    for runner in live:
+        own = [trial.name for trial in trials if trial.name in runner.trials]
+        if own or not trials:
+            request_stop(study.folder, runner, own or None)
+            alone = stop_requests(study.folder, runner) is not None
+            what = ", ".join(own) if alone else "The sweep"
+            more = "; the other trials go on" * alone
+            answers.append(f"{what} ({runner.process}) will stop after the current step, with a checkpoint{more}")
+    return answers
+
+
+def _can_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> bool:
+    state = study.trial_folder(trial).state(trial.key)
+    return state not in ("finished", "failed") and any(trial.name in runner.trials for runner in live)
 
 
 def _shown_log(study: Study, trial: Trial, follow: bool) -> Iterator[str]:
@@ -212,43 +276,6 @@ def _running_study(overrides: list[str]) -> Study:
         found = f"is missing, and no study in {runs} is running"
         allowed = "start one by `allelse sweep`; one that has just begun appears within seconds"
     raise RefusedError([Problem("sweep.name", found, allowed)])
-
-
-def _silent(study: Study) -> str:
-    """Such as "; pid 42 on node7 gave no heartbeat for 12 min"."""
-    lost = [each for each in known_runners(study.folder) if not (each.process.is_here or each.lives())]
-    return "".join(f"; {each.process} gave no heartbeat for {as_time(time.time() - each.seen)}" for each in lost)
-
-
-def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem | None:
-    state = study.trial_folder(trial).state(trial.key)
-    if state in ("finished", "failed"):
-        return Problem("TRIAL", f"is {trial.name}, which is {state}", "must be a running or waiting trial")
-    if any(trial.name in runner.trials for runner in live):
-        return None
-    places = ", ".join(str(runner.process) for runner in live)
-    return Problem(
-        "TRIAL",
-        f"is {trial.name}, which is not part of what runs ({places})",
-        "must be one of its trials; `allelse status` lists them",
-    )
-
-
-def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
-    where = f"({runner.process})"
-    if stop_requests(study.folder, runner) is None:  # also if it stops anyway
-        yield f"The sweep {where} {STOPS_SOON}"
-        return
-    for trial in (trial for trial in study.trials if trial.name in own):
-        yield f"{trial.name} {where} {_end(study, runner, trial)}; the other trials go on"
-
-
-def _end(study: Study, runner: Runner, trial: Trial) -> str:
-    """How the trial ends that the process was asked to stop."""
-    newest = next(reversed(study.trial_folder(trial).attempts.all()), None)
-    if newest is None or newest.process != runner.process:
-        return "will not start"
-    return STOPS_SOON if newest.ended is None else "has stopped"
 
 
 def _still_runs(study: Study, trial: Trial) -> bool:

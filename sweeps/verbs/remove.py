@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -15,25 +15,22 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import looking, names_study, placed, studies_there, study_names
+from sweeps.planning.naming import PLACES, chosen, command, looking, names_study, placed, studies_there, study_names
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError, nearest
-from sweeps.verbs.command import guarded, names_and_overrides
-from sweeps.verbs.names import part, unknown
-from tracking import words
+from sweeps.verbs.command import guarded, names_and_overrides, part, unknown
 from tracking.card import Card
-from tracking.files import unless_damaged, write_atomic
+from tracking.files import write_atomic
 from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import shown_words
+from tracking.words import shell_line
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")]
 Dropped = Annotated[
     list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")
 ]
 Studies = Annotated[list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")]
-TRASH = ".trash"
-LONGEST_IN_TRASH = 200  # bytes of the study's name within the name of a folder of the trash
 ANY = Card("any", 1, ())
 """Of trials whose task does not matter: a folder is moved whatever its files hold."""
 
@@ -47,14 +44,13 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
     if not names:
         raise RefusedError([Problem("ROW", "is missing", "must name a row or a trial of the study")])
     study = study_to_change(overrides).study
-    removal = _of_trials(study, _named(study, names))
-    _refuse_running([removal])
+    trials = _named(study, names)
     if not yes:
-        _preview([removal])
+        _preview([study.trial_folder(trial).path for trial in trials])
         return next_verb("drop", [*arguments, "--yes"])
-    with _locked(removal.trials):
+    with _locked([study.trial_folder(trial) for trial in trials]):
         place = _drop(study.folder, names, ["allelse", "drop", *arguments, "--yes"])
-        _moved(removal, place, f"mv {_quoted(place)}/* {_quoted(study.folder)}/")
+    _print_moved(place, f"mv {_quoted(place)}/* {_quoted(study.folder)}/")
     return next_verb("table", looking(study.folder, overrides))
 
 
@@ -67,88 +63,33 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     settings = settings_to_read(overrides)
     if not names and not names_study(overrides):
         raise RefusedError([Problem("STUDY", "is missing", "`allelse studies` lists them")])
-    removals = _of_studies(Path(settings.paths.runs), names or [settings.study_folder.name])
-    _refuse_running(removals)
+    studies = _studies(Path(settings.paths.runs), names or [settings.study_folder.name])
     if not yes:
-        _preview(removals)
+        _preview(studies)
         return next_verb("rm", [*arguments, "--yes"])
-    for number, removal in enumerate(removals):
-        try:
-            place = _remove(removal)
-        except RefusedError as error:  # a process took it up a moment ago
-            raise RefusedError(error.problems, "The other studies were not moved." if number else "") from None
-        _moved(removal, place, f"mv {_quoted(place)} {_quoted(removal.study)}")
-    return next_verb("studies", [override for override in overrides if override.startswith("paths.")])
+    with _unsynced(studies), _locked([trial for study in studies for trial in _trials_below(study)]):
+        for study in studies:
+            place = _place_in_trash(study)
+            place.parent.mkdir(exist_ok=True)
+            study.rename(place)
+            _print_moved(place, f"mv {_quoted(place)} {_quoted(study)}")
+    return next_verb("studies", chosen(overrides, PLACES))
 
 
-@dataclass(frozen=True)
-class Removal:
-    """What is moved: folders with their bytes, the trials in them, and addresses of checkpoints that stay."""
-
-    study: Path
-    sizes: dict[str, int]
-    trials: tuple[TrialFolder, ...]
-    left: tuple[str, ...]
-
-    @staticmethod
-    def of(study: Path, folders: Sequence[Path], trials: Sequence[TrialFolder]) -> "Removal":
-        sizes = {folder.name: size(folder) for folder in folders if folder.exists()}
-        elsewhere = ((trial, _checkpoint_place(trial)) for trial in trials)
-        left = tuple(trial.checkpoints_url(place) for trial, place in elsewhere if place)
-        return Removal(study, sizes, tuple(trials), left)
+def _preview(folders: Sequence[Path]) -> None:
+    OUT.print("Would move to the trash:")
+    for folder in folders:
+        OUT.print(f"  {escape(os.path.relpath(folder))}", soft_wrap=True)
 
 
-def _checkpoint_place(trial: TrialFolder) -> str | None:
-    """``paths.checkpoints`` of the trial: checkpoints outside of its folder."""
-    config = unless_damaged(trial.config, None) or {}
-    place: str | None = config.get("paths", {}).get("checkpoints")
-    return place
-
-
-def size(path: Path) -> int:
-    """Bytes of all files below the path. Links are not followed."""
-    if path.is_dir() and not path.is_symlink():
-        return sum(map(size, path.iterdir()))
-    return path.lstat().st_size
-
-
-def _preview(removals: Sequence[Removal]) -> None:
-    sizes = {name: count for removal in removals for name, count in removal.sizes.items()}
-    trash = removals[0].study.parent / TRASH
-    OUT.print(f"Would move {words.size(sum(sizes.values()))} to {escape(_shown(trash))}/:", soft_wrap=True)
-    for name, count in sizes.items():
-        OUT.print(f"  {escape(name)}, {words.size(count)}", soft_wrap=True)
-    _print_left([address for removal in removals for address in removal.left])
-
-
-def _moved(removal: Removal, place: Path, restore: str) -> None:
-    OUT.print(f"Moved {words.size(sum(removal.sizes.values()))} to {escape(_shown(place))}/", soft_wrap=True)
+def _print_moved(place: Path, restore: str) -> None:
+    OUT.print(f"Moved to {escape(os.path.relpath(place))}/", soft_wrap=True)
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
-    _print_left(removal.left)
-
-
-def _print_left(addresses: Sequence[str]) -> None:
-    """What is left where it is."""
-    for address in addresses:
-        OUT.print(f"Checkpoints stay at {escape(address)}", soft_wrap=True)
-    OUT.print("MLflow keeps their runs.", style="dim")
-
-
-def _shown(path: Path) -> str:
-    """Relative to the current folder if it lies below."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative
+    OUT.print("MLflow keeps the runs. Checkpoints at paths.checkpoints stay there.", style="dim", soft_wrap=True)
 
 
 def _quoted(path: Path) -> str:
-    return shlex.quote(_shown(path))
-
-
-def _refuse_running(removals: Sequence[Removal]) -> None:
-    """Raises RefusedError if another process runs one of the trials. Leaves no file."""
-    trials = [trial for removal in removals for trial in removal.trials]
-    with _locked([trial for trial in trials if (trial.path.parent / ".locks" / trial.path.name).exists()]):
-        return
+    return shlex.quote(os.path.relpath(path))
 
 
 @contextmanager
@@ -166,31 +107,35 @@ def _locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
         yield
 
 
-def _free_place(study: Path) -> Path:
-    """A path in the trash that does not exist, such as `.trash/20300131T120000Z-multi30k-half`."""
-    name = study.name.encode()[:LONGEST_IN_TRASH].decode(errors="ignore")
-    first = study.parent / TRASH / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}"
-    place, number = first, 1
-    while place.exists():
-        number += 1
-        place = first.with_name(f"{first.name}-{number}")
-    return place
+@contextmanager
+def _unsynced(studies: Sequence[Path]) -> Iterator[None]:
+    """Keep other processes from syncing the studies. Raises RefusedError if one is being synced."""
+    from tracking.mlflow.ledger import sync_lock  # loads what `--help` does not need
+
+    with ExitStack() as stack:
+        for study in studies:
+            try:
+                stack.enter_context(sync_lock(study).acquire(timeout=0))
+            except Timeout:
+                found = f"{study.name} is being synced to MLflow by another process"
+                raise RefusedError([Problem("STUDY", found, "wait for it")]) from None
+        yield
 
 
-def _of_trials(study: Study, trials: Sequence[Trial]) -> Removal:
-    folders = [study.trial_folder(trial) for trial in trials]
-    return Removal.of(study.folder, [folder.path for folder in folders], folders)
+def _place_in_trash(study: Path) -> Path:
+    """A new path, such as `.trash/20300131T120000.123456Z-multi30k-half`."""
+    return study.parent / ".trash" / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{study.name}"
 
 
-def _drop(study: Path, names: Sequence[str], command: Sequence[str]) -> Path:
+def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
     """Move trials; returns their folder in the trash, with the former `study.json`. Raises RefusedError.
 
     The folders move first: if the process dies in between, the command can be repeated.
     """
     with FileLock(study / ".locks" / "study"):
         now = read_study(study)  # another process may have added trials
-        trials, place = _named(now, names), _free_place(study)
-        left = _without(now, trials, command)  # while all results are still there
+        trials, place = _named(now, names), _place_in_trash(study)
+        left = _without(now, trials, typed)  # while all results are still there
         write_atomic(place / STUDY_FILE, (study / STUDY_FILE).read_text("utf-8"))
         for trial in trials:
             if (path := now.trial_folder(trial).path).exists():
@@ -216,20 +161,20 @@ def _left_without_base(study: Study, trials: list[Trial]) -> Iterator[Problem]:
     """A problem if nothing would be left, or only rows that cannot be compared with base."""
     left = [trial.row for trial in study.trials if trial not in trials]
     if trials and not left:
-        whole = words.shell_line(["allelse", "rm", study.name, *placed(study.folder)])
+        whole = command("rm", study.name, *placed(study.folder))
         yield Problem("ROW", f"names every trial of {study.name}", f"`{whole}` removes it")
     elif any(trial.row == BASE for trial in trials) and BASE not in left:
         found = f"is base, with which {', '.join(dict.fromkeys(left))} are compared"
         yield Problem("ROW", found, "drop the other rows first")
 
 
-def _without(study: Study, dropped: Sequence[Trial], command: Sequence[str]) -> Study:
+def _without(study: Study, dropped: Sequence[Trial], typed: Sequence[str]) -> Study:
     """The study's record without these trials, and without rows and seeds that no other trial has."""
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows, seeds = {trial.row for trial in trials}, {trial.seed for trial in trials}
     asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": words.shell_line(shown_words(command)),
+        "command": shell_line(shown_words(typed)),
         "dropped": [trial.name for trial in dropped],
         "saw_results": any(study.trial_folder(trial).finished_result(trial.key) for trial in study.trials),
     }
@@ -243,8 +188,8 @@ def _without(study: Study, dropped: Sequence[Trial], command: Sequence[str]) -> 
     )
 
 
-def _of_studies(runs: Path, names: Sequence[str]) -> list[Removal]:
-    """What the names or folders of studies remove. Raises RefusedError with every name that is no study's."""
+def _studies(runs: Path, names: Sequence[str]) -> list[Path]:
+    """The folders of studies by name, or by path as a shell completes it. Raises RefusedError with all other names."""
     known, meant = study_names(runs), {name: _plain(runs, name) for name in names}
     problems = [
         Problem("STUDY", f'is "{name}", but {runs} has no such study', studies_there(runs), nearest(name, known))
@@ -253,32 +198,15 @@ def _of_studies(runs: Path, names: Sequence[str]) -> list[Removal]:
     ]
     if problems:
         raise RefusedError(problems)
-    folders = [runs / study for study in dict.fromkeys(meant.values())]
-    return [Removal.of(folder, [folder], _trials_below(folder)) for folder in folders]
+    return [runs / study for study in dict.fromkeys(meant.values())]
+
+
+def _plain(runs: Path, name: str) -> str:
+    """The study's name, also of a path such as `runs/multi30k-half/`."""
+    path = Path(name).absolute()
+    return path.name if "/" in name and path.parent.resolve() == runs.resolve() else name
 
 
 def _trials_below(study: Path) -> list[TrialFolder]:
     """Every folder of a study that may be a trial's, also if `study.json` is damaged."""
     return [TrialFolder(path, ANY) for path in sorted(study.iterdir()) if path.is_dir() and path.name[0] != "."]
-
-
-def _plain(runs: Path, name: str) -> str:
-    """The study's name, also of a path such as `runs/multi30k-half/`, which a shell completes."""
-    path = Path(name).absolute()
-    return path.name if "/" in name and path.parent.resolve() == runs.resolve() else name
-
-
-def _remove(removal: Removal) -> Path:
-    """Move the study; returns its place in the trash. Raises RefusedError if a trial is running, or if it syncs."""
-    from tracking.mlflow.ledger import sync_lock  # loads what `--help` does not need
-
-    try:
-        syncs = sync_lock(removal.study).acquire(timeout=0)
-    except Timeout:
-        found = f"{removal.study.name} is being synced to MLflow by another process"
-        raise RefusedError([Problem("STUDY", found, "wait for it")]) from None
-    with _locked(removal.trials), syncs:
-        place = _free_place(removal.study)
-        place.parent.mkdir(exist_ok=True)
-        removal.study.rename(place)
-    return place

@@ -1,4 +1,4 @@
-"""The verbs that show results, ``table`` and ``report``: the chosen table, with every wrong option refused at once."""
+"""The verbs that show results, ``table``, ``report`` and ``compare``: what is wrong is refused at once."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +13,20 @@ from rich.markup import escape
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import OverrideList, guarded, taken_study
-from sweeps.verbs.names import Checked, given, listed, rows_of
-from tracking.statistics.findings import Findings, find, with_verdicts
+from sweeps.verbs.command import (
+    Checked,
+    Json,
+    OverrideList,
+    given,
+    guarded,
+    listed,
+    names_and_overrides,
+    rows_of,
+    taken_study,
+)
+from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
-from tracking.statistics.seeds import measured_sets
 from tracking.study import Study, study_of_metrics, study_of_seeds
 from tracking.table.columns import View
 from tracking.table.layout import column_names, viewed
@@ -52,7 +60,8 @@ Verdicts = Annotated[
     bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")
 ]
 WithSentences = Annotated[
-    bool, typer.Option("--sentences", help="Test one seed over the sentences of its set; says nothing about seeds.")
+    bool,
+    typer.Option("--sentences", help="Test one seed over the sentences of the set; other seeds may differ."),
 ]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 AsFormat = Annotated[TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
@@ -84,7 +93,7 @@ def table(
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
     if methods:
-        from tracking.table.methods import methods as paragraph  # NumPy and SciPy
+        from tracking.table.caption import methods as paragraph
 
         print(paragraph(made.study, made.findings, [row.row for row in made.rows]))
     elif as_format is None:
@@ -96,13 +105,12 @@ def table(
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the formats of the table take. ``all_rows`` are the rows of the study, whatever is shown."""
+    """What the formats of the table take."""
 
     study: Study
     rows: list[TableRow]
     view: View
     findings: Findings
-    all_rows: list[TableRow]
 
 
 @dataclass(frozen=True)
@@ -139,14 +147,12 @@ class Choice:
         sort = next(iter(checked.known("--sort", given(self.sort), allowed, "column")), None)
         checked.refuse()
         view = View(tuple(shown), tuple(columns), sort, self.best, self.intervals, seeds, self.verdict)
-        return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
+        return Chosen(study, viewed(study.task, rows, view, findings), view, findings)
 
     def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
         columns = [*listed(self.columns), *given(self.sort)]
         journals = self.programs or any(name.startswith("best_") for name in columns)
         found = find(study, rows, base, self.study.task.headline if journals else None, self.sentences)
-        if self.programs or self.verdict or any(name.startswith("verdict_") for name in columns):
-            found = with_verdicts(found, study.task, rows)
         if self.verdict and not found.verdicts:
             needs = f"needs published values of {base} and of another row"
             self.checked.problems.append(Problem("--verdict", needs, "write them in the rows' files, as row.published"))
@@ -171,7 +177,7 @@ class Choice:
         """The study with the chosen metrics on the chosen set."""
         if self.set_name is None and not self.metrics:
             return study
-        card, sets, on = study.task, measured_sets(study), self.set_name
+        card, sets, on = study.task, study.measured_sets(), self.set_name
         known = [metric.name for metric in card.metrics]
         metrics = self.checked.known("--metric", self.metrics, known, "metric of the study")
         if on is not None and not self.checked.known("--set", [on], list(sets or card.scored_sets), "set with scores"):
@@ -204,21 +210,19 @@ def report(
     no_figures: NoFigures = False,
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
-    from sweeps.verbs.compare import texts_of
+    from sweeps.verbs.texts import texts_of
 
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)
     page_path = output or study.folder / "report.html"
     made = Choice(study, settings, overrides or []).table()
     from tracking.files import write_atomic
-    from tracking.report.page import content_of, figure_files, page, write_figures
+    from tracking.report.page import Content, page, write_figures
 
-    findings = with_verdicts(made.findings, made.study.task, made.all_rows)
-    content = content_of(made.study, made.rows, findings, texts_of(study, settings), drawn=not no_figures)
+    content = Content(made.study, made.rows, made.findings, texts_of(study, settings), drawn=not no_figures)
     if figures is not None:
-        files = figure_files(content.figures)
-        write_figures(figures, files)
-        OUT.print(f"Wrote {len(files)} figures to {escape(str(figures))}", soft_wrap=True)
+        number = write_figures(figures, content.figures)
+        OUT.print(f"Wrote {number} figures to {escape(str(figures))}", soft_wrap=True)
     write_atomic(page_path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(page_path))}[/]; open it in a browser", soft_wrap=True)
     next_verb("ui", looking(study.folder, overrides))
@@ -238,6 +242,19 @@ def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) 
         problems += _folder_problems(option, folder.absolute()) if folder else ()
     if problems:
         raise RefusedError(problems)
+
+
+Names = Annotated[list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")]
+OfSet = Annotated[str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")]
+OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")]
+
+
+@guarded
+def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
+    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
+    from sweeps.verbs.compare import compare as compared  # NumPy and SciPy
+
+    compared(*names_and_overrides(arguments), set_name, metric, as_json)
 
 
 def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:

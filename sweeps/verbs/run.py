@@ -3,21 +3,39 @@
 import keyword
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
+from sweeps.config.schema import task_card
 from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
-from sweeps.planning.naming import looking
+from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.task import Problem, RefusedError
 from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, refuse_without_extra
+from tracking.statistics.findings import find
+from tracking.statistics.rows import BASE, table
+from tracking.study import read_study
+from tracking.table.caption import size_note
+from tracking.table.layout import shown
+from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, terminal
+from tracking.words import flops, millions, parameters
+
+if TYPE_CHECKING:
+    from sweeps.planning.plan import Plan, PlannedTrial
+
+ONE_LINE_EACH = 100
+"""Up to so many trials have a line each; more are summed up by row."""
+UNKNOWN_COST = "unknown"
+FEWEST = 4
+"""Columns that a plan always has, however narrow the terminal is."""
 
 
 @guarded
@@ -33,18 +51,16 @@ def plan(
 
     make = partial(plan_sweep, overrides or [], add, "plan", changed_code=changed_code)
     planned = _checked(make, overrides) if check else make()
-    from sweeps.verbs.shown_plan import overrides_to_run, plan_json, plan_table
-
     if as_json:
-        print_json(plan_json(planned))
+        print_json(_plan_json(planned))
         return
-    OUT.print(plan_table(planned))
+    OUT.print(_plan_table(planned))
     if check:
         OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
     if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
     elif planned.pending:
-        next_verb("sweep", overrides_to_run(planned, overrides))
+        next_verb("sweep", _overrides_to_run(planned, overrides))
     else:
         next_verb("table", looking(planned.folder, overrides))
 
@@ -59,13 +75,12 @@ def sweep(overrides: OverrideList = None, add: Add = False, changed_code: Change
 
     planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
-    from sweeps.verbs.shown_plan import show_outcome
 
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         stopped = run_plan(planned, typed_command(), OUT)
-        return show_outcome(planned, "sweep", overrides, stopped)
+        return _show_outcome(planned, "sweep", overrides, stopped)
 
 
 @guarded
@@ -78,11 +93,10 @@ def train(overrides: OverrideList = None, add: Add = False, changed_code: Change
 
     planned = _checked(partial(plan_row, overrides or [], add, changed_code=changed_code), overrides, one_process=True)
     from sweeps.running.single_process import run_single  # loads torch, which no refusal needs
-    from sweeps.verbs.shown_plan import show_outcome
 
     with printing_ends_nothing():
         run_single(planned, typed_command(), OUT)
-        return show_outcome(planned, "train", overrides)
+        return _show_outcome(planned, "train", overrides)
 
 
 def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: bool = False) -> Any:
@@ -94,6 +108,156 @@ def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: 
     for notice in notices:
         ERR.print(escape(notice), style="yellow", soft_wrap=True)
     return planned
+
+
+def _plan_table(plan: "Plan") -> Table:
+    """What will run and what it costs: a line per trial, or per row of a large study."""
+    from sweeps.planning.plan import cautions
+
+    names = plan.composition.names({planned.trial.row for planned in plan.trials})
+    notes = [
+        *_costs_notes(plan),
+        *filter(None, [size_note(plan.sizes)]),
+        *plan.composition.notes,
+        *names,
+    ]
+    caption = "\n".join(map(escape, notes))
+    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
+    lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
+    params = millions if task_card(plan.task).millions else parameters
+    columns: tuple[Column[list[PlannedTrial]], ...] = (
+        said("row", lambda line: line[0].trial.row, "name"),
+        said("change", lambda line: line[0].trial.change),
+        said("seed", _seeds, "number", "seeds" if len(lines) < len(plan.trials) else "seed"),
+        said("steps", lambda line: str(line[0].steps), "number"),
+        said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
+        said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
+        said("state", lambda line: _states([_plan_state(each, taken) for each in line]), "name"),
+    )
+    cells = (*lines_of(columns, lines), tuple(map(Cell, ["to run", *_total(plan), ""])))
+    groups = (*(line[0].trial.group for line in lines), "to run")
+    table = terminal(
+        TextTable(f"Plan of {plan.folder.name}", columns, cells, groups, names_groups=False),
+        OUT.width,
+        FEWEST,
+        LEAST,
+    )
+    table.caption = caption
+    return table
+
+
+def _states(states: Sequence[str]) -> str:
+    from sweeps.status.standings import counted
+
+    return counted(states) if len(states) > 1 else states[0]
+
+
+def _costs_notes(plan: "Plan") -> list[str]:
+    """How the known costs come about; nothing if all are unknown."""
+    params = ["params"] * any(planned.costs.params is not None for planned in plan.trials)
+    known = params + ["FLOPs"] * any(planned.costs.flops is not None for planned in plan.trials)
+    return [plan.task.costs_note or f"{' and '.join(known)} are computed"] if known else []
+
+
+def _total(plan: "Plan") -> list[str]:
+    """Such as "2 of 4 trials, 1 running or waiting", with the FLOPs of the two."""
+    running = {planned.trial.name for planned in plan.running}
+    to_run = [planned for planned in plan.pending if planned.trial.name not in running]
+    words = f"{len(to_run)} of {len(plan.trials)} trials"
+    words += f", {len(running)} running or waiting" if running else ""
+    return [words, "", "", "", flops(_flops(to_run)) or UNKNOWN_COST]
+
+
+def _plan_lines(plan: "Plan") -> "list[list[PlannedTrial]]":
+    """The trials of each line."""
+    if len(plan.trials) <= ONE_LINE_EACH:
+        return [[planned] for planned in plan.trials]
+    rows: dict[str, list[PlannedTrial]] = {}
+    for planned in plan.trials:
+        rows.setdefault(planned.trial.row, []).append(planned)
+    return list(rows.values())
+
+
+def _seeds(line: "list[PlannedTrial]") -> str:
+    """The seed, or how many there are."""
+    return str(line[0].trial.seed if len(line) == 1 else len(line))
+
+
+def _flops(trials: "Sequence[PlannedTrial]") -> float | None:
+    """In total; None if that of any is unknown."""
+    known = [planned.costs.flops for planned in trials]
+    return None if None in known else sum(flops for flops in known if flops is not None)
+
+
+def _plan_json(plan: "Plan") -> list[dict[str, Any]]:
+    unscaled = {row.name: row.before_scaling for row in plan.composition.rows}
+    return [
+        {
+            "row": planned.trial.row,
+            "seed": planned.trial.seed,
+            "key": planned.trial.key,
+            "group": planned.trial.group,
+            "change": planned.trial.change,
+            "before_scaling": unscaled[planned.trial.row],
+            "steps": planned.steps,
+            "params": planned.costs.params,
+            "flops": planned.costs.flops,
+            "finished": planned.finished,
+            "state": planned.state,
+        }
+        for planned in plan.trials
+    ]
+
+
+def _plan_state(planned: "PlannedTrial", taken: Collection[str]) -> str:
+    """``taken`` has the names of trials that a process runs or keeps for its further work."""
+    if planned.finished:
+        return "finished"
+    if planned.state == "finished":
+        return "to score again"
+    if planned.trial.name in taken:  # one that was interrupted may run on another machine by now
+        shown = {"missing": "waiting", "failed": "waiting", "interrupted": "running or waiting"}
+        return shown.get(planned.state, planned.state)
+    return planned.state.replace("missing", "to run")
+
+
+def _overrides_to_run(planned: "Plan", overrides: list[str] | None) -> list[str]:
+    """The overrides that run a displayed plan: all typed ones for a new study, only changes for a recorded one."""
+    from sweeps.planning.named_study import going_on
+
+    if planned.before is None or not planned.before.begun:
+        return [*(overrides or []), *["--add"] * bool(planned.added)]
+    selected = SELECTING if planned.partial or planned.added else ()
+    return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
+
+
+def _show_outcome(
+    planned: "Plan", verb: str, overrides: list[str] | None, stopped: Collection[str] = frozenset()
+) -> int:
+    """Print how the plan that ``verb`` ran ended. Returns the exit code.
+
+    It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped`` as asked.
+    """
+    unfinished = {trial.trial.name for trial in planned.trials if not trial.finished}
+    finished = len(planned.trials) - len(unfinished)
+    failed = [trial for trial in planned.trials if trial.state == "failed"]
+    study = read_study(planned.folder)
+    rows = table(study)
+    findings = find(study, rows, BASE)
+    OUT.print(shown(study, rows, OUT.width, findings=findings))
+    OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
+    OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
+    for trial in failed:
+        OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
+        OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
+    if unfinished:
+        selected = SELECTING if len(planned.trials) < len(study.trials) else ()
+        from sweeps.planning.named_study import going_on
+
+        next_verb(verb, going_on(planned.folder, overrides, selected))
+        return 1 if failed or not unfinished <= {*stopped} else 130
+    next_verb("report", looking(planned.folder, overrides))
+    return 0
 
 
 TEMPLATE = Path(__file__).parent / "template"

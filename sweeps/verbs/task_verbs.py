@@ -13,7 +13,7 @@ from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Trained, Typed
-from sweeps.verbs.command import TAKES_ALL, Trials, guarded, refuse_without_extra
+from sweeps.verbs.command import Trials, guarded, refuse_without_extra
 
 TASK_IS = "task="
 TAKES = "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
@@ -80,7 +80,7 @@ def commands(source: TaskSource) -> dict[str, Any]:
     app = typer.Typer(rich_markup_mode="rich", add_completion=False)
     for verb in source.task.verbs:
         panel = f"Trained models of the task {source.task.name}"
-        app.command(context_settings=TAKES_ALL, rich_help_panel=panel)(guarded(_command(verb, source), does="done"))
+        app.command(rich_help_panel=panel)(guarded(_command(verb, source), does="done"))
     return dict(typer.main.get_group(app).commands)
 
 
@@ -95,7 +95,7 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
 
     def run(arguments: list[str], **options: Any) -> int | None:
         refuse_without_extra()
-        from sweeps.verbs.named_trials import read_request
+        from sweeps.verbs.trained_trial import read_request
 
         request = read_request(run.__name__, arguments, source)
         typed = {each.name: request.typed for each in others if hints.get(each.name) is Typed}

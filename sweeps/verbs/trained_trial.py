@@ -1,34 +1,40 @@
-"""A trained trial on disk, as a verb of its task uses it: ``sweeps.task.Trained``."""
+"""A trained trial on disk as a verb of its task uses it, ``sweeps.task.Trained``; its name and how it is read."""
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sweeps.config.schema import Schema
+from sweeps.config.hydra import Library
+from sweeps.config.overrides import parse_overrides
+from sweeps.config.schema import Schema, task_card
+from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.naming import must_finish
+from sweeps.planning.compose import compose_settings
+from sweeps.planning.composition import moved, moved_value
+from sweeps.planning.naming import must_finish, naming
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import scoring_code
-from sweeps.schema import Problem, RefusedError
-from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, damaged, parse
+from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
+from sweeps.verbs.command import TRIAL_KINDS, named_folder
+from sweeps.verbs.ui import registered
 from sweeps.worker.calls import checked_artifacts, numbers, samples_text
-from sweeps.worker.checkpoints import Checkpoints, OwnFormat
+from sweeps.worker.checkpoint_files import MANIFEST
+from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
-from tracking.files import unless_lost
-from tracking.mlflow.ledger import Ledger, Sent
-from tracking.mlflow.store import RegistryError, register
+from tracking.card import Card
+from tracking.files import DamagedFileError, unless_damaged, unless_lost
 from tracking.provenance import of_process, write_code
-from tracking.study import read_study
+from tracking.study import STUDY_FILE, read_study, task_of
 from tracking.trial import TrialFolder, statistics_name, statistics_text
-from tracking.uri import default_uri, without_password
+from tracking.uri import without_password
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
-"""Of files."""
+"""What the name of a file must not have."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class TrainedTrial:
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """Without a set of which a file is lost, so that it is scored again."""
+        """Leaves out a set that lost a file: it is scored again."""
         found = {} if self._has_samples else self._scored_without_samples()
         for label, head in self.files.evaluated().items():
             on, at, settings = label.partition("@")
@@ -96,7 +102,7 @@ class TrainedTrial:
         """``result.json``. Raises RefusedError if the trial is not finished."""
         result = self.files.result()
         if result is None or result["key"] != self.key:
-            raise RefusedError([not_finished(self.folder, self.files.state(self.key))])
+            raise RefusedError([_not_finished(self.folder, self.files.state(self.key))])
         return result
 
     def configured(self, config: Any) -> "TrainedTrial":
@@ -193,46 +199,192 @@ class TrainedTrial:
         return {"code": code.digest}
 
 
-def not_finished(path: Path, state: str) -> Problem:
-    """Why the trial has no model yet."""
-    fault = {"missing": "was never started", "running": "is still running"}.get(state, f"is not finished, but {state}")
-    return Problem("TRIAL", f"{path.name} {fault}", must_finish(path.parent))
-
-
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
-"""The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
+@dataclass(frozen=True)
+class Request:
+    """Names, the typed settings that only score, and the settings that locate the study."""
+
+    source: TaskSource
+    names: list[str]
+    typed: Typed
+    settings: Settings
+
+    def trials(self) -> list[TrainedTrial]:
+        """The named trials, each once. Raises RefusedError with all their problems."""
+        found: dict[tuple[Path, int], TrainedTrial] = {}
+        problems: list[Problem] = []
+        for name in self.names:
+            try:
+                trial = self._read(named_folder(name, self.settings))
+                found[trial.folder, trial.step] = trial
+            except RefusedError as error:
+                problems += error.problems
+            except DamagedFileError as error:
+                problems.append(damaged(error))
+        if problems:
+            raise RefusedError(problems)
+        return list(found.values())
+
+    def trial(self) -> TrainedTrial:
+        """The one named trial. Raises RefusedError."""
+        self._check_one("trial")
+        return self.trials()[0]
+
+    def trial_or_folder(self) -> TrainedTrial | Path:
+        """The one named trial, or a folder that is none. Raises RefusedError."""
+        self._check_one("trial or folder")
+        path = named_folder(self.names[0], self.settings)
+        return self._read(path) if _is_of_study(path) else path
+
+    def _check_one(self, what: str) -> None:
+        if len(self.names) > 1:
+            found = f"names {len(self.names)}: {', '.join(self.names)}"
+            raise RefusedError([Problem("TRIAL", found, f"must name one {what}")])
+
+    def _read(self, path: Path) -> TrainedTrial:
+        """Raises RefusedError or DamagedFileError."""
+        trial = _read_trained(path, self.source, self.settings)
+        try:
+            tree = assigned(asdict(trial.own), self.typed)
+            return trial.configured(Schema.of(self.source.task).config(tree)) if self.typed else trial
+        except RefusedError as error:
+            raise RefusedError(replace(each, place=COMMAND_LINE) for each in error.problems) from None
 
 
-def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -> str:
-    """Register the model as ``NAME`` or ``NAME@ALIAS`` at ``uri``, by default the runs' own store.
-
-    Returns the command that serves it. Raises RefusedError.
-    """
-    runs = trial.parents[1]
-    address = uri or default_uri(runs)
-    run = (Ledger(trial.parent, address).get(key) or Sent("")).run
-    if problems := list(_problems(f"{trial.parent.name}/{trial.name}", name, run, address)):
+def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request:
+    """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every problem."""
+    names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
+    overrides = [argument for argument in arguments if argument not in names]
+    library = Library(source, Path.cwd())
+    parsed, problems = parse_overrides(overrides, library)
+    for key in (*parsed.choices, *parsed.values):
+        if key not in library.schema.scores and not naming([f"{key}="]):
+            ways = ", ".join(name for name in library.schema.short_names if name in library.schema.scores)
+            allowed = f"`allelse {verb}` takes {f'{ways}; and ' if ways else ''}what names a study, such as scale="
+            found = "cannot be changed once a model is trained"
+            problems.append(Problem(key, found, allowed, None, COMMAND_LINE))
+    if not names:
+        problems.append(Problem("TRIAL", "is missing", "must name a trial; `allelse status` lists them"))
+    if problems:
         raise RefusedError(problems)
-    plain, _, alias = name.partition("@")
-    card = model / "README.md"
-    about = card.read_text("utf-8") if card.is_file() else ""
-    try:
-        register(model, plain, alias or None, run, address, about, runs)
-    except RegistryError as error:
-        raise RefusedError([Problem(name, f"failed: {error}", "fix the cause, then run it again")]) from error
-    served = shlex.quote(f"models:/{plain}@{alias}" if alias else f"models:/{plain}/latest")
-    place = shlex.quote(without_password(address))
-    return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"
+    typed = Typed({key: value for key, value in parsed.values.items() if key in library.schema.scores})
+    return Request(source, names, typed, compose_settings(naming(overrides)))
 
 
-def _problems(trial: str, name: str, run: str, address: str) -> Iterator[Problem]:
-    if not MODEL_NAME.fullmatch(name):
-        allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
-        yield Problem("the registered name", f'is "{name}"', allowed)
-    if not run:
-        found = f"has no run at {without_password(address, mark='')}"
-        yield Problem(trial, found, "run `allelse sync` to create it")
+OWN_FILES = ("config.yaml", "attempts.jsonl", MANIFEST, STUDY_FILE)
+
+
+def _is_of_study(path: Path) -> bool:
+    """Whether this is the place of a trial, or the folder of a checkpoint or a study."""
+    return (path.parent / STUDY_FILE).exists() or any((path / name).exists() for name in OWN_FILES)
+
+
+def _read_trained(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
+    """The finished trial of this folder, or a trial as it was at this checkpoint.
+
+    Raises RefusedError or DamagedFileError.
+    """
+    if (path / MANIFEST).is_file():
+        return _at_checkpoint(path, source, settings)
+    trial = _read(path, source, settings)
+    trial.result()
+    return trial
+
+
+def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
+    place = re.search(rf"/([0-9a-f]{{{KEY_DIGITS}}})/a(\d+)/step-(\d+)$", path.as_posix())
+    if place is None:
+        allowed = "must be the folder <key>/a<attempt>/step-<n> of a trial's checkpoints"
+        raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
+    key, folder = place[1], path.parents[2]
+    trial = _read(_owner(folder, settings), source, settings)
+    if not trial.key.startswith(key):
+        found = f"{path} belongs to trial {key}, but the key of {trial.name} is {trial.key[:KEY_DIGITS]}"
+        raise RefusedError([Problem("TRIAL", found, "must lie in the folder of its own trial")])
+    return replace(trial, checkpoints=str(folder), attempt=int(place[2]), step=int(place[3]))
+
+
+def _owner(checkpoints: Path, settings: Settings) -> Path:
+    """The folder of the trial that owns these checkpoints; ``paths.checkpoints`` may place them elsewhere."""
+    if checkpoints.name == "checkpoints":
+        return checkpoints.parent
+    return Path(settings.paths.runs) / checkpoints.parent.name / checkpoints.name
+
+
+def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
+    """A trial that has begun."""
+    task, folder = source.task, TrialFolder(path, _card(path, source.task))
+    stored = folder.trained_config()
+    if stored is None:
+        state = folder.state()
+        known = state != "missing" or not path.is_dir()
+        no_trial = Problem("TRIAL", f"{path} holds no trial", TRIAL_KINDS)
+        raise RefusedError([_not_finished(path, state) if known else no_trial])
+    config, problems = parse(task.schema, {group: stored.get(group) for group in Schema.of(task).groups})
+    if config is None:
+        raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
+    before, now = stored["paths"]["runs"], path.parent.parent
+    config = _with_places(config, task, settings, before, now)
+    result = folder.result()
+    step, attempt = (result["step"], result["attempt"]) if result and result["key"] == stored["key"] else (0, 0)
+    return TrainedTrial(
+        source=source,
+        files=folder,
+        own=config,
+        config=config,
+        key=stored["key"],
+        fingerprint=stored["data_fingerprint"],
+        step=step,
+        ended=step,
+        attempt=attempt,
+        checkpoints=folder.checkpoints_url(_elsewhere(stored["paths"], settings.paths.checkpoints, now)),
+        places=(Path(settings.paths.data), Path(moved(stored["paths"]["data"], before, now))),
+        tracking_uri=settings.tracking.uri,
+    )
+
+
+def _card(path: Path, task: Task[Any]) -> Card:
+    """That of the trial's study. Raises RefusedError if it is of another task."""
+    known = (path.parent / STUDY_FILE).exists()
+    card = (unless_damaged(partial(task_of, path.parent), None) if known else None) or task_card(task)
+    if card.name != task.name:
+        allowed = f"must be one of the task {task.name}; `allelse table` shows the results of any task"
+        raise RefusedError([Problem("TRIAL", f"{path.name} is a trial of the task {card.name}", allowed)])
+    return card
+
+
+def _with_places(config: Any, task: Task[Any], settings: Settings, before: str, now: Path) -> Any:
+    """The configuration with each place of its data where it is now. An address may get its password again."""
+    same = settings.source.task.name == task.name
+    for key, role in Schema.of(task).fingerprinted.items():
+        if role.place:
+            group, _, name = key.partition(".")
+            values = getattr(config, group)
+            typed = getattr(getattr(settings.trial, group), name) if same else None
+            value = getattr(values, name)
+            there = _as_typed(value, typed) if isinstance(value, str) else moved_value(value, before, now)
+            config = replace(config, **{group: replace(values, **{name: there})})
+    return config
+
+
+def _elsewhere(stored: dict[str, Any], typed: str | None, now: Path) -> str | None:
+    """``paths.checkpoints`` of the trial. A folder may have been moved with the runs, or to where it is typed."""
+    if stored["checkpoints"] is None:
+        return None
+    place = moved(stored["checkpoints"], stored["runs"], now)
+    gone = "://" not in place and not Path(place).exists()
+    return typed if gone and typed else _as_typed(place, typed)
+
+
+def _as_typed(stored: str, typed: str | None) -> str:
+    """``typed``, which may hold a password, if ``stored`` is the same address without it; otherwise ``stored``."""
+    return typed if typed and without_password(typed) == stored else stored
+
+
+def _not_finished(path: Path, state: str) -> Problem:
+    """Why the trial has no model yet."""
+    fault = {"missing": "was never started", "running": "is still running"}.get(state, f"is not finished, but {state}")
+    return Problem("TRIAL", f"{path.name} {fault}", must_finish(path.parent))

@@ -1,6 +1,8 @@
-"""The verbs of the MLflow store: ``sync`` sends to it, ``ui`` serves its pages until Ctrl-C."""
+"""The verbs of the MLflow store: ``sync`` sends to it, ``ui`` serves its pages until Ctrl-C; models are registered."""
 
 import os
+import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -13,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT
+from sweeps.console import OUT
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from tracking.study import Study, separate, take_over
@@ -62,8 +64,6 @@ def ui(
     pages = _pages(server, uri, study)
     for words, link in pages:
         OUT.print(f"{escape(words)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
-    if len(pages) == 1 and study is not None:
-        ERR.print(f"`allelse sync` prepares the pages of {escape(study.name)}", style="dim", soft_wrap=True)
     OUT.print("The server is already running." if runs_already else "Press Ctrl-C to stop the server.")
     page = pages[0][1] if browser and _has_screen() else ""
     if runs_already:
@@ -158,3 +158,36 @@ def _serve(command: list[str], environment: dict[str, str]) -> int:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
         return 0
+
+
+MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
+"""The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
+
+
+def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -> str:
+    """Register the model as ``NAME`` or ``NAME@ALIAS`` at ``uri``, by default the runs' own store.
+
+    Returns the command that serves it. Raises RefusedError.
+    """
+    from tracking.mlflow.ledger import Ledger, Sent
+    from tracking.mlflow.store import RegistryError, register
+
+    if not MODEL_NAME.fullmatch(name):
+        allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
+        raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
+    runs = trial.parents[1]
+    address = uri or default_uri(runs)
+    run = (Ledger(trial.parent, address).get(key) or Sent("")).run
+    if not run:
+        found = f"has no run at {without_password(address, mark='')}"
+        raise RefusedError([Problem(f"{trial.parent.name}/{trial.name}", found, "run `allelse sync` to create it")])
+    plain, _, alias = name.partition("@")
+    card = model / "README.md"
+    about = card.read_text("utf-8") if card.is_file() else ""
+    try:
+        register(model, plain, alias or None, run, address, about, runs)
+    except RegistryError as error:
+        raise RefusedError([Problem(name, f"failed: {error}", "fix the cause, then run it again")]) from error
+    served = shlex.quote(f"models:/{plain}@{alias}" if alias else f"models:/{plain}/latest")
+    place = shlex.quote(without_password(address))
+    return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.processes.storage import StorageError, own_temporary, patiently, telling
+from sweeps.processes.storage import StorageError, own_temporary, patiently
 from sweeps.processes.times import LOOK_AT_WRITE_S
 from sweeps.task import Keep, MissingStepError, Saved
 from sweeps.worker.checkpoint_files import (
@@ -289,7 +289,7 @@ class Checkpoints:
 
     def _wait_to(self, act: Callable[[], None], folder: str) -> None:
         """In the writing thread, as owner. Raises SupersededError, StorageError."""
-        telling(patiently(partial(self._as_owner, act), folder, self._left), self._said.put)
+        patiently(partial(self._as_owner, act), folder, self._said.put, self._left)
 
     def _as_owner(self, act: Callable[[], None]) -> None:
         """Raises SupersededError."""
@@ -342,4 +342,4 @@ class Checkpoints:
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """What ``act`` returns; what it waits for is told. Raises StorageError."""
-        return telling(patiently(act, self.url, self._left), self.tell)
+        return patiently(act, self.url, self.tell, self._left)

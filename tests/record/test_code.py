@@ -126,10 +126,6 @@ def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_mark
     assert "with another parts/one.py" in place.table()
 
 
-def test_a_moved_project_goes_on(trained: Place) -> None:
-    trained.must(*PLAN)
-
-
 def test_a_row_from_a_file_of_the_same_name_elsewhere_is_refused(
     trained: Place, another: Callable[[str], Place]
 ) -> None:
@@ -154,12 +150,3 @@ def test_a_running_sweep_goes_on_with_the_code_that_it_began_with(place: Place) 
     assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
     assert said.count("parts/one.py changed: this sweep goes on with the code that it began with") == 1
     assert "with another" not in place.table()
-
-
-@pytest.mark.ray
-def test_a_sweep_that_cannot_succeed_ends_after_three_trials(place: Place) -> None:
-    place.write({"fails": "no such file: 17"})
-    done = place.type("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2,size_3,size_4,size_5]", "sweep.seeds=[1,2]")
-    assert done.returncode == 1
-    assert "3 trials in a row failed before their first report: RuntimeError: no such file" in done.stdout + done.stderr
-    assert len([*place.study.glob("*/error.txt")]) < 10

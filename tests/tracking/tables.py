@@ -1,7 +1,7 @@
 """Finished studies with given decode settings, and their tables."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -19,15 +19,6 @@ def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Stu
     study = make_study(folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings})
     for trial, (*_, decode) in zip(study.trials, settings, strict=True):
         finish(study, trial, begin(study.trial_folder(trial)), 30, decode={**DECODE, **decode})
-    return study
-
-
-def seeded(folder: Path, **rows: Sequence[tuple[float, float] | None]) -> Study:
-    """A study from the PPL and BLEU of every seed of its rows, from seed 1 on; None: a trial that did not begin."""
-    study = make_study(folder, {row: list(range(1, len(scores) + 1)) for row, scores in rows.items()})
-    for trial in study.trials:
-        if (scores := rows[trial.row][trial.seed - 1]) is not None:
-            finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=scores[0], bleu=scores[1])
     return study
 
 

@@ -19,10 +19,7 @@ from tracking.uri import default_uri
 CHROMIUM = Path("/usr/bin/chromium")
 SEEDS = [1, 2, 3, 4]
 ASSISTANT_OPENED = "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow opens it in a new browser
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no browser at {CHROMIUM}; apt-get install chromium"),
-]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")

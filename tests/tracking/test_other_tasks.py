@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from other_tasks import DIGITS, TAGGING, digits, tagging, train
+from other_tasks import digits, tagging, train
 from studies_on_disk import Store, runs_of
 from tables import shown
 
@@ -18,8 +18,6 @@ from tracking.statistics.rows import table
 from tracking.study import Study
 from tracking.table.frames import load
 from tracking.table.layout import written
-from transformer.card import CARD
-from transformer.config import SEMANTICS
 
 FOREIGN = re.compile(r"ppl|bleu|chrf|table ?3|paper|sacre|published|beam|α|corpus|decod", re.IGNORECASE)
 SETTING_COLUMNS = ("decode", "mixed_decode", "other_decode")
@@ -79,16 +77,6 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
     assert "| deep | depth 8, norm None | 90.2 | 0.12 | 0.750 | −1.0 | 0.00 | +0.250 |  |  | 2.5 s |  |" in text
 
 
-def test_other_settings_for_scoring_make_no_difference(tmp_path: Path) -> None:
-    study = tagging(tmp_path / "other", {"predict.threshold": 0.5}, {"predict.threshold": 0.5, "predict.vote": 3})
-    _, deep = table(study)
-    assert (deep.deltas["f1"], deep.deltas["error"], deep.deltas["accuracy"]) == (None, 0.0, None)
-    assert deep.note == "predict.vote 3, not default"
-    assert "| 90.2 | 0.12 | 0.750 | other settings | 0.00 | other settings |" in written("md", study, table(study))
-    about = replace(study, cells={**study.cells, "deep": {"vote": 3}})
-    assert table(about)[1].note == "", "the row is about this setting"
-
-
 def test_published_values_have_columns_where_a_row_has_them(finished: Study) -> None:
     trials = tuple(
         replace(each, published={"accuracy": {"base": 0.9, "wide": 0.97}[each.row]}) for each in finished.trials
@@ -144,14 +132,6 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
     tags = {run.data.tags["trial.key"]: run.data.tags for run in runs_of(study, store)}
     assert [tags[trial.key].get("study.stopped_at") for trial in study.trials] == [None, None, None, "10 of 500"]
     assert note in tags[study.trials[3].key]["mlflow.note.content"]
-    train(study, 3, {"test": {"accuracy": 0.95, "loss": 0.25}})
-    assert Replay(study.folder, *store).once().problems == ()
-    assert "10 of 500" not in [run.data.tags.get("study.stopped_at") for run in runs_of(study, store)]
-
-
-def test_the_version_of_translation_is_that_of_its_trial_keys() -> None:
-    assert CARD.version == SEMANTICS
-    assert CARD.faults() == DIGITS.faults() == TAGGING.faults() == []
 
 
 def _json(study: Study) -> list[dict[str, Any]]:

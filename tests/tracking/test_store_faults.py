@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 from faulty_stores import (
-    POSTGRES,
-    WITHOUT_POSTGRES,
     MlflowServer,
     Postgres,
     Served,
@@ -31,7 +29,7 @@ from tracking.uri import default_uri
 
 pytestmark = pytest.mark.faults
 LONG_S = 400.0
-of_postgres = [pytest.mark.postgres, pytest.mark.skipif(POSTGRES is None, reason=WITHOUT_POSTGRES)]
+of_postgres = pytest.mark.postgres
 
 
 class Syncer:

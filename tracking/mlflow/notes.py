@@ -13,7 +13,7 @@ from tracking.card import Card, Metric
 from tracking.files import read_whole, unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow.names import points_in
-from tracking.statistics.findings import Findings, with_verdicts
+from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, Trial
 from tracking.table.caption import caption
@@ -166,10 +166,9 @@ def _text(path: Path) -> str:
 def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> dict[str, str]:
     """The files of the study's run, by their paths: those of `allelse table`, and those of `allelse report` if it is
     complete."""
-    all_of_it = with_verdicts(findings, study.task, rows)
     return {
         "table.md": written("md", study, rows, findings=findings),
-        "table.csv": written("csv", study, rows, findings=all_of_it),
+        "table.csv": written("csv", study, rows, findings=findings),
         **(_report(study) if _complete(study, rows) else {}),
     }
 

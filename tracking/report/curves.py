@@ -5,11 +5,11 @@ They are drawn in panels of a few rows, with base in each for comparison."""
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tracking.card import Card, Metric
+from tracking.card import Card
 from tracking.files import unless_damaged
 from tracking.journal import Journal
 from tracking.report.drawing import (
@@ -19,10 +19,8 @@ from tracking.report.drawing import (
     Drawing,
     Entry,
     counted,
-    label_ticks,
     legend_below,
     new_figure,
-    plain,
     shortened,
     styled,
 )
@@ -49,45 +47,33 @@ class Curve:
     seeds: int
 
 
-@dataclass(frozen=True)
-class Curves:
-    """The curves of all rows, by journal name and row, in the study's order."""
-
-    card: Card
-    seen: Mapping[str, Mapping[str, Sequence[SeedCurve]]]
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The journal names worth a figure, at most three: tabled metrics first, then losses, then other metrics."""
-        enough = [name for name, rows in self.seen.items() if _has_curve(rows)]
-        known = [name for name in enough if self.metric(name)]
-        tabled = [name for metric in self.card.tabled for name in known if self.metric(name) == metric]
-        losses = [name for name in enough if name.rpartition("/")[2] == "loss"]
-        return list(dict.fromkeys([*tabled, *losses, *known]))[:3]
-
-    def metric(self, name: str) -> Metric | None:
-        """The metric of the task behind a journal name such as dev/nll; None for another quantity."""
-        return next((metric for metric in self.card.metrics if metric.name == name.rpartition("/")[2]), None)
-
-    def label(self, name: str) -> str:
-        metric = self.metric(name)
-        where = name.rpartition("/")[0] or (metric.set if metric else "")
-        return f"{metric.label} on {where}" if metric else name.replace("/", " ")
-
-    def row(self, name: str, row: str) -> Curve | None:
-        """The curve of a row; None without a report."""
-        seeds = [curve for curve in self.seen.get(name, {}).get(row, ()) if curve]
-        return _joined(seeds) if seeds else None
-
-
-def read_curves(study: Study) -> Curves:
-    """From the journals alone. A damaged journal counts as empty; the table names it."""
+def curve_figures(study: Study, rows: Sequence[Entry]) -> dict[str, list[Drawing]]:
+    """By journal name, at most three. The panels of a name share their axes' ranges; panels without a curve are left
+    out. A damaged journal counts as empty; the table names it."""
     seen: dict[str, dict[str, list[SeedCurve]]] = {}
     for trial in study.trials:
         path = study.trial_folder(trial).journal_path
         for name, curve in unless_damaged(partial(_curves_of, path, study.task), {}).items():
             seen.setdefault(name, {}).setdefault(trial.row, []).append(curve)
-    return Curves(study.task, seen)
+    found = {}
+    for name in _names(study.task, seen)[:3]:
+        curves = {entry: _joined(seen[name][entry.row]) for entry in rows if entry.row in seen[name]}
+        found[name] = _of_name(name, _label(study.task, name), rows, curves)
+    return {name: figures for name, figures in found.items() if figures}
+
+
+def _names(card: Card, seen: Mapping[str, Mapping[str, Sequence[SeedCurve]]]) -> list[str]:
+    """The journal names that have a curve: tabled metrics first, then losses, then other metrics."""
+    order = [*(metric.name for metric in card.tabled), "loss", *(metric.name for metric in card.metrics)]
+    enough = [name for name, rows in seen.items() if any(len(curve) > 1 for of in rows.values() for curve in of)]
+    return sorted(enough, key=lambda name: order.index(name.rpartition("/")[2]))
+
+
+def _label(card: Card, name: str) -> str:
+    """Such as NLL on dev."""
+    where, _, what = name.rpartition("/")
+    metric = next((metric for metric in card.metrics if metric.name == what), None)
+    return f"{metric.label} on {where or metric.set}" if metric else name.replace("/", " ")
 
 
 def _curves_of(path: Path, card: Card) -> dict[str, SeedCurve]:
@@ -103,10 +89,6 @@ def _curves_of(path: Path, card: Card) -> dict[str, SeedCurve]:
     return {name: curve for name, curve in found.items() if curve}
 
 
-def _has_curve(rows: Mapping[str, Sequence[SeedCurve]]) -> bool:
-    return any(len(curve) > 1 for curves in rows.values() for curve in curves)
-
-
 def _joined(seeds: Sequence[SeedCurve]) -> Curve:
     """At the steps that all seeds have which came that far: else a line would jump from one seed to another."""
     every = sorted(set().union(*seeds))
@@ -117,36 +99,28 @@ def _joined(seeds: Sequence[SeedCurve]) -> Curve:
     return Curve(list(values), means, list(map(min, values.values())), list(map(max, values.values())), len(seeds))
 
 
-def curve_figures(curves: Curves, rows: Sequence[Entry]) -> dict[str, list[Drawing]]:
-    """By journal name. The panels of one name share their axes' ranges; panels without a curve are left out."""
-    return {name: figures for name in curves.names if (figures := _of_name(curves, name, rows))}
-
-
-def _of_name(curves: Curves, name: str, rows: Sequence[Entry]) -> list[Drawing]:
-    found = {entry: curve for entry in rows if (curve := curves.row(name, entry.row)) is not None}
-    base = [entry for entry in found if entry.row == BASE]
+def _of_name(name: str, label: str, rows: Sequence[Entry], found: Mapping[Entry, Curve]) -> list[Drawing]:
+    base = [entry for entry in found if entry.is_base]
     parts = [[entry for entry in part if entry in found] for part in _panels(rows)]
     parts = [part for part in parts if part] or ([[]] if base else [])
     last = max((curve.steps[-1] for curve in found.values()), default=0)
     sides = [(curve.steps, values) for curve in found.values() for values in (curve.low, curve.high)]
     points = [point for steps, values in sides for point in zip(steps, values, strict=True)]
-    limits = _late_range(points, last)
-    plain_name = re.sub("[^A-Za-z0-9]", "-", name)
-    return [
-        _panel(f"curves-{plain_name}-{place}", curves.label(name), [*part, *base], found, (last, limits))
-        for place, part in enumerate(parts, 1)
-    ]
+    ranges, file = (last, _late_range(points, last)), f"curves-{re.sub('[^A-Za-z0-9]', '-', name)}"
+    return [_panel(f"{file}-{place}", label, [*part, *base], found, ranges) for place, part in enumerate(parts, 1)]
 
 
-def _panel(name: str, label: str, part: Sequence[Entry], found: dict[Entry, Curve], ranges: tuple[int, Any]) -> Drawing:
-    groups = ", ".join(dict.fromkeys(entry.group for entry in part if entry.row != BASE)) or BASE
+def _panel(
+    name: str, label: str, part: Sequence[Entry], found: Mapping[Entry, Curve], ranges: tuple[int, Any]
+) -> Drawing:
+    groups = ", ".join(dict.fromkeys(entry.group for entry in part if not entry.is_base)) or BASE
     with styled():
         figure, (axes,) = new_figure(AXES + LINE * len(part))
         described = f"Learning curves of {label} over training steps. Rows: {'; '.join(entry.full for entry in part)}."
         drawing = Drawing(name, f"{label}: {groups}", described, figure)
         lines = [_line(drawing, axes, entry, found[entry], place) for place, entry in enumerate(part)]
-        plain(axes.set_title(shortened(groups, 40)))
-        plain(axes.set_title(label, loc="right", fontsize=7, fontweight="normal"))
+        axes.set_title(shortened(groups, 40))
+        axes.set_title(label, loc="right", fontsize=7, fontweight="normal")
         _frame(axes, *ranges)
         legend = legend_below(figure, lines, [shortened(entry.full, LETTERS) for entry in part])
         for entry, line, text in zip(part, legend.get_lines(), legend.get_texts(), strict=True):
@@ -156,7 +130,7 @@ def _panel(name: str, label: str, part: Sequence[Entry], found: dict[Entry, Curv
 
 
 def _line(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, place: int) -> Any:
-    color, dashes = (INK, "solid") if entry.row == BASE else _line_style(place)
+    color, dashes = (INK, "solid") if entry.is_base else _line_style(place)
     text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {curve.seeds} seed{'s' * (curve.seeds > 1)}"
     if curve.seeds > 1:
         band = axes.fill_between(curve.steps, curve.low, curve.high, color=color, alpha=0.16, linewidth=0)
@@ -170,19 +144,18 @@ def _line(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, place: int) -
 
 
 def _frame(axes: Any, last: int, limits: tuple[float, float] | None) -> None:
-    plain(axes.set_xlabel("step", loc="right", labelpad=1))
+    axes.set_xlabel("step", loc="right", labelpad=1)
     axes.set_xlim(0, last * 1.01 or 1)
     if limits:
         axes.set_ylim(*limits)
-    label_ticks(axes.xaxis, counted)
-    label_ticks(axes.yaxis)
+    axes.xaxis.set_major_formatter(counted())
 
 
 def _panels(rows: Sequence[Entry], most: int = 6) -> list[list[Entry]]:
     """The rows without base in panels that one can read: whole groups together while they fit, large groups cut."""
     groups, found = dict[str, list[Entry]](), list[list[Entry]]()
     for entry in rows:
-        if entry.row != BASE:
+        if not entry.is_base:
             groups.setdefault(entry.group, []).append(entry)
     for group in groups.values():
         if found and len(found[-1]) + len(group) <= most:

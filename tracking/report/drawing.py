@@ -9,10 +9,10 @@ is a CSS variable, so that dark mode has others. The first value is that of file
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 from xml.etree import ElementTree
 
 from tracking.statistics.rows import BASE, TableRow
@@ -28,19 +28,17 @@ VARIABLES = {
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 REFERENCE = re.compile(r"(?:url\(|^)#")
 COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
-UP = dict(zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True))
 WIDTH = 3.3  # inches: one column of a paper with two
 POINTS = 8.0
 DOTS_PER_INCH = 300
-Format = Literal["svg", "pdf", "png"]
-FORMATS: tuple[Format, ...] = ("svg", "pdf", "png")
-WITHOUT_DATES: dict[Format, dict[str, None]] = {
+FORMATS: dict[str, dict[str, None]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
     "png": {"Software": None},
 }
+"""Each with what matplotlib would write into it, and what changes from day to day."""
 STYLE = {
-    **{"font.family": ["DejaVu Sans"], "font.size": POINTS, "text.color": INK, "text.usetex": False},
+    **{"font.family": ["DejaVu Sans"], "font.size": POINTS, "text.color": INK, "text.parse_math": False},
     **{"axes.linewidth": 0.6, "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.unicode_minus": True},
     **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.titlelocation": "left"},
     **{"axes.titlesize": POINTS, "axes.titleweight": "bold", "axes.labelsize": POINTS, "axes.titlepad": 6.0},
@@ -49,12 +47,8 @@ STYLE = {
     **{f"{axis}tick.{key}": value for axis in "xy" for key, value in (("labelsize", 7.0), ("labelcolor", INK))},
     **{f"{axis}tick.major.{key}": value for axis in "xy" for key, value in (("size", 2.5), ("width", 0.6))},
     **{"legend.fontsize": 7.0, "legend.frameon": False, "legend.borderpad": 0.0, "legend.labelspacing": 0.25},
-    **{
-        "legend.handletextpad": 0.5,
-        "legend.columnspacing": 1.2,
-        "legend.handlelength": 1.8,
-        "lines.solid_capstyle": "round",
-    },
+    **{"legend.handletextpad": 0.5, "legend.columnspacing": 1.2, "legend.handlelength": 1.8},
+    **{"axes.formatter.useoffset": False, "axes.formatter.limits": (-12, 12), "lines.solid_capstyle": "round"},
     **{"svg.hashsalt": "allelse", "pdf.fonttype": 42, "path.simplify": True},
 }
 
@@ -117,7 +111,7 @@ class Drawing:
                 part.set("style", COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", part.attrib["style"]))
         return ElementTree.tostring(root, "unicode")
 
-    def content(self, kind: Format) -> bytes:
+    def content(self, kind: str) -> bytes:
         """A file of its own, in which texts are outlines or embedded fonts."""
         return self._saved(kind) if kind != "svg" else ElementTree.tostring(self._svg("path"), "utf-8")
 
@@ -139,11 +133,11 @@ class Drawing:
                 part.set(key, named)
         return root
 
-    def _saved(self, kind: Format, font: str = "path") -> bytes:
+    def _saved(self, kind: str, font: str = "path") -> bytes:
         held = io.BytesIO()
         with styled({"svg.fonttype": font}):
             self._lay_out()
-            self.figure.savefig(held, format=kind, metadata=WITHOUT_DATES[kind], dpi=DOTS_PER_INCH)
+            self.figure.savefig(held, format=kind, metadata=FORMATS[kind], dpi=DOTS_PER_INCH)
         return held.getvalue()
 
     def _lay_out(self) -> None:
@@ -181,41 +175,16 @@ def new_figure(height: float, rows: int = 1) -> tuple[Any, list[Any]]:
 
 
 def legend_below(figure: Any, handles: Sequence[Any], names: Sequence[str], columns: int = 1) -> Any:
-    legend = figure.legend(handles, names, loc="outside lower left", ncols=columns, borderaxespad=0.2)
-    for text in legend.get_texts():
-        plain(text)
-    return legend
-
-
-def plain(text: Any) -> Any:
-    """A text of matplotlib that takes no dollar sign for mathematics."""
-    text.set_parse_math(False)
-    return text
+    return figure.legend(handles, names, loc="outside lower left", ncols=columns, borderaxespad=0.2)
 
 
 def shortened(text: str, letters: int) -> str:
-    """The text on one line, at most this long, with … in place of its end."""
-    line = " ".join(text.split(" "))
-    return line if len(line) <= letters else f"{line[: letters - 1].rstrip(' ,;')}…"
+    """The text at most this long, with … in place of its end."""
+    return text if len(text) <= letters else f"{text[: letters - 1].rstrip(' ,;')}…"
 
 
-def decimal(value: float) -> str:
-    return f"{value:.10g}".replace("-", "−")
+def counted() -> Any:
+    """Writes the numbers of an axis as 500, 2k, 1.5M, 300G."""
+    from matplotlib.ticker import EngFormatter
 
-
-def counted(value: float) -> str:
-    """500, 2k, 1.5M; powers of ten from 10⁹ on, such as 5·10¹¹."""
-    if abs(value) >= 1e9:
-        digits, _, exponent = f"{value:.3e}".partition("e")
-        ten = f"10{''.join(UP[digit] for digit in str(int(exponent)))}"
-        return ten if float(digits) == 1 else f"{float(digits):g}·{ten}"
-    unit, name = next(((unit, name) for unit, name in ((1e6, "M"), (1e3, "k")) if abs(value) >= unit), (1.0, ""))
-    return f"{value / unit:g}{name}"
-
-
-def label_ticks(axis: Any, write: Callable[[float], str] = decimal) -> None:
-    """Let this function write the numbers of an axis, without offsets, mathematics or minor numbers."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
-    axis.set_minor_formatter(NullFormatter())
+    return EngFormatter(sep="")

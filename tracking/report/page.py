@@ -1,27 +1,40 @@
-"""`allelse report`: one study as one page of HTML that needs nothing from elsewhere. Its texts stand in templates/."""
+"""`allelse report`: one study as one page of HTML that needs nothing from elsewhere. Its texts stand in templates/.
 
+Results and costs have a line per row in the study's order. Then stands what the rows wrote, side by side, and where
+the numbers come from, with every trial's state.
+"""
+
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tracking.files import write_atomic
-from tracking.report.curves import curve_figures, read_curves
+from tracking.card import Card, Metric
+from tracking.files import unless_damaged, write_atomic
+from tracking.provenance import changes
+from tracking.report.curves import curve_figures
 from tracking.report.drawing import FORMATS, Drawing, Entry, entries
-from tracking.report.forest import forest
-from tracking.report.scatter import scatters
-from tracking.report.tables import Texts, costs, provenance, results, samples, utc
-from tracking.statistics.findings import Findings, find, with_verdicts
+from tracking.report.figures import forest, scatters
+from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow, table
-from tracking.study import Study, last_active
-from tracking.table.caption import caption
-from tracking.table.columns import View
-from tracking.table.methods import methods
+from tracking.study import Study, Trial, last_active, seconds
+from tracking.table.caption import caption, methods
+from tracking.table.columns import COST_LABELS, StudyColumn, View, columns_of, cost_words, interval_of
+from tracking.table.layout import brief, published_names, score_names
 from tracking.table.text import templates
+from tracking.words import stopped_at, time
 
-PUBLISHED_NOTE = (
-    "A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
+SHOWN = 8
+Texts = Mapping[str, Sequence[str]]
+"""Lines of the set by what they are, such as source and reference. The last one is what outputs are compared with."""
+INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
+HOLLOW = " Hollow: the published difference."
+DEVIATIONS = "Error bars: one standard deviation over seeds. Rows of equal cost are drawn side by side."
+PUBLISHED_COSTS = (
+    " A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
 )
 
 
@@ -45,12 +58,21 @@ class Content:
     study: Study
     rows: Sequence[TableRow]
     findings: Findings
-    texts: Texts
-    figures: Figures
+    texts: Texts = field(default_factory=dict)
+    drawn: bool = True  # whether it has figures, for which journals are read
 
     @cached_property
     def entries(self) -> list[Entry]:
         return entries(self.rows)
+
+    @cached_property
+    def figures(self) -> Figures:
+        if not self.drawn:
+            return Figures()
+        card = self.study.task
+        differences = [forest(metric, self.rows, self.entries, self.findings) for metric in card.tabled]
+        curves = curve_figures(self.study, self.entries)
+        return Figures([each for each in differences if each], scatters(card, self.rows, self.entries), curves)
 
     @property
     def published(self) -> bool:
@@ -68,35 +90,21 @@ class Section:
     shown: Any
 
 
-def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts: Texts, drawn: bool = True) -> Content:
-    """All that the report shows of these rows. Journals are read only for figures, if these are to be ``drawn``."""
-    return Content(study, rows, findings, texts, _draw(study, rows, findings) if drawn else Figures())
-
-
 def whole_content(study: Study, texts: Texts | None = None) -> Content:
-    """The same of all rows, with differences from base."""
+    """Of all rows, with differences from base."""
     rows = table(study)
-    findings = with_verdicts(find(study, rows, BASE), study.task, rows)
-    return content_of(study, rows, findings, texts or {})
+    return Content(study, rows, find(study, rows, BASE), texts or {})
 
 
-def figure_files(figures: Figures) -> Mapping[str, bytes]:
-    """Every figure as SVG, PDF and PNG, by file name."""
-    return {f"{figure.name}.{kind}": figure.content(kind) for figure in figures.all for kind in FORMATS}
+def write_figures(folder: Path, figures: Figures) -> int:
+    """Write every figure as SVG, PDF and PNG. The folder is created; files of the same names are replaced.
 
-
-def write_figures(folder: Path, files: Mapping[str, bytes]) -> None:
-    """The folder is created; files of the same names are replaced."""
+    Returns how many files there are."""
+    files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures.all for kind in FORMATS}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_atomic(folder / name, content)
-
-
-def _draw(study: Study, rows: Sequence[TableRow], findings: Findings) -> Figures:
-    card, named = study.task, entries(rows)
-    differences = [forest(metric, rows, named, findings) for metric in card.tabled]
-    curves = curve_figures(read_curves(study), named)
-    return Figures([each for each in differences if each], scatters(card, rows, named), curves)
+    return len(files)
 
 
 def page(content: Content) -> str:
@@ -108,23 +116,22 @@ def page(content: Content) -> str:
 
 def _sections(content: Content) -> list[Section]:
     study, rows, entries, findings = content.study, content.rows, content.entries, content.findings
-    figures, found = content.figures, samples(study, entries, content.texts).items()
-    differences = {"drawings": figures.differences, "note": _differences_note(content)}
-    scores = {"drawings": figures.scores, "note": _scores_note(content)}
+    figures, found = content.figures, _samples(study, entries, content.texts).items()
+    hollow, costs_of_paper = (HOLLOW, PUBLISHED_COSTS) if content.published else ("", "")
+    differences = figures.differences and {"drawings": figures.differences, "note": INTERVALS + hollow}
+    scores = figures.scores and {"drawings": figures.scores, "note": DEVIATIONS + costs_of_paper}
     notes = caption(study.task, rows, findings, View(intervals=True))
     told = methods(study, findings, [row.row for row in rows]) if any(row.seeds for row in rows) else ""
     return [
-        Section("table", "Results", "results.html", results(study.task, rows, entries, findings, notes)),
-        Section(
-            "differences", f"Differences from {findings.reference}", "figures.html", figures.differences and differences
-        ),
+        Section("table", "Results", "results.html", _results(study.task, rows, entries, findings, notes)),
+        Section("differences", f"Differences from {findings.reference}", "figures.html", differences),
         Section("verdict", "Against the published results", "text.html", _verdicts(findings)),
-        Section("scores", "Score against cost", "figures.html", figures.scores and scores),
+        Section("scores", "Score against cost", "figures.html", scores),
         Section("curves", "Learning curves", "curves.html", figures.curves),
-        Section("costs", "Costs", "costs.html", costs(study, rows, entries)),
+        Section("costs", "Costs", "costs.html", _costs(study, rows, entries)),
         *(Section(f"samples-{at}", name.capitalize(), "samples.html", of) for at, (name, of) in enumerate(found, 1)),
         Section("methods", "Methods", "text.html", told and [("", told)]),
-        Section("provenance", "Provenance", "provenance.html", provenance(study)),
+        Section("provenance", "Provenance", "provenance.html", _provenance(study)),
     ]
 
 
@@ -139,7 +146,7 @@ def _facts(content: Content) -> list[str]:
         f"{seeds} seed{'s' * (seeds > 1)}",
         f"{finished} of {len(study.trials)} trials finished",
         *([f"{diverged} diverged"] if diverged else []),
-        *([f"last active {utc(active)}"] if active else []),
+        *([f"last active {_utc(active)}"] if active else []),
     ]
 
 
@@ -149,23 +156,187 @@ def _verdicts(findings: Findings) -> list[tuple[str, str]]:
     return [("note" if place else "lead", line) for verdict in given for place, line in enumerate(verdict.lines())]
 
 
-def _differences_note(content: Content) -> str:
-    tested = any(of.tests for of in content.findings.families.values())
-    metrics = content.study.task.tabled
-    sampled = any(content.findings.sample_test(row, metric) for row in content.rows for metric in metrics)
-    notes = {
-        "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni).": tested,
-        f"Rows with one seed: 95 % interval over {content.study.task.sample}s.": sampled,
-        "Hollow: the published difference.": content.published,
-    }
-    return " ".join(note for note, holds in notes.items() if holds)
+@dataclass(frozen=True)
+class Score:
+    """A cell of the page. ``about`` is shown when it is pointed at."""
+
+    role: str  # first, delta or published
+    text: str
+    sd: str = ""
+    about: str = ""
+    known: bool = True  # whether it has a value, or needs none
 
 
-def _scores_note(content: Content) -> str:
-    spread = any(value is not None for row in content.rows for value in row.sd.values())
-    notes = {
-        "Error bars: one standard deviation over seeds.": spread,
-        "Rows of equal cost are drawn side by side.": True,
-        PUBLISHED_NOTE: content.published,
+def _results(
+    card: Card, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings, notes: str
+) -> dict[str, Any]:
+    """The study's table, and the lines below it."""
+    costs, known = _known_costs(rows), columns_of(card, rows, findings)
+    columns = [known[name] for name in (*score_names(card, rows), *costs)]
+    lines = [
+        {
+            "row": row,
+            "entry": entry,
+            "mark": findings.row_mark(row),
+            "unlike": "; ".join(difference.text for difference in findings.unlike.get(row.row, ())),
+            "cells": _cells(card, columns, row, findings),
+        }
+        for row, entry in zip(rows, entries, strict=True)
+    ]
+    heads, published = [COST_LABELS[name] for name in costs], published_names(card, rows)
+    shown = {"metrics": card.tabled, "published": published, "costs": heads, "lines": lines}
+    return shown | {"notes": notes.splitlines()}
+
+
+def _known_costs(rows: Sequence[TableRow]) -> list[str]:
+    return [name for name in COST_LABELS if any(getattr(row, name) is not None for row in rows)]
+
+
+def _cells(card: Card, columns: Sequence[StudyColumn], row: TableRow, findings: Findings) -> list[Score]:
+    """In a row without a finished seed: its state once, in place of the first number."""
+    about = {f"delta_{metric.name}": _about(row, metric, findings) for metric in card.tabled}
+    scores = {metric.name for metric in card.tabled}
+    first_cost = next((column.name for column in columns if column.name in COST_LABELS), "")
+    found = list[Score]()
+    for column, cell in zip(columns, brief(card, columns, row), strict=True):
+        text, _, sd = cell.text.partition(" ± ")
+        first = column.name in (*scores, first_cost)
+        role = "first" * first + "delta" * (column.name in about) + "published" * column.faint
+        known = column.name not in (*scores, *about) or column.value(row) is not None
+        found.append(Score(role, text, sd, about.get(column.name, ""), known))
+    return found
+
+
+def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
+    """What the test says of the difference."""
+    said = findings.words(row, metric) if row.seeds else ""
+    return "; ".join(filter(None, [said, interval_of(row, metric, findings)]))
+
+
+def _costs(study: Study, rows: Sequence[TableRow], entries: Sequence[Entry]) -> dict[str, Any]:
+    """Parameters, FLOPs and time per seed, each with its share of the highest one, and their sums over all finished
+    trials, also those that diverged. Parameters are not summed: nobody pays for them twice. Empty if none is known."""
+    known, write, shown = _known_costs(rows), cost_words(study.task), {row.row for row in rows}
+    if not known:
+        return {}
+    seen = study.standings([trial for trial in study.trials if trial.row in shown])
+    results = [each.result for each in seen if each.result is not None]
+    top = {name: max(getattr(row, name) or 0 for row in rows) for name in known}
+    cells = [[(write[name](of := getattr(row, name)), _share(of, top[name])) for name in known] for row in rows]
+    sums = {name: write[name](sum(of.get(name) or 0 for of in results)) for name in known if name != "params"}
+    notes = "; ".join(f"{COST_LABELS[name]}: {study.task.cost_notes.get(name, 'computed')}" for name in known)
+    return {
+        "heads": [f"{COST_LABELS[name]}{' per seed' * (name in sums)}" for name in known],
+        "lines": list(zip(rows, entries, cells, strict=True)),
+        "sums": [sums.get(name, "") for name in known],
+        "seeds": len(results),
+        "note": f"{notes}. The sum counts finished trials, without interrupted attempts.",
     }
-    return " ".join(note for note, holds in notes.items() if holds)
+
+
+def _share(value: float | None, top: float) -> str:
+    return f"{100 * value / top:.1f}%" if value and top else "0%"
+
+
+def _provenance(study: Study) -> dict[str, Any]:
+    """``facts``: by name and value, the trials that have it. What all trials share stands once."""
+    facts: dict[str, dict[str, list[str]]] = {}
+    for trial in study.trials:
+        for name, value in _trial_facts(unless_damaged(study.trial_folder(trial).provenance, {})).items():
+            facts.setdefault(name, {}).setdefault(value, []).append(trial.name)
+    asked = [(_utc(at) if (at := seconds(each["ts"])) else each["ts"], each["command"]) for each in study.asked]
+    return {
+        "asked": asked,
+        "facts": facts,
+        "trials": [(trial.name, _trial_cells(study, trial)) for trial in study.trials],
+    }
+
+
+def _trial_facts(held: Mapping[str, Any]) -> dict[str, str]:
+    """As text, without what is unknown."""
+    cpu, versions = held.get("cpu") or {}, held.get("versions") or {}
+    facts = {
+        "commit": f"{held['commit']}{changes(held)}" if held.get("commit") else None,
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
+        "host": held.get("host"),
+        "processor": f"{cpu.get('model') or 'unknown'}, {cpu.get('count')} CPUs" if cpu else None,
+        "device": held.get("device"),
+        "data fingerprint": held.get("data_fingerprint"),
+    }
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def _trial_cells(study: Study, trial: Trial) -> tuple[object, ...]:
+    """State, attempts, step, time, key."""
+    folder = study.trial_folder(trial)
+    state, result = folder.standing(trial.key)
+    held = result or {}
+    attempts = len(unless_damaged(folder.attempts.all, []))
+    return state, attempts, stopped_at(held) or held.get("step", ""), time(held.get("seconds")), trial.key[:12]
+
+
+def _utc(ts: float) -> str:
+    """Unix seconds as 2026-11-22 20:14 UTC."""
+    return datetime.fromtimestamp(ts, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The lines that one row wrote, with its first finished seed."""
+
+    entry: Entry
+    seed: int
+    lines: list[str]
+
+
+def _samples(study: Study, entries: Sequence[Entry], texts: Texts) -> dict[str, dict[str, Any]]:
+    """By artifact; an artifact that no finished trial has is left out."""
+    on, found = study.task.headline.set, dict[str, dict[str, Any]]()
+    for artifact in study.task.artifacts:
+        if outputs := [output for entry in entries if (output := _output(study, entry, artifact, on))]:
+            found[artifact] = _shown(outputs, texts, on)
+    return found
+
+
+def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output | None:
+    for trial in study.trials:
+        folder = study.trial_folder(trial)
+        path = folder.artifact_path(artifact, set_name)
+        if trial.row == entry.row and folder.finished_result(trial.key) is not None and path.is_file():
+            return Output(entry, trial.seed, path.read_text("utf-8", errors="replace").splitlines())
+    return None
+
+
+def _shown(outputs: Sequence[Output], texts: Texts, set_name: str) -> dict[str, Any]:
+    """Some of the lines that all rows have, evenly spaced among those on which rows differ."""
+    count = min(len(output.lines) for output in outputs)
+    given = {name: lines for name, lines in texts.items() if len(lines) == count}
+    differing = [place for place in range(count) if len({output.lines[place] for output in outputs}) > 1]
+    places = differing or list(range(count))
+    chosen = [places[at * len(places) // SHOWN] for at in range(SHOWN)] if len(places) > SHOWN else places
+    seeds = ", ".join(map(str, sorted({output.seed for output in outputs})))
+    words = f"{len(chosen)} of {count} lines of {set_name}, evenly spaced among those on which rows differ"
+    marks = f"Marked: words that the {[BASE, *given][-1]} does not have there. Struck: words left out."
+    return {"note": f"{words}; seed {seeds}. {marks}", "samples": [_sample(outputs, given, place) for place in chosen]}
+
+
+def _sample(outputs: Sequence[Output], texts: Texts, place: int) -> dict[str, Any]:
+    """``wrote``: each line with the rows that wrote it."""
+    base = next((output for output in outputs if output.entry.is_base), outputs[0])
+    given = {name: lines[place] for name, lines in texts.items()}
+    compared = [base.lines[place], *given.values()][-1]
+    wrote: dict[str, list[Entry]] = {}
+    for output in outputs:
+        wrote.setdefault(output.lines[place], []).append(output.entry)
+    parts = [(_marked(text, compared), rows) for text, rows in wrote.items()]
+    return {"line": place + 1, "given": given, "wrote": parts}
+
+
+def _marked(text: str, compared: str) -> list[tuple[str, str]]:
+    """The words of a text in parts: "equal" to the other text, not there in it, or, of its words, "delete"d."""
+    ours, theirs = text.split(), compared.split()
+    changes = difflib.SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes() if ours else []
+    return [
+        (kind, " ".join(theirs[first:last] if kind == "delete" else ours[start:end]))
+        for kind, first, last, start, end in changes
+    ]

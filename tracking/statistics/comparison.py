@@ -8,10 +8,9 @@ from typing import Any
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.provenance import Code, changed_files, code_diff, read_code
-from tracking.statistics.bootstrap import SampleTest, paired_tests
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.rows import metric_mean, minus
-from tracking.statistics.samples import Evaluated, UntestedError, evaluated, samples, scores
+from tracking.statistics.samples import Evaluated, SampleTest, UntestedError, evaluated, paired_tests, samples, scores
 from tracking.statistics.unlike_trials import THEN, aspects
 from tracking.study import Study, Trial
 from tracking.words import listed
@@ -62,11 +61,10 @@ class MetricCompared:
     set_name: str
     means: tuple[float | None, float | None]
     seeds: tuple[int, int]
-    over_seeds: RowTest | None  # None: untested, and why
-    why_not_over_seeds: str
+    over_seeds: RowTest | str  # or why there is no test
     rows: int  # over which p and interval are adjusted: of the study, or the pairs that are tested together
     of_study: bool  # whether the test is that of the study's table, with the first side as reference
-    over_samples: dict[str, SampleTest | str]  # by "seed 1", or the reason why there is none
+    over_samples: dict[str, SampleTest | str]  # by "seed 1"
 
     @property
     def difference(self) -> float | None:
@@ -90,12 +88,12 @@ class SampleCompared:
 
 @dataclass(frozen=True)
 class Compared:
-    """A pair of sides. ``samples`` are those of the pair of trials ``of_trials`` whose scores differ most."""
+    """A pair of sides."""
 
     sides: tuple[Side, Side]
-    configuration: dict[str, tuple[Any, Any]]
-    origin: dict[str, tuple[str, str]]  # packages, machine and code, where these differ
-    code: list[str]  # the diff of the user's code, without secrets
+    configuration: dict[str, tuple[Any, Any]]  # keys that differ; None for one that a side does not have
+    origin: dict[str, tuple[str, str]]  # packages, machine and code, where these are known of both and differ
+    code: list[str]  # the diff of the user's code that was imported last, without secrets
     metrics: list[MetricCompared]
 
 
@@ -105,8 +103,8 @@ class Differing:
 
     metric: Metric | None
     set_name: str
-    trials: tuple[Trial, Trial] | None
-    samples: list[SampleCompared]
+    trials: tuple[Trial, Trial] | None = None
+    samples: list[SampleCompared] = field(default_factory=list)
     note: str = ""
 
 
@@ -115,21 +113,30 @@ def compared(
     second: Side,
     metrics: Sequence[Metric],
     set_name: str | None,
-    families: Mapping[str, Family] | None = None,
-    pairs: Mapping[str, int] | None = None,
+    families: Mapping[str, Family],
+    pairs: Mapping[str, int],
 ) -> Compared:
     """Each metric on its own set unless one is named. ``pairs`` are how many pairs are tested together, by metric.
 
     ``families`` are the tests by metric of the study to which both rows belong, with the first one as reference: the
     comparison then says what the study's table says. Without them the two sides are a family of their own.
     """
-    known, together = families or {}, pairs or {}
     found = [
-        _metric(first, second, metric, set_name or metric.set, known.get(metric.name), together.get(metric.name, 1))
+        _metric(first, second, metric, set_name or metric.set, families.get(metric.name), pairs.get(metric.name, 1))
         for metric in metrics
     ]
-    changed = _configuration(first, second, set_name or metrics[0].set)
-    return Compared((first, second), changed, _origin(first, second), _code(first, second), found)
+    shown = next(iter(_seeds_in_common(first, second)), (first.trials[0], second.trials[0]))
+    both = list(zip((first, second), shown, strict=True))
+    ours, theirs = (_settings(side, trial, set_name or metrics[0].set) for side, trial in both)
+    began, other = (_origin(side, trial) for side, trial in both)
+    code, other_code = (_last_code(side, trial) for side, trial in both)
+    return Compared(
+        (first, second),
+        _unequal(ours, theirs, [*ours, *theirs]),
+        _unequal(began, other, [name for name in began if name in other]),
+        list(code_diff(code, other_code, changed_files(code, other_code))) if code and other_code else [],
+        found,
+    )
 
 
 def tested_pairs(pairs: Sequence[tuple[Side, Side]], metrics: Sequence[Metric], set_name: str | None) -> dict[str, int]:
@@ -145,27 +152,13 @@ def _testable(pair: tuple[Side, Side], metric: Metric, set_name: str) -> bool:
     return not (why_untested(first, reference=True) or why_untested(second, pair[1].diverged))
 
 
-def _configuration(first: Side, second: Side, set_name: str) -> dict[str, tuple[Any, Any]]:
-    """The keys in which the two differ, and their values; None for a key that one of them does not have.
-
-    Settings for scoring are those behind the scores.
-    """
-    ours, theirs = (_settings(*each, set_name) for each in _shown(first, second))
-    both = {name: (ours.get(name), theirs.get(name)) for name in dict.fromkeys((*ours, *theirs))}
-    return {name: values for name, values in both.items() if values[0] != values[1]}
+def _unequal(ours: Mapping[str, Any], theirs: Mapping[str, Any], names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
+    both = {name: (ours.get(name), theirs.get(name)) for name in names}
+    return {name: (one, other) for name, (one, other) in both.items() if one != other}
 
 
-def _origin(first: Side, second: Side) -> dict[str, tuple[str, str]]:
-    """What is known of both, and differs."""
-    ours, theirs = (aspects(side.study, trial) or {} for side, trial in _shown(first, second))
-    both = {name: (THEN.join(ours[name]), THEN.join(theirs[name])) for name in ours if name in theirs}
-    return {name: values for name, values in both.items() if values[0] != values[1]}
-
-
-def _code(first: Side, second: Side) -> list[str]:
-    """The diff of what these trials imported last; empty if it is the same, or not recorded."""
-    ours, theirs = (_last_code(*each) for each in _shown(first, second))
-    return list(code_diff(ours, theirs, changed_files(ours, theirs))) if ours and theirs else []
+def _origin(side: Side, trial: Trial) -> dict[str, str]:
+    return {name: THEN.join(values) for name, values in (aspects(side.study, trial) or {}).items()}
 
 
 def _last_code(side: Side, trial: Trial) -> Code | None:
@@ -179,37 +172,28 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     of_set = set_name or (metric or metrics[0]).set
     if metric is None:
         labels = listed([metric.label for metric in metrics])
-        return Differing(None, of_set, None, [], f"no {noun} can be named: trials keep no counts of {labels}")
-    try:
-        trials, found = _samples(first, second, metric, of_set)
-    except UntestedError as error:
-        return Differing(metric, of_set, None, [], str(error))
-    ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
-    note = "" if ordered else f"every {noun} has the same {metric.label}"
-    return Differing(metric, of_set, trials, ordered[:SHOWN], note)
-
-
-def _samples(
-    first: Side, second: Side, metric: Metric, set_name: str
-) -> tuple[tuple[Trial, Trial], list[SampleCompared]]:
-    """The first pair of trials, and every sample of the set. Raises UntestedError."""
-    pairs, _ = _pairs(first, second, metric, set_name)
+        return Differing(None, of_set, note=f"no {noun} can be named: trials keep no counts of {labels}")
+    pairs, _ = _pairs(first, second, metric, of_set)
     if not pairs:
-        raise UntestedError("the two have no evaluated trials to pair")
-    ours, theirs = pairs[0]
-    counted = [samples(metric, set_name, each) for each in (ours, theirs)]
+        return Differing(metric, of_set, note="the two have no evaluated trials to pair")
+    try:
+        counted = [samples(metric, of_set, each) for each in pairs[0]]
+    except UntestedError as error:
+        return Differing(metric, of_set, note=str(error))
     if len(counted[0]) != len(counted[1]):
-        raise UntestedError(f"the two have other {first.study.task.sample}s")
+        return Differing(metric, of_set, note=f"the two are scored on different {noun}s")
     each = [scores(metric.from_counts[0], of_side, 1, partly=True).tolist() for of_side in counted]
     found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
-    return (ours.trial, theirs.trial), found
+    ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
+    note = "" if ordered else f"every {noun} has the same {metric.label}"
+    return Differing(metric, of_set, (pairs[0][0].trial, pairs[0][1].trial), ordered[:SHOWN], note)
 
 
 def _metric(
     first: Side, second: Side, metric: Metric, set_name: str, known: Family | None, pairs: int
 ) -> MetricCompared:
-    values = [side.values(metric, set_name) for side in (first, second)]
-    found, row = known, second.trials[0].row
+    values, row = [side.values(metric, set_name) for side in (first, second)], second.trials[0].row
+    found = known
     if found is None:
         two = {name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)}
         diverged, row = {FIRST: first.diverged, SECOND: second.diverged}, SECOND
@@ -220,8 +204,7 @@ def _metric(
         set_name,
         (metric_mean(metric, [*values[0].values()]), metric_mean(metric, [*values[1].values()])),
         (len(values[0]), len(values[1])),
-        found.tests.get(row),
-        found.untested.get(row, "not tested"),
+        found.tests.get(row) or found.untested.get(row, "not tested"),
         len(found.tests) * pairs,
         known is not None,
         _over_samples(first, second, metric, set_name),
@@ -257,12 +240,6 @@ def _seeds_in_common(first: Side, second: Side) -> list[tuple[Trial, Trial]]:
     found = [(trial, seeds[trial.seed]) for trial in first.trials if trial.seed in seeds]
     alone = len(first.trials) == len(second.trials) == 1
     return [(first.trials[0], second.trials[0])] if alone else found
-
-
-def _shown(first: Side, second: Side) -> tuple[tuple[Side, Trial], tuple[Side, Trial]]:
-    """A trial of each: of one seed that both have, if there is any."""
-    ours, theirs = next(iter(_seeds_in_common(first, second)), (first.trials[0], second.trials[0]))
-    return (first, ours), (second, theirs)
 
 
 def _settings(side: Side, trial: Trial, set_name: str) -> dict[str, Any]:

@@ -9,8 +9,16 @@ import numpy as np
 
 from tracking.card import Metric
 from tracking.statistics.finding import ALPHA, HOUR, Finding, kind_of
-from tracking.statistics.power import LEAST_SEEDS, Power
-from tracking.statistics.seed_tests import differences, dunnett_p, exponential_intervals, intervals, moderated, welch_p
+from tracking.statistics.seed_tests import (
+    LEAST_SEEDS,
+    Power,
+    differences,
+    dunnett_p,
+    exponential_intervals,
+    intervals,
+    moderated,
+    welch_p,
+)
 
 Values = Mapping[str, Mapping[int, float | None]]
 """Of one metric: row -> seed -> value. None means that it was not finite."""
@@ -114,13 +122,13 @@ class _Tests:
     ) -> None:
         self.metric, self.seconds, self.margin, self.families = metric, seconds, margin, families
         self.reference, *self.rows = groups
-        self.sizes = {row: len(of) for row, of in groups.items()}
-        base, others = groups[self.reference], {row: groups[row] for row in self.rows}
-        self.means = np.array([math.fsum(of) / len(of) for of in groups.values()])
-        variances, seeds = np.array([np.var(of, ddof=1) for of in groups.values()]), np.array([*self.sizes.values()])
+        self.sizes, each = {row: len(of) for row, of in groups.items()}, [*groups.values()]
+        self.means = np.array([math.fsum(of) / len(of) for of in each])
+        variances, seeds = np.array([np.var(of, ddof=1) for of in each]), np.array([*self.sizes.values()])
         self.found = differences(self.means, variances, seeds)
         self.power = Power(moderated(variances, seeds).likely, families)
-        self.classic = dunnett_p(base, others), welch_p(base, others)
+        known_K3 = np.stack([self.found.p_holm, dunnett_p(each), welch_p(each)], axis=1)
+        self.p_K3 = np.minimum(1.0, known_K3 * families)
 
     def family(self, reasons: dict[str, str]) -> Family:
         alpha, means = ALPHA / self.families, self.means
@@ -129,22 +137,21 @@ class _Tests:
         if self.metric.exp_of:
             ends = exponential_intervals(self.found, means, alpha=alpha)
             in_units_K3 = np.stack([np.exp(means[1:]) - np.exp(means[0]), *ends], axis=1)
-        each = {row: self._row_test(row, *of) for row, *of in zip(self.rows, in_units_K3, tested_K3, strict=True)}
+        each = zip(self.rows, in_units_K3.tolist(), self.p_K3.tolist(), tested_K3.tolist(), strict=True)
+        tests = {row: self._row_test(place, *numbers) for place, (row, *numbers) in enumerate(each)}
         least = [self._in_units(float(end)) for end in self.power.detectable([*self.sizes.values()])]
-        return Family(self.metric, self.reference, each, reasons, self.margin, self.sizes, (min(least), max(least)))
+        return Family(self.metric, self.reference, tests, reasons, self.margin, self.sizes, (min(least), max(least)))
 
-    def _row_test(self, row: str, in_units_3: Any, tested_3: Any) -> RowTest:
-        place = self.rows.index(row)
-        (difference, low, high), (seen, *ends) = map(float, in_units_3), map(float, tested_3)
-        known = self.found.p_holm[place], *(of[row] for of in self.classic)
-        p, dunnett, welch = (min(1.0, float(each) * self.families) for each in known)
-        kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.margin)
-        decides = self._deciding(row, place, seen) if kind == "undecided" else {}
+    def _row_test(self, place: int, in_units: list[float], p: list[float], tested: list[float]) -> RowTest:
+        (difference, low, high), (of_mark, dunnett, welch), (seen, least, most) = in_units, p, tested
+        kind = kind_of(self.metric, difference, low, high, of_mark <= ALPHA, self.margin)
+        decides = self._deciding(place, seen) if kind == "undecided" else {}
         finding = Finding(kind, self.margin, **decides)
-        return RowTest(difference, low, high, p, dunnett, welch, finding, (seen, ends[0], ends[1]))
+        return RowTest(difference, low, high, of_mark, dunnett, welch, finding, (seen, least, most))
 
-    def _deciding(self, row: str, place: int, seen: float) -> dict[str, Any]:
+    def _deciding(self, place: int, seen: float) -> dict[str, Any]:
         """Seeds of the row and of the reference, and the hours that those take which are not there yet."""
+        row = self.rows[place]
         seeds = self.power.seeds_needed([*self.sizes.values()], self._effect(seen), place)
         if seeds is None:
             return {}

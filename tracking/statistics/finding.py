@@ -7,6 +7,7 @@ from tracking.card import Metric
 from tracking.words import time
 
 ALPHA = 0.05
+DRAWS = 10_000  # of a bootstrap over samples
 Kind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
 SAYS: dict[Kind, tuple[str, str]] = {
     "better by": ("⇈", "better{than} by at least {margin}"),
@@ -17,7 +18,6 @@ SAYS: dict[Kind, tuple[str, str]] = {
     "undecided": ("?", "undecided: too few seeds to tell, which does not mean that there is no difference"),
 }
 """The mark of each kind and its sentence, whose part before a colon is its label."""
-MARKS: dict[Kind, str] = {kind: mark for kind, (mark, _) in SAYS.items()}
 HOUR = 3600.0
 
 
@@ -34,7 +34,7 @@ class Finding:
 
     @property
     def mark(self) -> str:
-        return MARKS[self.kind]
+        return SAYS[self.kind][0]
 
     @property
     def text(self) -> str:

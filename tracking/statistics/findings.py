@@ -1,26 +1,28 @@
 """What a study's table says beyond its means: the tests over seeds and over samples, rows that are not alike, and the
 best reports. As marks and words for people, and as fields for programs."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracking.card import Card, Metric
-from tracking.statistics.finding import MARKS as OF_SEEDS
+from tracking.card import Metric
+from tracking.files import unless_damaged
+from tracking.journal import Journal
 from tracking.statistics.rows import TableRow
-from tracking.statistics.seeds import BestReport, best_reports, later_note
 from tracking.statistics.unlike_trials import Unlike, unlike
-from tracking.study import Study
+from tracking.study import Study, seconds
 
 if TYPE_CHECKING:
-    from tracking.statistics.bootstrap import SampleTest, SampleTests
     from tracking.statistics.family import Family, RowTest
+    from tracking.statistics.samples import SampleTest, SampleTests
     from tracking.statistics.verdict import MetricVerdict
 
+BestReports = dict[str, dict[int, tuple[float, int]]]
+"""Row -> seed -> the best value that was reported while training, and the first step that has it."""
 OF_SAMPLES = "°"
 """The mark of a difference that only the samples of one seed show."""
-MARKS = (*OF_SEEDS.values(), OF_SAMPLES)
-"""Behind a difference."""
 UNLIKE = "‡"
 """The mark of a row that differs from the others in more than its change."""
 STOPPED = "§"
@@ -38,10 +40,18 @@ class Findings:
     samples: dict[str, "SampleTests"] = field(default_factory=dict)  # only where they were asked for
     only_seed: int | None = None  # of the reference; None if it has several
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
-    best: dict[str, BestReport] = field(default_factory=dict)  # by row, of the metric `best_of`
-    best_of: Metric | None = None
+    best: BestReports = field(default_factory=dict)
+    best_of: Metric | None = None  # the metric of these
     later_seeds: str = ""  # what is to say of seeds that were added after first results
-    verdicts: dict[str, "MetricVerdict"] = field(default_factory=dict)  # only of metrics with published values
+    published: dict[str, dict[str, float | None]] = field(default_factory=dict)  # by row
+
+    @cached_property
+    def verdicts(self) -> dict[str, "MetricVerdict"]:
+        """Our differences against the published ones, only of metrics with published values."""
+        from tracking.statistics.verdict import verdict
+
+        found = {name: verdict(family, self.published[name]) for name, family in self.families.items()}
+        return {name: given for name, given in found.items() if given}
 
     def test(self, row: TableRow, metric: Metric) -> "RowTest | None":
         found = self.families.get(metric.name)
@@ -50,11 +60,17 @@ class Findings:
     def sample_test(self, row: TableRow, metric: Metric) -> "SampleTest | None":
         """The test over samples, where it is all that can be said, and of this very difference: where the row and the
         reference have one seed, and the same."""
-        found = self.samples.get(metric.name)
-        if found is None or self.only_seed is None:
+        if self.only_seed is None or row.diverged or [*row.seed_values[metric.name]] != [self.only_seed]:
             return None
-        alone = not row.diverged and [*row.seed_values[metric.name]] == [self.only_seed]
-        return found.tests.get(row.row, {}).get(self.only_seed) if alone else None
+        found = self.samples.get(metric.name, {}).get(row.row, {}).get(self.only_seed, "")
+        return None if isinstance(found, str) else found
+
+    def sample_fields(self, row: TableRow) -> dict[str, Any]:
+        """The tests over samples, as JSON has them: by metric and seed the numbers, or why there are none."""
+        return {
+            name: {str(seed): asdict(of) if is_dataclass(of) else of for seed, of in rows.get(row.row, {}).items()}
+            for name, rows in self.samples.items()
+        }
 
     def mark(self, row: TableRow, metric: Metric) -> str:
         """Of the finding over seeds; ``°`` over samples, where there is no test over seeds."""
@@ -96,13 +112,19 @@ def find(
 ) -> Findings:
     """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too; with
     ``sentences``, the tests over samples."""
-    found = {metric.name: _family(study, rows, reference, metric) for metric in study.task.tabled}
-    families = {name: family for name, family in found.items() if family}
-    best = best_reports(study, reports_of) if reports_of else {}
-    samples = _over_samples(study, reference) if sentences else {}
-    alone = [row.seed_values for row in rows if row.row == reference and row.seeds == 1]
-    only = next((seed for values in alone for of in values.values() for seed in of), None)
-    return Findings(reference, families, samples, only, unlike(study), best, reports_of, later_note(study))
+    tabled, alone = study.task.tabled, [row.seed_values for row in rows if row.row == reference and row.seeds == 1]
+    families = {metric.name: _family(study, rows, reference, metric) for metric in tabled}
+    return Findings(
+        reference,
+        families={name: family for name, family in families.items() if family},
+        samples=_over_samples(study, reference) if sentences else {},
+        only_seed=next((seed for values in alone for of in values.values() for seed in of), None),
+        unlike=unlike(study),
+        best=_best_reports(study, reports_of) if reports_of else {},
+        best_of=reports_of,
+        later_seeds=later_note(study),
+        published={metric.name: {row.row: row.published[metric.name] for row in rows} for metric in tabled},
+    )
 
 
 def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
@@ -122,28 +144,60 @@ def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metr
 
 
 def _over_samples(study: Study, reference: str) -> dict[str, "SampleTests"]:
-    from tracking.statistics.bootstrap import sample_tests
+    from tracking.statistics.samples import sample_tests
 
     counted = [metric for metric in study.task.tabled if metric.from_counts]
     return {metric.name: sample_tests(study, metric, reference) for metric in counted}
 
 
-def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> Findings:
-    """Our differences against the published ones, for all rows of the study."""
-    from tracking.statistics.verdict import verdict
-
-    verdicts: dict[str, MetricVerdict] = {}
-    for metric in card.tabled:
-        published = {row.row: row.published[metric.name] for row in rows}
-        if metric.name in findings.families and (given := verdict(findings.families[metric.name], published)):
-            verdicts[metric.name] = given
-    return replace(findings, verdicts=verdicts)
+def _best_reports(study: Study, metric: Metric) -> BestReports:
+    """A trial that does not count, or that reported no such value, is left out."""
+    found: BestReports = {}
+    for trial in [each.trial for each in study.standings() if each.counted is not None]:
+        if best := unless_damaged(partial(_best_of, study.trial_folder(trial).journal_path, metric), None):
+            found.setdefault(trial.row, {})[trial.seed] = best
+    return found
 
 
-def sample_fields(findings: Findings, row: TableRow) -> dict[str, Any]:
-    """The tests over samples, as JSON has them: by metric and seed the numbers, or why there are none."""
-    fields: dict[str, Any] = {}
-    for name, found in findings.samples.items():
-        tests = {seed: asdict(test) for seed, test in found.tests.get(row.row, {}).items()}
-        fields[name] = {str(seed): of for seed, of in sorted({**tests, **found.untested.get(row.row, {})}.items())}
-    return fields
+def _best_of(journal: Path, metric: Metric) -> tuple[float, int] | None:
+    """Only reports of the metric on its set are parsed."""
+    point = f"{metric.set}/{metric.name}"
+    reports = reversed([*Journal(journal).newest_first(holding=point)])
+    seen = [(report.metrics[point], report.step) for report in reports if point in report.metrics]
+    best = metric.best(value for value, _ in seen)
+    return next(((value, step) for value, step in seen if value == best), None)
+
+
+def later_note(study: Study) -> str:
+    """What was added or dropped when results could already be seen, such as "Seeds were added twice after first results
+    (4, 5, 6): …"; or nothing. Adding seeds until a difference is marked finds one too often; so does dropping trials.
+
+    By what each command of `study.json` added and dropped, and by when the first trial finished. Seeds of a row that is
+    new itself are no added ones, and neither are planned seeds that finish later. A command that drops trials tells
+    whether it saw results, which may be gone with them."""
+    first = min(_ends(study), default=None)
+    added, drops, known, saw = list[list[int]](), 0, set[str](), False
+    for asked in study.asked:
+        new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
+        seeds = sorted({seed for row, seed in new if row in known})
+        known |= {row for row, _ in new}
+        saw |= asked.get("saw_results", False) or (first is not None and (seconds(asked["ts"]) or 0.0) > first)
+        if saw:
+            added += [seeds] * bool(seeds)
+            drops += bool(asked.get("dropped"))
+    listed = ", ".join(dict.fromkeys(str(seed) for seeds in added for seed in seeds))
+    told = f"Seeds were added {_often(len(added))} after first results ({listed}): p values assume a fixed number."
+    dropped = f"Trials were dropped {_often(drops)} after first results: p values do not account for that."
+    return " ".join([told] * bool(added) + [dropped] * bool(drops))
+
+
+def _ends(study: Study) -> Iterator[float]:
+    """When trials finished, in Unix seconds."""
+    for trial in study.trials:
+        for attempt in unless_damaged(study.trial_folder(trial).attempts.all, []):
+            if attempt.ended is not None and attempt.reason == "finished":
+                yield attempt.ended
+
+
+def _often(times: int) -> str:
+    return {1: "once", 2: "twice"}.get(times, f"{times} times")

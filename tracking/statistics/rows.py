@@ -17,59 +17,37 @@ from tracking.trial import TrialFolder, TrialState
 from tracking.words import stopped_at
 
 BASE = "base"
-WORD = re.compile(r"[^\s,;:=()]+")
-
-
 ABSENT = "default"
 """The value of an omitted setting. Only `transformer` defines the neutral value itself."""
+Settings = dict[str, list[Any]]
+"""For scoring, of one row: each setting with every value once. One value, unless the row's seeds differ; none without
+scores."""
 
 
-@dataclass(frozen=True)
-class DecodeSettings:
-    """The settings of one row, over its scored seeds."""
-
-    values: dict[str, list[Any]]  # of each setting, every value once: one value unless the seeds differ
-    scored: bool  # without scores nothing can be compared
-
-    @staticmethod
-    def of(decodes: Sequence[Mapping[str, Any]]) -> "DecodeSettings":
-        """From the settings of each seed."""
-        names = dict.fromkeys(name for decode in decodes for name in decode)
-        return DecodeSettings(
-            {name: _once(each.get(name, ABSENT) for each in decodes) for name in names}, bool(decodes)
-        )
-
-    def agreed(self) -> dict[str, Any]:
-        """The settings that all seeds have with one value."""
-        return {name: values[0] for name, values in self.values.items() if len(values) == 1}
-
-    def mixed(self) -> dict[str, list[Any]]:
-        return {name: values for name, values in self.values.items() if len(values) > 1}
-
-    def other_than(self, reference: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings with one value that differs from the reference."""
-        agreed, mixed = self.agreed(), self.mixed()
-        found = {name: agreed.get(name, ABSENT) for name in (*agreed, *reference) if name not in mixed}
-        return {name: value for name, value in found.items() if self.scored and value != reference[name]}
+def over_seeds(decodes: Sequence[Mapping[str, Any]], names: Iterable[str] | None = None) -> Settings:
+    """From the settings of each seed; of these ``names``, or of all that any seed has."""
+    own = (name for decode in decodes for name in decode)
+    return {name: _once(each.get(name, ABSENT) for each in decodes) for name in dict.fromkeys(names or own)}
 
 
-def reference_of(rows: Iterable[DecodeSettings]) -> dict[str, Any]:
-    """Each setting's value in the first row whose seeds agree on it. The caller puts base first."""
-    scored = [row for row in rows if row.scored]
-    found: dict[str, Any] = {}
-    for name in dict.fromkeys(name for row in scored for name in row.values):
-        agreed = [row.agreed().get(name, ABSENT) for row in scored if name not in row.mixed()]
-        found |= {name: agreed[0]} if agreed else {}
-    return found
+def agreed(settings: Settings) -> dict[str, Any]:
+    """The settings that all seeds have with one value."""
+    return {name: values[0] for name, values in settings.items() if len(values) == 1}
 
 
-def decode_note(
-    card: Card, mixed: Mapping[str, Sequence[Any]], other: Mapping[str, Any], reference: Mapping[str, Any]
-) -> str:
+def _over_rows(card: Card, rows: Mapping[str, Sequence[Standing]], reference: str) -> dict[str, Settings]:
+    """The settings of every row, the reference first."""
+    ordered = sorted(rows, key=lambda row: row != reference)
+    decodes = {row: _settings(card, _counted(rows[row])) for row in ordered}
+    names = [name for of in decodes.values() for each in of for name in each]
+    return {row: over_seeds(of, names) for row, of in decodes.items()}
+
+
+def _decode_note(card: Card, settings: Settings, other: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     """Such as "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
-    differs = [f"{card.setting(name)} {value}, not {reference[name]}" for name, value in other.items()]
-    mixes = [f"seeds mix {card.setting(name)} {', '.join(map(str, values))}" for name, values in mixed.items()]
-    return "; ".join(differs + mixes)
+    differs = [f"{card.setting(name)} {value}, not {usual[name]}" for name, value in other.items()]
+    mixed = [(card.setting(name), ", ".join(map(str, of))) for name, of in settings.items() if len(of) > 1]
+    return "; ".join([*differs, *(f"seeds mix {name} {values}" for name, values in mixed)])
 
 
 def _once(values: Iterable[Any]) -> list[Any]:
@@ -109,7 +87,6 @@ class TableRow:
     seed_values: dict[str, dict[int, float | None]]  # of each metric and seed behind the mean; None: not finite
     diverged: tuple[int, ...]  # finished seeds that diverged
     sd: dict[str, float | None]  # of the values of the seeds; None under two seeds
-    own_change: str  # the change in the row's own words, where they are shown; "" where it follows from `cells`
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
@@ -127,11 +104,13 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     rows: dict[str, list[Standing]] = {}
     for each in study.standings():
         rows.setdefault(each.trial.row, []).append(each)
-    decodes = {row: DecodeSettings.of(_settings(study.task, _counted(seen))) for row, seen in rows.items()}
-    measured = {row: _measured(study, seen, decodes[row]) for row, seen in rows.items()}
+    settings = _over_rows(study.task, rows, reference)
+    usual: dict[str, Any] = {}  # each setting's value in the first row whose seeds agree on it
+    for of_row in settings.values():
+        usual = agreed(of_row) | usual
+    measured = {row: _measured(study, seen, settings[row]) for row, seen in rows.items()}
     base = measured.get(reference)
-    usual = reference_of(decodes[row] for row in sorted(rows, key=lambda row: row != reference))
-    return [_compared(study, row, base, decodes[name], usual) for name, row in measured.items()]
+    return [_compared(study, row, base, settings[name], usual) for name, row in measured.items()]
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
@@ -139,16 +118,16 @@ def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
 
 
-def _measured(study: Study, seen: Sequence[Standing], decode: DecodeSettings) -> TableRow:
+def _measured(study: Study, seen: Sequence[Standing], settings: Settings) -> TableRow:
     """A row by itself, without its differences from another one. A metric that any seed lacks has no mean."""
     first, card, counted = seen[0].trial, study.task, _counted(seen)
     names = [metric.name for metric in card.tabled]
     diverged = {each.trial.seed: each.diverged for each in seen if each.diverged is not None}
     values = {each.name: _values(each, counted) for each in card.tabled}
-    shared = {each.name: [*values[each.name].values()] for each in card.tabled if not each.decided_by(decode.mixed())}
+    mixed = tuple(name for name, of in settings.items() if len(of) > 1)
+    shared = {each.name: [*values[each.name].values()] for each in card.tabled if not each.decided_by(mixed)}
     empty: dict[str, float | None] = dict.fromkeys(names)
     texts = {seed: text for seed, result in sorted(counted.items()) if (text := stopped_at(result))}
-    changed = study.cells.get(first.row, {})
     return TableRow(
         row=first.row,
         group=first.group,
@@ -161,15 +140,14 @@ def _measured(study: Study, seen: Sequence[Standing], decode: DecodeSettings) ->
         published={name: first.published.get(name) for name in (*names, "params_m")},
         deltas=empty,
         published_deltas=empty,
-        cells=changed,
-        decode=decode.agreed(),
-        mixed_decode=tuple(decode.mixed()),
+        cells=study.cells.get(first.row, {}),
+        decode={name: value for name, value in agreed(settings).items() if value != ABSENT},
+        mixed_decode=mixed,
         other_decode=(),
         before_scaling=study.before_scaling.get(first.row, ""),
         seed_values=values,
         diverged=tuple(sorted(diverged)),
         sd=empty | {name: deviation(of) for name, of in shared.items()},
-        own_change=_own_change(study, first.row, first.change, changed),
         stopped=tuple(texts),
         size=study.sizes.get(first.row, ""),
         note=_joined(_note(study, seen), _diverged(diverged, len(counted)), _stops(texts)),
@@ -177,11 +155,11 @@ def _measured(study: Study, seen: Sequence[Standing], decode: DecodeSettings) ->
 
 
 def _compared(
-    study: Study, row: TableRow, base: TableRow | None, decode: DecodeSettings, usual: Mapping[str, Any]
+    study: Study, row: TableRow, base: TableRow | None, settings: Settings, usual: Mapping[str, Any]
 ) -> TableRow:
     """With its differences from the reference row, if there is one: means over all seeds, less those of the other."""
-    differing = decode.other_than(usual).items()  # its own change among them is what it is compared for
-    other = {name: value for name, value in differing if name.rpartition(".")[2] not in row.cells}
+    differing = [(name, value) for name, value in agreed(settings).items() if value != usual[name]]
+    other = {name: value for name, value in differing if name.rpartition(".")[2] not in row.cells}  # not its own change
     unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
     empty: dict[str, float | None] = dict.fromkeys(row.scores)
     scores, published = (base.scores, base.published) if base else (empty, empty)
@@ -190,7 +168,7 @@ def _compared(
         deltas={name: minus(of, scores[name]) for name, of in row.scores.items()} | dict.fromkeys(unlike, None),
         published_deltas={name: minus(row.published[name], published[name]) for name in row.scores},
         other_decode=tuple(other),
-        note=_joined(row.note, decode_note(study.task, decode.mixed(), other, usual)),
+        note=_joined(row.note, _decode_note(study.task, settings, other, usual)),
     )
 
 
@@ -250,21 +228,6 @@ def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:
 def _gravity(note: str) -> int:
     order = ("FAILED", "damaged", "running", "interrupted", "missing")
     return order.index(note.partition(":")[0])
-
-
-def _own_change(study: Study, row: str, shown: str, cells: Mapping[str, object]) -> str:
-    """``shown`` if it is what the row's file calls its change, and says more than its changed cells do; or ""."""
-    card, recorded = study.task, next((each["change"] for each in study.rows if each["row"] == row), "")
-    phrases = [
-        card.change_phrases[name].replace("{value}", str(of))
-        for name, of in cells.items()
-        if name in card.change_phrases
-    ]
-    if " ".join(recorded.split()) != shown or (len(phrases) == len(cells) and all(each in shown for each in phrases)):
-        return ""
-    derived = {*cells, *(card.symbols.get(name, name) for name in cells), *map(str, cells.values())}
-    derived |= {word for phrase in phrases for word in WORD.findall(phrase)}
-    return "" if set(WORD.findall(shown)) <= derived else shown
 
 
 def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:

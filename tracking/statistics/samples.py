@@ -1,11 +1,17 @@
-"""The samples behind a trial's scores: read, checked against its result, as arrays of counts, and scored again.
+"""Chance over the samples of a set: a paired bootstrap of two trials, and of every row against one, seed by seed.
 
-Shapes: N samples, C columns, K sums (one per choice of samples).
+It says whether another choice of samples could turn the difference between two trained models, and nothing of other
+seeds: that is `family.py`, and the two are never mixed. After Koehn (EMNLP 2004, aclanthology.org/W04-3250); the draws
+are those of sacreBLEU: the same generator, seed and order, so that with as many draws both resample the same sets.
+
+Below: the samples behind a trial's scores, read, checked against its result, and scored again.
+Shapes: D draws, N samples, C columns of counts, K sums (one per choice of samples), T trials.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +19,15 @@ import numpy.typing as npt
 
 from tracking.card import Card, Metric
 from tracking.files import DamagedFileError, unless_damaged
-from tracking.statistics.seed_tests import LARGEST_EXPONENT
+from tracking.statistics.finding import ALPHA, DRAWS
+from tracking.statistics.seed_tests import LARGEST_EXPONENT, holm
 from tracking.study import Study, Trial
 
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
+SEED = 12345  # sacreBLEU's default
+BETA = 2.0  # of the F score of n-grams
+CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB
 Floats = npt.NDArray[np.float64]
 
 
@@ -35,6 +45,146 @@ class Evaluated:
 
 class UntestedError(ValueError):
     """Why a trial has no test, in a few words."""
+
+
+Pair = tuple[Evaluated, Evaluated]
+Place = tuple[str, int]  # row and seed
+
+
+@dataclass(frozen=True)
+class SampleTest:
+    """One trial against another. ``low`` and ``high``: the 95 % interval."""
+
+    difference: float
+    low: float
+    high: float
+    p: float  # two-sided
+    samples: int  # of the set
+    p_holm: float | None = None  # p adjusted over the rows with one seed; None of a pair alone
+
+    @property
+    def marked(self) -> bool:
+        return self.p_holm is not None and self.p_holm <= ALPHA
+
+
+SampleTests = dict[str, dict[int, SampleTest | str]]
+"""By row and seed; or why there is no test."""
+
+
+def resampled_scores(formula: str, counts_TNC: Sequence[Floats], draws: int) -> Floats:
+    """[T, D]: the score of each trial on each draw of N samples with replacement; all trials share the draws."""
+    samples, columns = counts_TNC[0].shape
+    side_by_side = np.concatenate(counts_TNC, axis=1)  # [N, T * C]
+    blocks: list[Floats] = []
+    for drawn_KN in _draws(samples, draws, max(1, CELLS_AT_ONCE // max(samples, side_by_side.shape[1]))):
+        sums_KTC = (drawn_KN @ side_by_side).reshape(-1, columns)
+        blocks.append(scores(formula, sums_KTC, samples).reshape(len(drawn_KN), -1))
+    return np.concatenate(blocks).T
+
+
+def resampled(ours_D: Floats, theirs_D: Floats, difference: float, samples: int) -> SampleTest | None:
+    """The difference of two trials over the same draws, with a percentile interval.
+
+    p is the share of draws whose difference, shifted to mean zero, is at least as large as the measured one: a
+    two-sided test of no difference, where sacreBLEU's is nearly one-sided (it takes absolute values before it shifts).
+    Both counts have one added, as in sacreBLEU, so that p is never 0. None if a draw has no score.
+    """
+    differences_D = ours_D - theirs_D
+    if not np.isfinite(differences_D).all():
+        return None
+    low, high = np.quantile(differences_D, (0.025, 0.975))
+    shifted_D = np.abs(differences_D - differences_D.mean())
+    larger = int(np.count_nonzero(shifted_D >= abs(difference)))
+    return SampleTest(difference, float(low), float(high), (larger + 1) / (len(differences_D) + 1), samples)
+
+
+def _draws(samples: int, draws: int, at_once: int) -> Iterator[Floats]:
+    """Blocks of at most ``at_once`` draws, [K, N]: how often each sample is in each draw."""
+    random = np.random.default_rng(SEED)
+    for start in range(0, draws, at_once):
+        block = min(at_once, draws - start)
+        places = random.integers(0, samples, size=(block, samples)) + samples * np.arange(block)[:, None]
+        yield np.bincount(places.ravel(), minlength=block * samples).reshape(block, samples).astype(np.float64)
+
+
+def paired_tests(metric: Metric, set_name: str, pairs: Sequence[Pair], noun: str) -> list[SampleTest | str]:
+    """The test of each pair, or why it has none. Trials with as many samples share their draws.
+
+    ``noun`` is what a sample is called."""
+    counted, unread = dict[Evaluated, Floats](), dict[Evaluated, str]()
+    for trial in dict.fromkeys(each for pair in pairs for each in pair):
+        try:
+            counted[trial] = samples(metric, set_name, trial)
+        except UntestedError as error:
+            unread[trial] = str(error)
+    faults = {pair: _fault(metric.from_counts[0], pair, counted, unread, noun) for pair in pairs}
+    tests = _tests(metric.from_counts[0], [pair for pair in pairs if not faults[pair]], counted)
+    return [faults[pair] or tests[pair] for pair in pairs]
+
+
+def _fault(
+    formula: str, pair: Pair, counted: Mapping[Evaluated, Floats], unread: Mapping[Evaluated, str], noun: str
+) -> str:
+    """Why the two have no samples in common, if they have none."""
+    if why := next((unread[each] for each in pair if each in unread), ""):
+        return why
+    ours, theirs = (counted[each] for each in pair)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} {noun}s, but {pair[1].trial.name} has {len(theirs)}"
+    fixed, expected = (each[:, SCORED[formula].reference] for each in (ours, theirs))  # equal ones: the same samples
+    other_data = pair[0].data != pair[1].data and pair[0].data and pair[1].data
+    if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
+        return f"has different {noun}s than {pair[1].trial.name}, or counts them in other units"
+    return ""
+
+
+def _tests(formula: str, pairs: Sequence[Pair], counted: Mapping[Evaluated, Floats]) -> dict[Pair, SampleTest | str]:
+    """Of pairs with samples in common."""
+    found: dict[Pair, SampleTest | str] = {}
+    for size in {len(counted[ours]) for ours, _ in pairs}:
+        of_size = [pair for pair in pairs if len(counted[pair[0]]) == size]
+        trials = list(dict.fromkeys(each for pair in of_size for each in pair))
+        drawn = dict(zip(trials, resampled_scores(formula, [counted[each] for each in trials], DRAWS), strict=True))
+        for ours, theirs in of_size:
+            test = resampled(drawn[ours], drawn[theirs], ours.score - theirs.score, size)
+            found[ours, theirs] = test or "not every draw of the set has a score"
+    return found
+
+
+def sample_tests(study: Study, metric: Metric, reference: str) -> SampleTests:
+    """By row and seed, of all rows but ``reference``: the test against its trial of the same seed, or why there is
+    none. The metric has counts."""
+    known, found = dict[Place, Evaluated](), dict[Place, SampleTest | str]()
+    for trial in study.trials:
+        try:
+            known[trial.row, trial.seed] = evaluated(study, trial, metric, metric.set)
+        except UntestedError as error:
+            found[trial.row, trial.seed] = str(error)
+    pairs = dict[Place, Pair]()
+    for (row, seed), ours in known.items():
+        theirs = known.get((reference, seed))
+        if theirs is None:
+            found[row, seed] = found.get((reference, seed), f"{reference} has no seed {seed}")
+        elif other := other_settings(study.task, metric, ours, theirs, study.cells.get(row, {})):
+            found[row, seed] = other
+        elif row != reference:
+            pairs[row, seed] = ours, theirs
+    found |= zip(pairs, paired_tests(metric, metric.set, [*pairs.values()], study.task.sample), strict=True)
+    found |= _adjusted({place: test for place, test in found.items() if isinstance(test, SampleTest)})
+    rows = {row for row, _ in found if row != reference}
+    return {row: {seed: found[name, seed] for name, seed in sorted(found) if name == row} for row in rows}
+
+
+def _adjusted(tests: Mapping[Place, SampleTest]) -> dict[Place, SampleTest]:
+    """With Holm's p over the rows of each seed."""
+    found: dict[Place, SampleTest] = {}
+    for seed in {seed for _, seed in tests}:
+        of_seed = {place: test for place, test in tests.items() if place[1] == seed}
+        adjusted = holm(np.array([test.p for test in of_seed.values()]))
+        found |= {
+            place: replace(test, p_holm=float(p)) for (place, test), p in zip(of_seed.items(), adjusted, strict=True)
+        }
+    return found
 
 
 def evaluated(study: Study, trial: Trial, metric: Metric, set_name: str) -> Evaluated:
@@ -98,42 +248,9 @@ def counts(lines: Sequence[Mapping[str, Any]], from_counts: Sequence[str]) -> Fl
     found = np.array(rows, np.float64)
     if not np.isfinite(found).all():
         raise ValueError(f"line {int(np.argwhere(~np.isfinite(found))[0, 0]) + FIRST} has a count that is not finite")
-    if not _fits(formula, found.shape[1]):
+    if not SCORED[formula].fits(found.shape[1]):
         raise ValueError(f"{', '.join(fields)} has {found.shape[1]} counts, which {formula} cannot take")
     return found
-
-
-def of_reference(formula: str, counts_NC: Floats) -> Floats:
-    """[N, R]: the columns that depend on the sample's reference alone, so that equal ones mean the same samples."""
-    match formula:
-        case "mean":
-            return counts_NC[:, :0]
-        case "ngram_f":
-            return counts_NC[:, 1::3]
-        case _:
-            return counts_NC[:, 1:2]
-
-
-def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) -> Floats:
-    """[K]: the score of each sum over ``samples`` samples; NaN where it is undefined.
-
-    ``partly``, for sums of one sample: a sample too short for the longest n-grams is scored by the shorter ones.
-    """
-    match formula:
-        case "mean":
-            return sums_KC[:, 0] / samples if samples else np.full(len(sums_KC), np.nan)
-        case "ratio":
-            return _ratio(sums_KC[:, 0], sums_KC[:, 1])
-        case "exp_ratio":
-            return np.asarray(np.exp(np.minimum(_ratio(sums_KC[:, 0], sums_KC[:, 1]), LARGEST_EXPONENT)), np.float64)
-        case "ngram_precision":
-            return _ngram_precision(sums_KC, smooth=True, partly=partly)
-        case "ngram_precision_unsmoothed":
-            return _ngram_precision(sums_KC, smooth=False, partly=partly)
-        case "ngram_f":
-            return _ngram_f(sums_KC)
-        case _:
-            raise ValueError(f"{formula} is not a formula")
 
 
 def _numbers(line: Mapping[str, Any], fields: Sequence[str], place: int) -> list[float]:
@@ -148,24 +265,28 @@ def _numbers(line: Mapping[str, Any], fields: Sequence[str], place: int) -> list
     return found
 
 
-def _fits(formula: str, columns: int) -> bool:
-    match formula:
-        case "mean":
-            return columns == 1
-        case "ratio" | "exp_ratio":
-            return columns == 2
-        case "ngram_f":
-            return columns >= 3 and columns % 3 == 0
-        case _:
-            return columns >= 4 and columns % 2 == 0
+def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) -> Floats:
+    """[K]: the score of each sum over ``samples`` samples; NaN where it is undefined.
+
+    ``partly``, for sums of one sample: a sample too short for the longest n-grams is scored by the shorter ones.
+    """
+    return SCORED[formula].score(sums_KC, samples, partly)
 
 
-def _ratio(above_K: Floats, below_K: Floats) -> Floats:
+def _mean(sums_KC: Floats, samples: int, _: bool) -> Floats:
+    return np.asarray(sums_KC[:, 0] / samples, np.float64)
+
+
+def _ratio(sums_KC: Floats, *_: object) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(below_K > 0, above_K / below_K, np.nan), np.float64)
+        return np.asarray(np.where(sums_KC[:, 1] > 0, sums_KC[:, 0] / sums_KC[:, 1], np.nan), np.float64)
 
 
-def _ngram_precision(sums_KC: Floats, smooth: bool, partly: bool) -> Floats:
+def _exp_ratio(sums_KC: Floats, *_: object) -> Floats:
+    return np.asarray(np.exp(np.minimum(_ratio(sums_KC), LARGEST_EXPONENT)), np.float64)
+
+
+def _ngram_precision(smooth: bool, sums_KC: Floats, _: int, partly: bool) -> Floats:
     """As sacreBLEU computes it, over K sums at once: bit for bit the same operations where it matters."""
     orders = (sums_KC.shape[1] - 2) // 2
     length_K, reference_K = sums_KC[:, 0], sums_KC[:, 1]
@@ -182,14 +303,38 @@ def _ngram_precision(sums_KC: Floats, smooth: bool, partly: bool) -> Floats:
     return np.where(matching_KO.any(1) & (length_K > 0), found_K, 0.0)
 
 
-def _ngram_f(sums_KC: Floats, beta: float = 2.0) -> Floats:
+def _ngram_f(sums_KC: Floats, *_: object) -> Floats:
     """sacreBLEU's ``CHRF._compute_f_score`` without its eps smoothing, over K sums at once."""
     ours_KO, reference_KO, both_KO = sums_KC[:, 0::3], sums_KC[:, 1::3], sums_KC[:, 2::3]
     known_KO = (ours_KO > 0) & (reference_KO > 0)
     orders_K = np.maximum(known_KO.sum(1), 1)
     precision_K = np.divide(both_KO, ours_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
     recall_K = np.divide(both_KO, reference_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
-    below_K = beta**2 * precision_K + recall_K
-    above_K = 100 * (1 + beta**2) * precision_K * recall_K
+    below_K = BETA**2 * precision_K + recall_K
+    above_K = 100 * (1 + BETA**2) * precision_K * recall_K
     found_K: Floats = np.divide(above_K, below_K, out=np.zeros_like(above_K), where=below_K > 0)
     return found_K
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How a formula scores sums of counts, and which counts it takes."""
+
+    score: Callable[[Floats, int, bool], Floats]
+    least: int  # columns
+    more: int  # columns come in so many more; 0: no more
+    reference: slice  # the columns that depend on the sample's reference alone
+
+    def fits(self, columns: int) -> bool:
+        over = columns - self.least
+        return over >= 0 and over % self.more == 0 if self.more else over == 0
+
+
+SCORED = {
+    "mean": Scored(_mean, 1, 0, slice(0)),
+    "ratio": Scored(_ratio, 2, 0, slice(1, 2)),
+    "exp_ratio": Scored(_exp_ratio, 2, 0, slice(1, 2)),
+    "ngram_precision": Scored(partial(_ngram_precision, True), 4, 2, slice(1, 2)),
+    "ngram_precision_unsmoothed": Scored(partial(_ngram_precision, False), 4, 2, slice(1, 2)),
+    "ngram_f": Scored(_ngram_f, 3, 3, slice(1, None, 3)),
+}

@@ -1,4 +1,6 @@
-"""Tests over seeds. Behind every mark: moderated variances, Satterthwaite's t, Holm's and Bonferroni's corrections.
+"""Tests over seeds, and their power.
+
+Behind every mark: moderated variances, Satterthwaite's t, Holm's and Bonferroni's corrections.
 
 Three seeds tell little of a row's variance, and one variance for all rows is wrong where one row is noisier. So each
 row's variance moves towards those of the others, as far as the rows agree (empirical Bayes: Smyth, Stat. Appl. Genet.
@@ -12,6 +14,7 @@ Shapes: … any studies, R rows with the reference first, K = R − 1 compared r
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,61 +32,54 @@ LEAST_EXCESS = 1e-8  # of the log variances: below it they vary as much as equal
 NODES = 64  # of each of two integrals, and more where a row has many more seeds than the reference: p to 8 decimals
 LARGEST_NORMAL = 9.0  # beyond it lies less than 1e-18 of a normal distribution
 OUTSIDE = 1e-15  # of the distribution of the pooled variance, at each end
-
-
-@dataclass(frozen=True)
-class Prior:
-    """What the rows' variances have in common; each counts as much as ``df`` further seeds. Infinite: all are equal."""
-
-    variance: Any  # […]
-    df: Any  # […]
+POWER = 0.8
+LEAST_SEEDS = 3
+CANDIDATES = (
+    *range(LEAST_SEEDS, 21),
+    *(22, 24, 27, 30, 33, 36, 40, 45, 50, 55, 60, 70, 80, 90, 100, 120, 150, 200, 300, 500, 1000),
+)
+"""Numbers of seeds that are told: no estimate of a variance is worth more digits."""
+DRAWS, SEED = 400, 20_170_612  # of the variances behind power
 
 
 @dataclass(frozen=True)
 class Moderated:
-    """Variances of one seed with their degrees of freedom, […, R]; ``likely`` is without the guard."""
+    """Variances of one seed with their degrees of freedom, […, R]."""
 
     variance: Any
     df: Any
-    likely: Any
-    prior: Prior
-
-
-@dataclass(frozen=True)
-class Chance:
-    """How far chance alone moves means, and differences from the reference."""
-
-    errors: Any  # […, R] standard errors of means
-    error: Any  # […, K] of differences
-    df: Any  # […, K]
+    likely: Any  # without the guard
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Row minus reference, with what chance makes of it; each […, K]."""
+    """Row minus reference, with what chance makes of it; each […, K] but ``errors``."""
 
     difference: Any
-    chance: Chance
+    errors: Any  # […, R] standard errors of means
+    error: Any  # of differences
+    df: Any
     p: Any  # two-sided, of the row alone
     p_holm: Any  # corrected over the rows
 
 
 def differences(means: Any, variances: Any, seeds: Any) -> Differences:
     """Every row against the first one. Args: […, R] means and sample variances; [R] seeds, each at least two."""
-    chance = chance_of(variances, seeds)
+    known = moderated(variances, seeds)
+    error_K, df_K = chance(known, seeds, slice(1, None))
     difference_K = means[..., 1:] - means[..., :1]
-    p_K = 2 * special.stdtr(chance.df, -np.abs(difference_K) / chance.error)
-    return Differences(difference_K, chance, p_K, holm(p_K))
+    p_K = 2 * special.stdtr(df_K, -np.abs(difference_K) / error_K)
+    return Differences(difference_K, np.sqrt(known.variance / seeds), error_K, df_K, p_K, holm(p_K))
 
 
-def chance_of(variances: Any, seeds: Any) -> Chance:
-    """By the moderated variances. No difference has more degrees of freedom than all rows have together: two variances
-    that were moved to one prior are no independent ones, as Satterthwaite's formula takes them to be."""
-    found = moderated(variances, seeds)
-    parts_R = found.variance / seeds
-    df_K = satterthwaite(parts_R[..., 1:], parts_R[..., :1], found.df[..., 1:], found.df[..., :1])
-    error_K = np.sqrt(parts_R[..., 1:] + parts_R[..., :1])
-    return Chance(np.sqrt(parts_R), error_K, np.minimum(df_K, (np.asarray(seeds) - 1).sum()))
+def chance(known: Moderated, seeds: Any, rows: slice) -> tuple[Any, Any]:
+    """Standard errors of these rows' differences from the first one, and their degrees of freedom.
+
+    No difference has more of these than all rows have together: two variances that were moved to one prior are no
+    independent ones, as Satterthwaite's formula takes them to be."""
+    parts_R = known.variance / seeds
+    part_K, part, df_K, df = parts_R[..., rows], parts_R[..., :1], known.df[..., rows], known.df[..., :1]
+    return np.sqrt(part_K + part), np.minimum(satterthwaite(part_K, part, df_K, df), (np.asarray(seeds) - 1).sum())
 
 
 def moderated(variances: Any, seeds: Any) -> Moderated:
@@ -92,12 +88,12 @@ def moderated(variances: Any, seeds: Any) -> Moderated:
     The reference's enters every difference. So it moves only where it has no more seeds than most rows.
     """
     df_R = np.asarray(seeds, float) - 1
-    known = prior(variances, df_R)
-    likely_R = moved(variances, df_R, known.variance[..., None], known.df[..., None])
-    gained_R = np.minimum(known.df[..., None] + df_R, df_R.sum())  # no more than all seeds together have
+    shared, shared_df = prior(variances, df_R)
+    likely_R = moved(variances, df_R, shared[..., None], shared_df[..., None])
+    gained_R = np.minimum(shared_df[..., None] + df_R, df_R.sum())  # no more than all seeds together have
     if df_R[0] > np.median(df_R[1:]):
         likely_R[..., 0], gained_R[..., 0] = variances[..., 0], df_R[0]
-    return Moderated(np.maximum(likely_R, variances), gained_R, likely_R, known)
+    return Moderated(np.maximum(likely_R, variances), gained_R, likely_R)
 
 
 def moved(variance: Any, df: Any, common: Any, common_df: Any) -> Any:
@@ -106,29 +102,33 @@ def moved(variance: Any, df: Any, common: Any, common_df: Any) -> Any:
     return np.where(np.isfinite(common_df), (finite * common + df * variance) / (finite + df), common)
 
 
-def prior(variances: Any, df: Any) -> Prior:
-    """From the mean and the variance of the rows' log variances (Smyth 2004, section 6.2).
+def prior(variances: Any, df: Any) -> tuple[Any, Any]:
+    """[…] what the rows' variances have in common, and how many further seeds of each row it counts as.
 
-    Where they vary no more than equal variances would, the prior is the pooled variance.
+    From the mean and the variance of their logarithms (Smyth 2004, section 6.2). Where these vary no more than equal
+    variances would, it is the pooled variance, and counts infinitely.
     """
-    positive = np.where(variances > 0, variances, np.nan)
-    floor = FLOOR * np.nanmedian(positive, axis=-1, keepdims=True)
-    logs_R = np.log(np.maximum(variances, floor)) - special.digamma(df / 2) + np.log(df / 2)
+    floored = variances
+    if (variances.min(axis=-1) <= FLOOR * variances.max(axis=-1)).any():  # the median, which is slow, matters
+        positive = np.where(variances > 0, variances, np.nan)
+        floored = np.maximum(variances, FLOOR * np.nanmedian(positive, axis=-1, keepdims=True))
+    logs_R = np.log(floored) - special.digamma(df / 2) + np.log(df / 2)
     mean = logs_R.mean(axis=-1)
     excess = np.asarray(logs_R.var(axis=-1, ddof=1) - special.polygamma(1, df / 2).mean())
     varies = excess > LEAST_EXCESS
-    half = inverse_trigamma(np.where(varies, excess, 1.0))
+    half = np.ones_like(excess)
+    half[varies] = inverse_trigamma(excess[varies])
     apart = np.exp(mean + special.digamma(half) - np.log(half))
     alike = (variances * df).sum(axis=-1) / df.sum()
-    return Prior(np.where(varies, apart, alike), np.where(varies, 2 * half, np.inf))
+    return np.where(varies, apart, alike), np.where(varies, 2 * half, np.inf)
 
 
 def inverse_trigamma(values: Any) -> Any:
     """Where the trigamma function has these positive values: Newton's method on its reciprocal (Smyth 2004)."""
     found = 0.5 + 1 / values
     for _ in range(10):  # converges from one side; four steps give eight digits
-        trigamma = special.polygamma(1, found)
-        found = found + trigamma * (1 - trigamma / values) / special.polygamma(2, found)
+        trigamma = special.zeta(2, found)
+        found = found + trigamma * (1 - trigamma / values) / (-2 * special.zeta(3, found))
     return found
 
 
@@ -154,7 +154,7 @@ def critical(df: Any, rows: int, alpha: float = ALPHA) -> Any:
 
 def intervals(found: Differences, alpha: float = ALPHA) -> tuple[Any, Any]:
     """[…, K] lower and upper ends. All true differences lie within theirs in 1 − ``alpha`` of studies."""
-    reach = critical(found.chance.df, found.p.shape[-1], alpha) * found.chance.error
+    reach = critical(found.df, found.p.shape[-1], alpha) * found.error
     return found.difference - reach, found.difference + reach
 
 
@@ -164,9 +164,9 @@ def exponential_intervals(found: Differences, means: Any, rounds: int = 60, alph
     The smallest and the largest difference within the ellipse that the two errors span. It holds 0 exactly where the
     interval of the logarithms does, and takes the reference's own error in.
     """
-    reach = critical(found.chance.df, found.p.shape[-1], alpha)
+    reach = critical(found.df, found.p.shape[-1], alpha)
     row, reference = means[..., 1:], means[..., :1]
-    spans = reach * found.chance.errors[..., 1:], reach * found.chance.errors[..., :1]
+    spans = reach * found.errors[..., 1:], reach * found.errors[..., :1]
     low, high = (_extreme(row, reference, *spans, sign, rounds) for sign in (-1.0, 1.0))
     return low, high
 
@@ -182,33 +182,91 @@ def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float, round
     return np.exp(np.minimum(x, LARGEST_EXPONENT)) - np.exp(np.minimum(y, LARGEST_EXPONENT))
 
 
-def dunnett_p(base: Sequence[float], rows: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Adjusted over the rows (Dunnett 1955, equation 2). Each group has at least two values.
+class Power:
+    """What a number of seeds can show, in a family whose rows have these true variances, the reference first.
+
+    The variances that seeds may show are drawn, [S draws, R], and go through the test's own moderation. So its guard
+    and its estimated prior are accounted for: without them the power at three seeds would be told too high by seven
+    points.
+    """
+
+    def __init__(self, variances: Sequence[float], families: int = 1) -> None:
+        self.variances, self.families = np.asarray(variances, float), families
+
+    def of(self, seeds: Sequence[int], differences: Any, row: int | None = None) -> Any:
+        """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds.
+
+        Or that of this compared row alone."""
+        return _marked(*self._reaches(seeds, row), differences)
+
+    def detectable(self, seeds: Sequence[int]) -> Any:
+        """[K]: the true difference of each row that is marked with probability 0.8."""
+        error_K, reach_SK = self._reaches(seeds)
+        low, high = 0 * error_K, reach_SK.max(axis=0) + 10 * error_K
+        for _ in range(50):
+            middle = (low + high) / 2
+            enough = _marked(error_K, reach_SK, middle) >= POWER
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
+    def seeds_needed(self, now: Sequence[int], difference: float, row: int | None = None) -> int | None:
+        """Seeds that mark a true difference of this compared row with probability 0.8, if it and the reference have at
+        least so many, and the other rows as many as ``now``. Without a row: that of the noisiest row, if all have so
+        many, and the reference no fewer than now. None if 1000 are too few, as for a difference of 0."""
+        if difference == 0:
+            return None
+        judged = int(np.argmax(self.variances[1:])) if row is None else row
+
+        def is_enough(seeds: int) -> bool:
+            each = [max(seeds, now[0]), *(now[1:] if row is not None else [seeds] * (len(self.variances) - 1))]
+            if row is not None:
+                each[row + 1] = max(seeds, each[row + 1])
+            return bool(self.of(each, difference, judged) >= POWER)
+
+        place = bisect_left(CANDIDATES, True, key=is_enough)
+        return CANDIDATES[place] if place < len(CANDIDATES) else None
+
+    def _reaches(self, seeds: Sequence[int], row: int | None = None) -> tuple[Any, Any]:
+        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]; without K of
+        one compared row."""
+        number, rows = np.array(seeds, float), slice(1, None) if row is None else slice(row + 1, row + 2)
+        drawn = np.random.default_rng(SEED).chisquare(number - 1, (DRAWS, len(number)))
+        true = self.variances / number
+        error, df = chance(moderated(self.variances * drawn / (number - 1), number), number, rows)
+        return np.sqrt(true[rows] + true[0]), critical(df, self.families * (len(number) - 1)) * error
+
+
+def _marked(error: Any, reach: Any, differences: Any) -> Any:
+    """The probability that these true differences are marked, over the draws behind ``reach``."""
+    parts = [special.ndtr((sign * np.abs(differences) - reach) / error) for sign in (1, -1)]
+    return (parts[0] + parts[1]).mean(axis=0)
+
+
+def dunnett_p(groups: Sequence[Sequence[float]]) -> Any:
+    """[K] adjusted over the rows (Dunnett 1955, equation 2). The reference is first; each group has two values or more.
 
     Given the reference's mean and the pooled variance the rows are independent, so two integrals are enough.
     Deterministic; `scipy.stats.dunnett` draws random numbers for the same value.
     """
-    groups = [base, *rows.values()]
+    base, *rows = groups
     df = sum(map(len, groups)) - len(groups)
     squares = sum(float(np.var(group)) * len(group) for group in groups)
-    errors = {row: math.sqrt(squares / df * (1 / len(of) + 1 / len(base))) for row, of in rows.items()}
-    loadings = Counter(math.sqrt(len(of) / (len(of) + len(base))) for of in rows.values())
-    found = {row: abs(float(np.mean(of) - np.mean(base))) / errors[row] for row, of in rows.items()}
-    return {row: min(1.0, max(0.0, 1.0 - inside(t, loadings, df))) for row, t in found.items()}
+    loadings = Counter(math.sqrt(len(of) / (len(of) + len(base))) for of in rows)
+    errors = [math.sqrt(squares / df * (1 / len(of) + 1 / len(base))) for of in rows]
+    found = [abs(float(np.mean(of) - np.mean(base))) / error for of, error in zip(rows, errors, strict=True)]
+    return np.clip([1.0 - inside(t, loadings, df) for t in found], 0.0, 1.0)
 
 
-def welch_p(base: Sequence[float], rows: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Welch's t-test with Holm's correction over the rows. Without any spread p is 1 for equal means, 0 for others."""
-    below = np.var(base, ddof=1) / len(base)
-    parts = np.array([np.var(of, ddof=1) / len(of) for of in rows.values()])
-    differences = np.array([np.mean(of) - np.mean(base) for of in rows.values()])
-    sizes = np.array([len(of) for of in rows.values()])
-    error = np.sqrt(parts + below)
+def welch_p(groups: Sequence[Sequence[float]]) -> Any:
+    """[K] Welch's t-test with Holm's correction over the rows. Without any spread p is 1 for equal means, else 0."""
+    sizes = np.array([len(of) for of in groups])
+    parts = np.array([np.var(of, ddof=1) for of in groups]) / sizes
+    differences = np.array([np.mean(of) - np.mean(groups[0]) for of in groups[1:]])
+    error = np.sqrt(parts[1:] + parts[0])
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = satterthwaite(parts, below, sizes - 1, len(base) - 1)
+        df = satterthwaite(parts[1:], parts[0], sizes[1:] - 1, sizes[0] - 1)
         p = 2 * special.stdtr(df, -np.abs(differences) / error)
-    known = np.where(error > 0, p, np.where(differences == 0, 1.0, 0.0))
-    return dict(zip(rows, map(float, holm(known)), strict=True))
+    return holm(np.where(error > 0, p, np.where(differences == 0, 1.0, 0.0)))
 
 
 def inside(t: float, loadings: Mapping[float, int], df: int) -> float:

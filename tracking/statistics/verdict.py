@@ -42,42 +42,27 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class RankAgreement:
-    """Spearman's ρ and Kendall's τ-b, each with its two-sided p by permutation."""
-
-    rows: int
-    spearman: tuple[float, float]
-    kendall: tuple[float, float]
-
-    @property
-    def text(self) -> str:
-        """One line for people."""
-        rho, tau = (f"{_coefficient(value)} (p {_p(p)})" for value, p in (self.spearman, self.kendall))
-        return (
-            f"Order of the {self.rows} tested rows against the published order: Spearman's ρ {rho}, Kendall's τ {tau}; "
-            f"p: share of {PERMUTATIONS:,} random orders that agree or oppose as strongly."
-        )
-
-
-@dataclass(frozen=True)
 class MetricVerdict:
-    """The verdicts of one metric by row, and the agreement of our order of rows with the published one."""
+    """The verdicts of one metric by row, and the order of the rows."""
 
     metric: Metric
     reference: str
     rows: dict[str, Verdict]
-    agreement: RankAgreement | None  # None with fewer than three tested rows
+    order: tuple[Sequence[float], Sequence[float]]  # differences of the tested rows: ours, published values
 
     def lines(self) -> list[str]:
         """The counts, the agreement of the order, and the rule, each one line of text."""
         counted = Counter(verdict.word for verdict in self.rows.values())
         counts = ", ".join(f"{word} {counted[word]}" for word in WORDS if counted[word])
-        agreement = [self.agreement.text] if self.agreement else []
-        return [
-            f"{self.metric.label} against the paper, rows: {counts}.",
-            *agreement,
-            rule(self.metric, self.reference),
-        ]
+        told = [f"{self.metric.label} against the paper, rows: {counts}."]
+        if found := rank_agreement(*self.order):
+            rho, tau = (f"{_coefficient(value)} (p {_p(p)})" for value, p in found)
+            told.append(
+                f"Order of the {len(self.order[0])} tested rows against the published order: "
+                f"Spearman's ρ {rho}, Kendall's τ {tau}; "
+                f"p: share of {PERMUTATIONS:,} random orders that agree or oppose as strongly."
+            )
+        return [*told, rule(self.metric, self.reference)]
 
 
 def verdict(found: Family, published: Published) -> MetricVerdict | None:
@@ -89,7 +74,7 @@ def verdict(found: Family, published: Published) -> MetricVerdict | None:
     known = [row for row in (*found.tests, *found.untested) if row in others]
     rows = {row: _verdict(metric, others[row] - base, found.tests.get(row), found.untested.get(row)) for row in known}
     tested = [row for row in found.tests if row in others]
-    order = rank_agreement([found.tests[row].difference for row in tested], [others[row] for row in tested])
+    order = [found.tests[row].difference for row in tested], [others[row] for row in tested]
     return MetricVerdict(metric, found.reference, rows, order) if rows else None
 
 
@@ -107,8 +92,11 @@ def rule(metric: Metric, reference: str) -> str:
     return " ".join(said + [f"For that, {metric.label} is compared as ln {metric.label}."] * bool(metric.exp_of))
 
 
-def rank_agreement(ours: Sequence[float], published: Sequence[float]) -> RankAgreement | None:
-    """Between our means, or differences from one reference, and the published values of the same rows.
+def rank_agreement(
+    ours: Sequence[float], published: Sequence[float]
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Spearman's ρ and Kendall's τ-b, each with its two-sided p by permutation, between our differences and the
+    published values of the same rows.
 
     p is the share of random orders that agree or oppose as strongly. It says how surely there is any agreement, not how
     strong it is: chance moves our means, and nobody knows how far. None with fewer than 3 rows, or if all values are
@@ -124,7 +112,7 @@ def rank_agreement(ours: Sequence[float], published: Sequence[float]) -> RankAgr
         drawn = _both(chance.permuted(np.tile(values, (number, 1)), axis=1), theirs)
         larger += (np.abs(drawn) >= np.abs(found)[:, None] - 1e-12).sum(axis=1)
     p = larger / (PERMUTATIONS + 1)
-    return RankAgreement(len(values), (float(found[0]), float(p[0])), (float(found[1]), float(p[1])))
+    return (float(found[0]), float(p[0])), (float(found[1]), float(p[1]))
 
 
 def _both(rows: Any, theirs: Any) -> Any:

@@ -1,27 +1,32 @@
-"""The lines below the table: how its numbers came about, what its marks mean, and what the numbers cannot show."""
+"""What is said of a table: the lines below it, and a paragraph on methods that one can paste into a paper.
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+The lines tell how its numbers came about, what its marks mean, and what the numbers cannot show.
+"""
 
-from tracking.card import Card
-from tracking.statistics.finding import SAYS, sentence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tracking.card import Card, Metric
+from tracking.statistics.finding import ALPHA, DRAWS, SAYS, sentence
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
-from tracking.statistics.rows import TableRow, decode_of
+from tracking.statistics.rows import TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
+from tracking.study import Standing, Study
 from tracking.table.columns import COST_LABELS, PLAIN, View, setting_words
-from tracking.words import listed, spanned, spread
+from tracking.words import listed, millions, parameters, spanned, spread
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family
 
 MOST_NAMED = 4
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+ONE_SEED = "; it says nothing of other seeds"
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
-def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN, last: str = "") -> str:
-    """An explanation of the columns, with the settings for scoring, the number of seeds and what was tested.
-
-    ``last`` ends it."""
+def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN) -> str:
+    """An explanation of the columns, with the settings for scoring, the number of seeds and what was tested."""
     notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
     costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
     spread = ["±: standard deviation over seeds"] * any(value is not None for row in rows for value in row.sd.values())
@@ -33,10 +38,10 @@ def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, vie
         f"Δ: difference from {findings.reference}, between means over all seeds of both{others}",
         *spread,
     ]
-    text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
+    text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, _seeds_note(rows)]))
     names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
-    return "\n".join(filter(None, [text, *_chance_notes(card, rows, findings, view), sizes, names])) + last
+    return "\n".join(filter(None, [text, *_chance_notes(card, rows, findings, view), sizes, names]))
 
 
 def size_note(sizes: Mapping[str, str]) -> str:
@@ -51,7 +56,7 @@ def scaling_note(card: Card, changes: Mapping[str, str]) -> str:
     return f"{size} {words}." if words else ""
 
 
-def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
+def _seeds_note(rows: Sequence[TableRow]) -> str:
     """The number of seeds behind each row, and the limits that it sets on conclusions."""
     counts = sorted({row.seeds for row in rows if row.seeds})
     if not counts:
@@ -201,3 +206,110 @@ def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
 def _sizes(counts: Sequence[int], noun: str) -> str:
     """Such as "1 row", or "3 to 9 seeds"."""
     return f"{spanned(counts)} {noun}{'s' * (max(counts) != 1)}"
+
+
+def methods(study: Study, findings: Findings, rows: Sequence[str]) -> str:
+    """Two to four sentences of English, which tell only what was done. ``rows`` are the shown ones.
+
+    Tests over samples are told where there are none over seeds."""
+    finished = [each for each in study.standings() if each.result and each.trial.row in (findings.reference, *rows)]
+    if not finished:
+        return f"No trial of the study {study.name} is finished."
+    counted = [each.counted for each in finished if each.counted]
+    lost = [each.trial.name for each in finished if each.diverged is not None]
+    means = len({each.trial.row for each in finished if each.counted}) < len(counted)
+    parts = [
+        _trained(study, finished, findings.reference),
+        f"{len(lost)} of {len(finished)} trainings diverged and are left out ({listed(lost)})." if lost else "",
+        f"We report {_metrics(study, counted)}{', as means over seeds' * means}.",
+        _tested_over_seeds(study, findings) or _tested_over_samples(study, findings) or "No difference was tested.",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def _trained(study: Study, finished: Sequence[Standing], reference: str) -> str:
+    """Model, data and seeds."""
+    seeds = Counter(each.trial.row for each in finished)
+    others = len(seeds) - (reference in seeds)
+    base = f"the configuration {reference}{_described(study, finished, reference)}" if reference in seeds else ""
+    variants = (
+        f"{_count(others, 'variant')} of it, each with one named change" if base else _count(others, "configuration")
+    )
+    trained = " and ".join(filter(None, [base, variants if others else ""]))
+    data = study.settings.get("data", {}).get("name")
+    on = f" on the data set {data}" if isinstance(data, str) and data else ""
+    counts = sorted({*seeds.values()})
+    each = _count(counts[0], "random seed") if len(counts) == 1 else f"{spanned(counts)} random seeds"
+    each += "" if len(seeds) == 1 else " each"
+    return f"In an ablation study of {study.task.name}{on}, we trained {trained}, with {each}."
+
+
+def _described(study: Study, finished: Sequence[Standing], reference: str) -> str:
+    """Its settings that have a symbol, and its parameters."""
+    cells, symbols = study.cells.get(reference, {}), study.task.symbols
+    words = [f"{symbol} {cells[key]}" for key, symbol in symbols.items() if key in cells]
+    first = next(each.result or {} for each in finished if each.trial.row == reference)
+    size = (millions if study.task.millions else parameters)(first.get("params"))
+    words += [f"{size} parameters"] if size else []
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _metrics(study: Study, results: Sequence[Mapping[str, Any]]) -> str:
+    """With their sets, settings for scoring and signatures. What differs between trials is left out."""
+    card, parts, signatures = study.task, list[str](), list[str]()
+    for name in card.scored_sets:
+        of_set = [result["scores"][name] for result in results if result["scores"].get(name)]
+        words = ", ".join(setting_words(card, agreed(over_seeds([scores.get("decode", {}) for scores in of_set]))))
+        labels = [metric.label for metric in card.tabled if metric.set == name]
+        parts.append(f"{listed(labels)} on the {name} set" + (f" ({words})" if words else ""))
+    for metric in card.tabled:
+        found = {result["scores"].get(metric.set, {}).get(metric.signature or "") for result in results}
+        signatures += [f"{metric.label} {one}" for one in found if len(found) == 1 and one]
+    return listed(parts) + (f" [{'; '.join(signatures)}]" if signatures else "")
+
+
+def _tested_over_seeds(study: Study, findings: Findings) -> str:
+    tested = [metric for metric in study.task.tabled if (found := findings.families.get(metric.name)) and found.tests]
+    if not tested:
+        return ""
+    families = [findings.families[metric.name] for metric in tested]
+    labels = listed(list(dict.fromkeys(study.task.tested(metric).label for metric in tested)))
+    variances = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
+    rows = _sizes([len(found.tests) for found in families], "row")
+    return (
+        f"Differences from {findings.reference} in {labels} are tested over seeds by {variances}, "
+        f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); their 95 % intervals have Bonferroni's."
+        f"{_margins(families, findings.reference)}"
+    )
+
+
+def _margins(families: Iterable["Family"], reference: str) -> str:
+    named = listed([f"{of.metric.label} {of.margin:g}" for of in families if of.margin is not None])
+    shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"
+    return f" With the stated margin δ ({named}), {shows}." if named else ""
+
+
+def _tested_over_samples(study: Study, findings: Findings) -> str:
+    """The set, its size and the seeds of the paired bootstrap."""
+    noun, tested = study.task.sample, list[Metric]()
+    sizes, seeds = set[int](), set[int]()
+    for metric in study.task.tabled:
+        rows = findings.samples.get(metric.name, {}).values()
+        tests = [(seed, test) for row in rows for seed, test in row.items() if not isinstance(test, str)]
+        tested += [metric] * bool(tests)
+        seeds |= {seed for seed, _ in tests}
+        sizes |= {test.samples for _, test in tests}
+    if not tested:
+        return ""
+    sets = listed(list(dict.fromkeys(metric.set for metric in tested)))
+    draws = f"{DRAWS} draws of the {spanned(sorted(sizes))} {noun}s of {sets}, Holm's adjustment over rows"
+    return (
+        f"With too few seeds for a test over seeds, chance over {noun}s is tested in "
+        f"{listed([metric.label for metric in tested])}, trial by trial with the same seed, "
+        f"by a paired bootstrap against {findings.reference} ({draws}){'' if len(seeds) > 1 else ONE_SEED}."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    word = NUMBERS[number] if number < len(NUMBERS) else str(number)
+    return f"{word} {noun}{'s' * (number != 1)}"

@@ -10,8 +10,8 @@ from operator import attrgetter
 from typing import Any
 
 from tracking.card import TESTED, Card, Metric
-from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings, sample_fields
-from tracking.statistics.rows import BASE, TableRow
+from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings
+from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
 from tracking.table.text import Column, said
 from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spanned, spread, time
 
@@ -148,7 +148,6 @@ def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     yield Column("row", "row", lambda row: row.row + findings.row_mark(row), attrgetter("row"), "text")
     yield said("group", attrgetter("group"))
     yield Column("change", "change", change_of, attrgetter("change"), "text")
-    yield said("own_change", attrgetter("own_change"), head="change")
     for name, symbol in card.symbols.items():
         yield Column(CHANGED + name, symbol, partial(_cell, name), _got("cells", name), "setting")
     yield said("other", partial(other_changes, card))
@@ -200,32 +199,24 @@ def _published(card: Card) -> Iterator[StudyColumn]:
 def _found(findings: Findings) -> Iterator[StudyColumn]:
     """What was found beyond metrics, for programs."""
     yield _plain("unlike", lambda row: [difference.text for difference in findings.unlike.get(row.row, [])])
-    yield _plain("sample_tests", partial(sample_fields, findings))
+    yield _plain("sample_tests", findings.sample_fields)
 
 
 def _best(findings: Findings) -> Iterator[StudyColumn]:
-    """The best score that was reported while training, over the row's seeds, and its step."""
+    """The best score that was reported while training, over the row's seeds, and its step: the first and the last."""
     if metric := findings.best_of:
-        values = {row: of.mean(metric) for row, of in findings.best.items()}
-        steps = {row: of.step for row, of in findings.best.items()}
+        values = {row: metric_mean(metric, [value for value, _ in of.values()]) for row, of in findings.best.items()}
+        steps = {row: [step for _, step in of.values()] for row, of in findings.best.items()}
 
         def text(row: TableRow) -> str:
             return number(values.get(row.row), metric.places) or _unreported(row)
 
+        def at(row: TableRow) -> str:
+            return spanned(steps[row.row]) if row.row in steps else _unreported(row)
+
         yield Column(f"best_{metric.name}", f"best {metric.label}", text, lambda row: values.get(row.row))
-        yield Column("best_step", "at step", partial(_best_step, findings), lambda row: steps.get(row.row))
-        yield _plain("best_by_seed", partial(_best_by_seed, findings))
-
-
-def _best_step(findings: Findings, row: TableRow) -> str:
-    """The first and the last one of several seeds."""
-    best = findings.best.get(row.row)
-    return spanned(best.steps.values()) if best else _unreported(row)
-
-
-def _best_by_seed(findings: Findings, row: TableRow) -> dict[int, list[float]]:
-    best = findings.best.get(row.row)
-    return {seed: [best.values[seed], best.steps[seed]] for seed in best.values} if best else {}
+        yield Column("best_step", "at step", at, lambda row: mean(steps.get(row.row, ())))
+        yield _plain("best_by_seed", lambda row: findings.best.get(row.row, {}))
 
 
 def _unreported(row: TableRow) -> str:

@@ -1,15 +1,14 @@
 """A study as pandas frames, for notebooks. Their columns and types are an interface, listed in docs/notebook.md."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracking.card import COSTS
 from tracking.files import unless_damaged
-from tracking.study import STUDY_FILE, Study, StudyMissing, Trial, read_study, study_folders
+from tracking.study import Study, StudyMissing, Trial, read_study, study_folders
 from tracking.words import stopped_at
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ def _read(folder: Path) -> Study:
     try:
         return read_study(folder)
     except StudyMissing as error:
-        here = [folder.parent] if (folder.parent / STUDY_FILE).exists() else study_folders(folder)
-        beside = {place.name: place for place in study_folders(folder.parent)}
-        near = [*here, *(beside[name] for name in get_close_matches(folder.name, beside, n=1))]
+        near = [*study_folders(folder), *study_folders(folder.parent), *study_folders(folder.parents[1])]
         raise StudyMissing(f"{error}; name a study's folder, such as {near[0]}" if near else str(error)) from None
 
 
@@ -99,12 +96,7 @@ def _frame(columns: Mapping[str, str], lines: Iterator[dict[str, Any]]) -> "Data
     """The lines with exactly these columns and types, also if there are none. None becomes NaN or NA."""
     import pandas as pd
 
-    held = list(lines)
-    return pd.DataFrame({name: _column(pd, held, name, kind) for name, kind in columns.items()})
-
-
-def _column(pd: Any, lines: Sequence[dict[str, Any]], name: str, kind: str) -> Any:
-    values = [line[name] for line in lines]
-    if kind == TIME:
-        return pd.to_datetime(pd.Series(values, dtype=NUMBER), unit="s", utc=True).astype(kind)
-    return pd.Series(values, dtype=kind)
+    frame = pd.DataFrame(list(lines), columns=list(columns))
+    if "time" in columns:
+        frame["time"] = pd.to_datetime(frame["time"].astype(NUMBER), unit="s", utc=True)
+    return frame.astype(dict(columns))

@@ -222,6 +222,6 @@ def published_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
 
 
 def _settings_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
-    """The columns for changes: symbols, then what has none, and a row's own words, if any row has them."""
-    own, other = any(row.own_change for row in rows), any(other_changes(card, row) for row in rows)
-    return ["row", *["own_change"] * own, *(CHANGED + name for name in card.symbols), *["other"] * other]
+    """The columns for changes: symbols, and what has none if any row has it."""
+    other = any(other_changes(card, row) for row in rows)
+    return ["row", *(CHANGED + name for name in card.symbols), *["other"] * other]

@@ -26,9 +26,9 @@ Kind = Literal["name", "text", "setting", "number", "note"]
 MARK = re.compile(r"(?<=\d)[^\w\s.,%\])]$")
 """A sign right behind a number, such as *."""
 EDGES, BETWEEN = 1, 3
-"""Blanks of a table, and those that each column takes besides its cells."""
+"""Blanks at the edges of a table, and around the cells of each column."""
 LEAST, WISH, MOST = 12, 24, 44
-"""Letters of a text that it has for needed columns, those that it has for others, and those after which it breaks."""
+"""Letters of a column of text: where the column is needed, where it is optional, and where its lines break."""
 ESCAPED = {
     "\\": r"\textbackslash{}",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},

@@ -1,7 +1,6 @@
-"""A row keeps its difference at every scale, in every key that a row may change, or is refused by its line."""
+"""A row keeps its difference at every scale, or is refused by its line."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from allelse_in_folder import own, own_row, plan, refused
@@ -9,79 +8,8 @@ from scale_table import DOCUMENT, MARKED, scale_table
 from scale_table import SCALES as IN_DOCUMENT
 
 from sweeps.config.files import SHIPPED
-from sweeps.config.schema import Schema
-from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import Composition, describe
-from sweeps.schema import dotted
-from transformer.task import TRANSLATION
-
-SCHEMA = Schema.of(TRANSLATION)
-KEYS = list(SCHEMA.short_names)
-WORDS: dict[str, Any] = {
-    "model.positions": "learned",
-    "model.max_positions": 256,  # a batch holds the longest pair
-    "train.precision": "fp32",
-    "data.name": "multi30k",
-    "data.source": "fr",
-    "data.target": "fr",
-    "data.mirror": "elsewhere",
-    "train.tokens_per_micro_batch": 700,
-}
-NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
-"""Seeds belong to the sweep, and a user's own files need data=files: refused at every scale."""
-REFUSED = {"half": NEVER, "tiny": NEVER | {"train.precision"}}  # at tiny, base has fp32 too
-
-
-def other(key: str, value: Any) -> Any:
-    """Another value of the key: twice as much, or another text."""
-    if key in WORDS:
-        return WORDS[key]
-    if value is None:
-        return "[a, b]"
-    if isinstance(value, bool):
-        return str(not value).lower()
-    return value * 2 or (5 if isinstance(value, int) else 0.25)
-
-
-def row_of(key: str) -> str:
-    return key.replace(".", "_")
-
-
-def values(settings: Settings) -> dict[str, Any]:
-    tree = settings.to_dict()
-    return dotted({group: tree[group] for group in SCHEMA.groups})
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A row per key, which differs from base only in that key."""
-    folder = tmp_path_factory.mktemp("rows").resolve()
-    base = values(compose_row(["scale=paper"], folder).base)
-    for key in KEYS:
-        group, name = key.split(".")
-        own_row(folder, f"{group}: {{{name}: {other(key, base[key])}}}\n", row_of(key))
-    return folder
-
-
-@pytest.mark.parametrize("scale", ["half", "tiny"])
-def test_a_row_differs_only_in_its_key_at_every_scale(folder: Path, scale: str) -> None:
-    kept = [key for key in KEYS if key not in REFUSED[scale]]
-    exempt = {"train.steps"} if scale == "tiny" else set()
-    composition = compose_sweep([f"scale={scale}", f"sweep.rows=[{','.join(map(row_of, kept))}]"], folder)
-    base = values(composition.base)
-    for key, row in zip(kept, composition.rows, strict=True):
-        found = values(row.settings)
-        assert {name for name in found if found[name] != base[name]} == {key} - exempt
-    assert {key for row in composition.rows for key in row.kept.left_out} == exempt
-
-
-@pytest.mark.parametrize("scale", ["half", "tiny"])
-def test_a_difference_that_a_scale_cannot_keep_is_refused_with_its_line(folder: Path, scale: str) -> None:
-    rows = [row_of(key) for key in sorted(REFUSED[scale])]
-    problems = refused(folder, f"scale={scale}", f"sweep.rows=[{','.join(rows)}]")
-    places = {(problem.key, problem.place) for problem in problems}
-    assert {(key, f"conf/row/{row_of(key)}.yaml:3") for key in REFUSED[scale]} <= places
 
 
 def composed(folder: Path, body: str, *overrides: str) -> Composition:

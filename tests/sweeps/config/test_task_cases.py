@@ -16,7 +16,6 @@ CONFIG = "@dataclass(frozen=True)\nclass Config:"
 REFERENCES: list[tuple[str, str, list[str]]] = [
     ("smal", "command line", ["no module smal here", "known: translation, small", "did you mean task=small?"]),
     ("small.py", "command line", ['is "small.py"', "MODULE:ATTRIBUTE", "did you mean task=small?"]),
-    ("small:", "command line", ['is "small:"', "did you mean task=small?"]),
     ("null", "command line", ["is null", "must be a string"]),
     ("small:taks", "command line", ["small has no taks", "did you mean task=small:task?"]),
     ("small:Config", "command line", ["whose Config is not an allelse.Task", "did you mean task=small:task?"]),
@@ -24,10 +23,8 @@ REFERENCES: list[tuple[str, str, list[str]]] = [
 
 # what is replaced in the source, the place, and words of the message
 SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
-    ({"class Model:": "class Model"}, "small.py:11", ["cannot be imported: SyntaxError", "fix the file"]),
     ({CONFIG: f"1 / 0\n{CONFIG}"}, "small.py:24", ["ZeroDivisionError: division by zero"]),
     ({"    model: Model\n": "    model: Modell\n"}, "small.py:26", ["NameError: name 'Modell' is not defined"]),
-    ({"    Costs, Divided": "    Checkpoint, Divided"}, "small.py:5", ["cannot import name 'Checkpoint'"]),
     ({", steps=lambda config: config.train.steps": ""}, "small.py:43", ["missing 1 required", "'steps'"]),
     ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["whose task is not an allelse.Task"]),
     ({CONFIG: "@dataclass\nclass Config:"}, "small.py", ["its schema Config", "frozen"]),
@@ -38,8 +35,6 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({'"score"),)': '"score"), Metric("score"))'}, "small.py", ["2 of its metrics have the name score"]),
     ({'(Metric("score"),)': "()"}, "small.py", ["must have a metric for the table"]),
     ({'(Metric("score"),)': '[Metric("score")]'}, "small.py", ["must be a tuple of Metric"]),
-    ({'Metric("score")': 'Metric("params")'}, "small.py", ["params stands for two things"]),
-    ({'Metric("score")': 'Metric("score", better="higher")'}, "small.py", ["better up or down"]),
     ({'Task("small"': 'Task("translation"'}, "small.py", ["its name translation is taken"]),
     ({'Task("small"': 'Task("../small"'}, "small.py", ["must have a plain name"]),
     ({'"small", 1': '"small", 0'}, "small.py", ["its version 0 must be a whole number of at least 1"]),
@@ -47,22 +42,19 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({"config.train.steps,": "config.train.stepps,"}, "small.py:43", ["whose steps fails: AttributeError"]),
     ({"lambda config: config.train.steps": "lambda config: None"}, "", ["whose steps returns None", "whole number"]),
     ({"work=work": "work=work, costs=lambda config: 3"}, "", ["whose costs returns 3", "must return Costs"]),
-    ({"work=work": "work=work, early_stop=1"}, "small.py", ["its early_stop 1 must be True or False"]),
-    ({"work=work": "work=work, verbs=[work]"}, "small.py", ["its verbs must be a tuple of functions"]),
     ({"work=work": "work=work, problems=lambda config: [3]"}, "", ["whose problems returns [3]", "each Problem"]),
 ]
 
 # base.yaml, the key, the place, and words of the message
 BASES: list[tuple[str | None, str, str, list[str]]] = [
     (None, "base", "", ["is missing: there is no conf/task/small/base.yaml", "the keys of model, train"]),
-    ("", "base", FILE, ["is not plain YAML", "must hold groups of keys"]),
     ("model: {size: 8\n", "base", f"{FILE}:2", ["is not plain YAML"]),
     (BASE.replace("  every: 2\n", ""), "train.every", f"{FILE}:2", ["is missing", "must be given"]),
     (BASE + "  epochs: 3\n", "train.epochs", f"{FILE}:7", ["did you mean train.steps?"]),
     (BASE + "  alpha: 3\n", "train.alpha", f"{FILE}:7", ["keys under train are steps, rate, every, cut"]),
-    (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["base sets only model, train"]),
-    *((BASE + f"{group}: {{a: 1}}\n", group, f"{FILE}:7", ["base sets only"]) for group in ("sweep", "paths", "scale")),
-    (BASE.replace("size: 8", "size: 0"), "model.size", f"{FILE}:1", ["at least 1"]),
+    (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["is not a key"]),
+    (BASE + "sweep: {seeds: [1]}\n", "sweep", f"{FILE}:7", ["base sets only model, train"]),
+    (BASE + "scale: {size: 1}\n", "scale", f"{FILE}:7", ["base sets only model, train"]),
     (BASE.replace("round", "rond"), "model.kind", f"{FILE}:1", ["did you mean round?"]),
     (BASE.replace("0.5", "010", 1), "train.rate", f"{FILE}:4", ["which YAML reads as 8"]),
 ]
@@ -84,21 +76,22 @@ TWO_REASONS: list[tuple[str, list[str]]] = [
 TYPED: list[tuple[list[str], str, list[str]]] = [
     (["model.sise=8"], "model.sise", ["keys under model are size, kind", "did you mean model.size?"]),
     (["--size=8"], "--size=8", ["write settings as key=value"]),
-    (["train.rate=0"], "train.rate", ["must be a number above 0"]),
-    (["beam=8"], "beam", ["is not a key"]),
-    (["model.d_model=8"], "model.d_model", ["keys under model are size, kind"]),
     (["scale=tiny"], "scale", ["must be one of full"]),
     (["scale.size=3"], "scale.size", ["must divide model.size, which is 8"]),
-    (["sweep.rows=[base,sqare]"], "sweep.rows", ["did you mean square?"]),
     (["seed=3"], "seed", ["did you mean sweep.seeds?"]),
 ]
 
 # the file of a row
-ROWS: list[tuple[str, str, int, list[str]]] = [
+ROWS: list[tuple[str, str, int | None, list[str]]] = [
     (ROW + "train: {rat: 3}\n", "train.rat", 3, ["did you mean train.rate?"]),
     (ROW + "paths: {runs: x}\n", "paths", 3, ["a row sets only row, model, train"]),
-    ("row: {group: A}\nmodel: {kind: round}\n", "square", 0, ["changes nothing", "a key of model or train"]),
-    ("row: {group: A}\ntrain: {cut: 0.7}\n", "train.cut", 2, ["train the same model as base"]),
+    (
+        "row: {group: A}\nmodel: {kind: round}\n",
+        "square",
+        None,
+        ["it changes nothing", "another key of model or train"],
+    ),
+    ("row: {group: A}\ntrain: {cut: 0.7}\n", "square", None, ["train the same model as base"]),
     ("model: {kind: square}\n", "row", 0, ["is missing", "must be given"]),
     ("row: {group: A, published: {bleu: 3}}\nmodel: {size: 2}\n", "row.published.bleu", 1, ["are score, params_m"]),
 ]
@@ -153,10 +146,15 @@ def test_a_wrong_override(tmp_path: Path, words: list[str], key: str, said: list
 
 
 @pytest.mark.parametrize(("text", "key", "line", "words"), ROWS, ids=[repr(case[0])[-50:] for case in ROWS])
-def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int, words: list[str]) -> None:
+def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int | None, words: list[str]) -> None:
     row = "conf/task/small/row/square.yaml"
     write_task(tmp_path, files={row: HEAD + text.removeprefix(HEAD)})
-    expect(refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"), key, f"{row}:{line + 1}", words)
+    expect(
+        refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"),
+        key,
+        row if line is None else f"{row}:{line + 1}",
+        words,
+    )
 
 
 def test_the_help_of_a_broken_task_is_its_refusal(tmp_path: Path) -> None:

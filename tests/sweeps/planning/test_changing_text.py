@@ -1,4 +1,4 @@
-"""Text that changes while a study runs changes no score, and pairs that are left out are reported."""
+"""Text that changes while a study runs changes no score, and text without usable pairs starts nothing."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,6 @@ from typed import typed
 LONG = " ".join(LETTERS * 10) + "\n"
 DATA = [*TEXT, "sweep.name=own", "model.max_positions=64"]
 STEPS = ["train.steps=30", "train.checkpoint_every=20"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Without a database: a refused study leaves no `runs/`."""
-    return write_text(tmp_path)
 
 
 def reference_pieces(trial: Path, name: str) -> list[int]:
@@ -53,22 +47,11 @@ def test_text_that_changes_while_rows_are_trained_changes_no_score(
     assert evaluated.exit_code == 0, evaluated.stderr
 
 
-def test_left_out_pairs_are_reported_and_counted_in_the_result(workplace: Path) -> None:
-    with (workplace / "train.txt").open("a") as file:
-        file.write("\n" * 25 + LONG * 50)
-    done = typed(workplace, "train", *SMALL, *DATA, *STEPS)
-    assert done.exit_code == 0, done.output
-    told = "75 of 375 training pairs are left out: 25 blank, 50 longer than model.max_positions (64)"
-    assert done.stdout.count(told) == 1
-    about = json.loads((workplace / "runs" / "own" / "base-s1" / "provenance.json").read_text())
-    assert about["pairs"] == {"train": 300, "blank": 25, "too_long": 50}
-
-
-@pytest.mark.parametrize("verb", ["train", "sweep"])
-def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(folder: Path, verb: str) -> None:
+def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(tmp_path: Path) -> None:
+    """Without a database: a refused study leaves no `runs/`."""
+    folder = write_text(tmp_path)
     (folder / "train.txt").write_text("a b\n" + LONG * 299)
-    rows = ["sweep.rows=[base]"] if verb == "sweep" else []
-    refused = typed(folder, verb, *SMALL, *DATA, *STEPS, *rows)
+    refused = typed(folder, "train", *SMALL, *DATA, *STEPS)
     assert refused.exit_code == 2, refused.output
     assert "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)" in refused.stderr
     assert "Nothing was started." in refused.stderr

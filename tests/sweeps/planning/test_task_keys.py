@@ -25,13 +25,14 @@ def key(folder: Path, *words: str, task: str = "small", **written: Any) -> str:
     return plan(folder, f"task={task}", "sweep.rows=[base]", *words).trials[0].trial.key
 
 
-@pytest.fixture
-def before(tmp_path: Path) -> str:
-    return key(tmp_path / "before")
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return key(tmp_path_factory.mktemp("before"))
 
 
 DECIDES: list[dict[str, Any]] = [
     {"replaced": {'"small", 1': '"small", 2'}},
+    {"replaced": {'Task("small"': 'Task("other"'}, "files": {"conf/task/other/base.yaml": BASE}},
     {"replaced": FINGERPRINT},
     {"files": {FILE: BASE.replace("size: 8", "size: 16")}},
     {"files": {FILE: BASE.replace("steps: 4", "steps: 5")}},
@@ -65,11 +66,6 @@ def test_the_seed_decides_and_the_place_of_the_task_does_not(tmp_path: Path, bef
     (package / "__init__.py").touch()
     assert key(tmp_path / "package", task="pack.other:task") == before
     assert key(tmp_path / "package", task="small:task") == before
-
-
-def test_a_task_of_another_name_has_other_keys(tmp_path: Path, before: str) -> None:
-    files = {"conf/task/other/base.yaml": BASE}
-    assert key(tmp_path / "now", replaced={'Task("small"': 'Task("other"'}, files=files) != before
 
 
 def test_a_group_called_data_is_no_fingerprint(tmp_path: Path) -> None:

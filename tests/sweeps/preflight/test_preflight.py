@@ -43,12 +43,12 @@ REFUSED = [
     ("paths.runs=''", "is empty"),
     ("paths.runs='runs\nmore'", "unprintable"),
     ("paths.data='~nobody-of-this-name/x'", "no such home folder"),
-    (f"paths.runs={'é' * 200}", "400 bytes"),
+    (f"paths.runs={'é' * 200}", "File name too long"),
     *(
         (f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x", f"such as paths.{key}=/shared/{key}")
         for key in ("runs", "data", "checkpoints")
     ),
-    (f"paths.runs={'/'.join(['x' * 200] * 20)}", "path of 4"),
+    (f"paths.runs={'/'.join(['x' * 200] * 21)}", "File name too long"),
     ("paths.runs=s3://bucket/runs", "only paths.checkpoints takes other filesystems"),
     ("paths.data=file:///tmp/data", "only paths.checkpoints takes other filesystems"),
     ("paths.checkpoints=S3://bucket/x", 'unknown protocol "S3"'),
@@ -217,7 +217,7 @@ def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
 GROUPS = [  # workers, CPUs and GPUs of each, nodes, what is wrong
     (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], None),
     (10, 1, 0.1, [{"CPU": 16, "GPU": 1}], None),
-    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers: is 11, and each needs 0.1 GPU; must be at most 10; "),
+    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers: is 11, and each needs 1 CPU and 0.1 GPU; must be at most 10; "),
     (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], None),
     (2, 3, 0, [{"CPU": 4}, {"CPU": 2}], "workers: is 2, and each needs 3 CPU; must be at most 1; "),
     (1, 3, 0, [{"CPU": 2}, {"CPU": 2}], "cpus_per_worker: is 3; each worker must fit on one machine; "),

@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons, rows_of_sizes
+from faulty_task import FUNCTIONS as PLANTED
+from faulty_task import HEAD, newest_state, reasons, rows_of_sizes
 from leftovers import check_no_locks, wait_for_end
+from small_task import write_task
 from studies import allelse, lines, mlflow_runs
-from summing_task import write_summing_task
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS, EVERY, FAULTY = 12, 2, 7
@@ -33,6 +34,8 @@ ALONE = {
         f"failed: {SHORT}, for the second time",
     ),
     "breaks": ("raise ValueError('broken')", "failed: ValueError: broken"),
+    "prints_the_unspeakable": ("os.write(1, b'\\x00\\xff\\x1b[31m\\n')", DONE),
+    "raises_no_exception": ("raise type('Rude', (BaseException,), {})('said')", "failed: Rude: said"),
 }
 PEERS = {
     "first_fails": (
@@ -71,6 +74,43 @@ def fault(trial, size, step):
         leave_late(trial)
 {faults}
 """
+
+SUMMED = {
+    "        total += trial.config.train.rate * trial.seed\n": """\
+            total += sum_over(trial, trial.config.train.rate * trial.seed)
+            {each_step}
+""",
+    "    for step in range(": "    with trial.process_group():\n        for step in range(",
+    "        if (stops": "            if (stops",
+    "        if regular": "            if regular",
+    "            trial.report": "                trial.report",
+    "            trial.checkpoint": "                trial.checkpoint",
+    "        if stops:\n            return": "            if stops:\n                return",
+    HEAD: PLANTED
+    + """
+import torch
+
+def sum_over(trial, value):
+    total = torch.tensor(value, dtype=torch.float64)
+    if trial.world > 1:
+        torch.distributed.all_reduce(total)
+    return total.item()
+
+{functions}
+
+from dataclasses""",
+}
+
+
+def write_summing_task(folder: Path, each_step: str, functions: str, files: dict[str, str]) -> Path:
+    """The small task with a sum over its workers in each step: the loss of one stops the others.
+
+    ``each_step`` is a statement after the sum; it may call ``functions``.
+    """
+    filled = {
+        old: new.replace("{each_step}", each_step).replace("{functions}", functions) for old, new in SUMMED.items()
+    }
+    return write_task(folder, filled, files)
 
 
 @dataclass
@@ -147,6 +187,7 @@ def test_mlflow_has_one_run_per_trial_and_nothing_is_left(swept: Sweeps, workers
     sweep, failed = swept(workers), sum(ends[-1] != DONE for _, *ends in FAULTS[workers].values())
     assert sweep.code == 1
     assert "Traceback" not in sweep.output
+    assert sweep.output.replace("\n", "").isprintable()
     statuses = sorted(status for _, status in mlflow_runs(sweep.study.parent))
     assert statuses == ["FAILED"] * failed + ["FINISHED"] * (1 + len(FAULTS[workers]) - failed)
     wait_for_end(sweep.study.parents[1])

@@ -106,36 +106,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def three() -> Iterator[Machines]:
-    """Each has one CPU. Their host names mean 127.0.0.1, and the workers of a trial meet all the same."""
-    with machines(*NAMES, env=NOTICED_WHEN_BUSY, host_is_local=True) as made:
+    """Each has one CPU."""
+    with machines(*NAMES, env=NOTICED_WHEN_BUSY) as made:
         yield made
 
 
 @contextmanager
 def idle_head(*names: str) -> Iterator[Machines]:
-    """The head has no CPU for a worker, and each of the others has one."""
+    """The head has no CPU for a worker, and each of the others has one.
+
+    Their host names mean 127.0.0.1, and the workers of a trial meet all the same.
+    """
     with closing(Machines(NOTICED_WHEN_BUSY)) as made:
         made.add("head", cpus=0)
         for name in names:
-            made.add(name)
+            made.add(name, host_is_local=True)
         for machine in made.all:
             made.start_ray(machine)
         yield made
-
-
-def test_a_killed_machine_costs_its_trial_an_attempt(three: Machines, folder: Path) -> None:
-    """Two workers lie on two of three machines, then on the two that are left."""
-    sweep = Sweep(three, folder, "killed", workers=2)
-    running = sweep.start_to(60, three.head)
-    lost = machine_of_a_worker(three)
-    three.lose(lost)
-    ended = running.end()
-    assert ended.code == 0, ended.output
-    *causes, _ = reasons(sweep.trial)
-    named = rf"worker lost: (worker \d \(pid \d+ on {lost.name}\)|the trial's process) "
-    assert any(re.match(named, cause) for cause in causes), causes
-    assert resumed_at(ended.output)
-    sweep.check_as_undisturbed()
 
 
 def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path) -> None:

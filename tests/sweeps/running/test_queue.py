@@ -182,6 +182,16 @@ def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
     assert "base-s2: it will not start" in sweep.said.getvalue()
 
 
+def test_a_sweep_that_cannot_succeed_ends_after_three_trials(sweep: Sweep) -> None:
+    for number in range(3):
+        sweep.begin([Started("cpu", 1), Failed(f"RuntimeError: no such file: {number}", "")]).run()
+    with pytest.raises(Interrupted) as ended:
+        sweep.queue.tick()
+    cause = "3 trials in a row failed before their first report: RuntimeError: no such file: 2"
+    assert (ended.value.exit_code, ended.value.fault) == (1, cause)
+    assert sweep.begin().trial == ""
+
+
 @pytest.mark.parametrize(
     ("polls", "noticed"),
     [

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from small_text import TEXT
-from studies import SMALL, allelse, answers, command, last, lines, mlflow_runs, wait_until
+from studies import SMALL, allelse, answers, command, lines, mlflow_runs, wait_until
 from typed import refusal, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -21,9 +21,6 @@ DEFAULT = "sweep.name=synthetic-tiny"
 """The name that commands without words mean."""
 TWO_ROWS = "sweep.rows=[base,e_learned_positions]"
 THREE_ROWS = "sweep.rows=[base,d_dropout_0,e_learned_positions]"
-RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "scores", "scoring"}
-SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "bleu_paper", "decode"}
-SIGNATURES = {"signature", "bleu_paper_signature", "chrf_signature"}
 
 
 class Study:
@@ -58,20 +55,6 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
     assert study.first.stdout.splitlines()[-1].startswith("Next: allelse sweep")
     assert "FAILED: CheckpointError" in typed(study.cwd, "table", "--format", "md").stdout
     assert dict(mlflow_runs(study.cwd / "runs"))["D P_drop 0.0 s1"] == "FAILED"
-
-
-def test_a_trial_folder_holds_the_files_of_the_contract(study: Study) -> None:
-    trial, result = study.folder / "base-s1", study.result("base-s1")
-    assert set(result) == RESULT_KEYS
-    assert set(result["scores"]) == {"dev", "test"}
-    assert all(set(scores) == SCORE_KEYS | SIGNATURES for scores in result["scores"].values())
-    assert [line["attempt"] for line in lines(trial / "attempts.jsonl")] == [1, 1]
-    assert len((trial / "hypotheses" / "dev.txt").read_text().splitlines()) == 6
-    assert len(lines(trial / "statistics" / "dev.jsonl")) == 1 + 6
-    assert {"commit", "dirty"} <= set(json.loads((trial / "provenance.json").read_text()))
-    kept = sorted(str(path.relative_to(trial)) for path in trial.glob("checkpoints/*/a*/*"))
-    assert kept == [f"checkpoints/{result['key'][:16]}/a1/step-{step}" for step in (30, 60)]
-    assert json.loads((study.folder / "study.json").read_text())["trials"][0]["key"] == result["key"]
 
 
 def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: Study) -> None:
@@ -139,36 +122,4 @@ def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study)
     assert trained.exit_code == 0, trained.output
     trials = json.loads((study.folder / "study.json").read_text())["trials"]
     assert ("e_learned_positions", 2) in [(trial["row"], trial["seed"]) for trial in trials]
-    assert set(study.result("e_learned_positions-s2")) == RESULT_KEYS
-
-
-ALIKE = last([*SHORT, "train.steps=20", "train.warmup_steps=10", "model.p_drop=0"])
-"""Dropout draws differ between workers, so it is off; what remains is the order of sums.
-
-That is 1e-7 for some twenty steps; then the trajectories part, as any two with different rounding do.
-"""
-
-
-@pytest.fixture(scope="module")
-def one(study: Study) -> dict[str, Any]:
-    """The result of one worker."""
-    done = typed(study.cwd, "train", *ALIKE, "sweep.name=one")
-    assert done.exit_code == 0, done.output
-    return study.result("base-s1", "one")
-
-
-def test_two_workers_train_what_one_does_and_a_reader_that_leaves_does_not_end_them(
-    study: Study, one: dict[str, Any]
-) -> None:
-    words = " ".join(command("sweep", *ALIKE, "sweep.rows=[base]", "sweep.name=two", "cluster.workers=2"))
-    script = f"{{ {words}; echo $? > code; }} | head -1"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=study.cwd, capture_output=True, text=True, timeout=300, check=True
-    )
-    assert done.stdout == "two: 1 of 1 trials to run\n"
-    code = study.cwd / "code"
-    wait_until(lambda: code.exists() and code.read_text() != "", "the sweep's end", timeout=300)
-    assert code.read_text() == "0\n"
-    two = study.result("base-s1", "two")
-    assert one["key"] == two["key"]
-    assert two["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)
+    assert study.result("e_learned_positions-s2")["step"] == 60

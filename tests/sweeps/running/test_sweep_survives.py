@@ -15,11 +15,12 @@ import psutil
 import pytest
 from faulty_task import newest_state, reasons, train_to, write_paced_task
 from leftovers import check_no_locks, wait_for_end
-from studies import Running, lines, mlflow_runs, mlflow_steps, printed, wait_until
-from summing_task import write_summing_task
+from same_bits import differing, state_after
+from studies import Running, allelse, lines, mlflow_runs, mlflow_steps, printed, wait_until
+from toy_task import write_toy
 from typed import refusal, typed
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS = 60
 TRIAL = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
 
@@ -55,33 +56,51 @@ def check_whole(trial: Path, *ends: str) -> None:
     assert mlflow_steps(runs, "train/loss") == steps
 
 
-def test_a_group_whose_processes_are_killed_in_turn_is_restarted_and_its_journal_is_complete(workplace: Path) -> None:
-    """First the syncer and a worker; then the trial's process."""
-    write_summing_task(workplace, "wait_for_leave(trial, step)")
-    running = start_to(10, workplace, "cluster.workers=2")
-    (syncer,) = running.processes("tracking.mlflow.sync")
-    worker = running.workers(2)[1]
+@pytest.mark.everyday
+def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_undisturbed_ones(
+    furnish: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    """First the syncer and a worker, then the trial's process; at last both workers agree on a stop."""
+    folder = write_toy(furnish(tmp_path / "study"))
+    trial, twin = (folder / "runs" / "s" / name for name in ("base-s1", "twin-s1"))
+    words = ["sweep", "task=toy", "sweep.rows=[base,twin]", "sweep.name=s", "cluster.workers=2"]
+    train_to(16, folder)
+    running = Running.start(*words, cwd=folder, trial=trial)
+    running.wait_for_step(7)
+    (syncer,), worker = running.processes("tracking.mlflow.sync"), running.workers(2)[1]
     for process in (syncer, worker):
         process.kill()
-    wait_until(lambda: len(reasons(running.trial)) == 1 or running.ended(), "the loss")
-    train_to(20, workplace)
-    running.wait_for_step(18)
+    wait_until(lambda: len(reasons(trial)) == 1 or running.ended(), "the loss")
+    train_to(30, folder)
+    running.wait_for_step(21)
     for process in running.processes("ray::TrialProcess"):
         process.kill()
-    wait_until(lambda: len(reasons(running.trial)) == 2 or running.ended(), "the second loss")
-    train_to(STEPS, workplace)
+    wait_until(lambda: len(reasons(trial)) == 2 or running.ended(), "the second loss")
+    train_to(44, folder)
+    running.wait_for_step(35)
+    os.kill(running.process.pid, signal.SIGINT)
     code, output = running.finish()
-    assert code == 0, output
-    assert "1 of 1 finished" in output
+    assert code == 130, output
     assert "ended with SIGKILL; it starts again in 1 s" in output
-    assert first_step(running.trial, 1) == 2
-    assert first_step(running.trial, 2) > 8
-    for told in (reasons(running.trial)[0], output):
+    for told in (reasons(trial)[0], output):
         assert re.search(rf"worker \d \(pid {worker.pid} on \S+\) was killed \(SIGKILL", told)
-    check_whole(running.trial, "worker lost: worker ", "worker lost: the trial's process", "finished")
-    assert newest_state(running.trial / "checkpoints") == (STEPS, 2 * STEPS * 0.5), "two workers add 0.5 in each step"
-    wait_for_end(workplace)
-    check_no_locks(running.trial.parent)
+    stopped = lines(trial / "journal.jsonl")[-1]
+    assert stopped["step"] == stopped["checkpoint"] >= 44
+    (folder / "leave").unlink()
+    done = allelse(*words, cwd=folder)
+    assert f"resumed at step {stopped['step']}" in done.stdout, done.stdout + done.stderr
+    ends = ("worker lost: worker ", "worker lost: the trial's process", "interrupted", "finished")
+    assert [each.startswith(end) for each, end in zip(reasons(trial), ends, strict=True)] == [True] * 4
+    undisturbed = [line["step"] for line in lines(twin / "journal.jsonl")]
+    assert [line["step"] for line in lines(trial / "journal.jsonl")] == sorted({*undisturbed, stopped["step"]})
+    assert first_step(trial, 1) == 7 < first_step(trial, 2) < first_step(trial, 3)
+    assert not differing(state_after(trial, 60), state_after(twin, 60))
+    assert lines(trial / "result.json")[0]["scores"] == lines(twin / "result.json")[0]["scores"]
+    assert [status for _, status in mlflow_runs(folder / "runs")] == ["FINISHED"] * 2
+    (own,) = trial.glob("checkpoints/*/files/runs")
+    assert own.read_text() == "one" * 4, "the trial's own files outlive its attempts"
+    wait_for_end(folder)
+    check_no_locks(trial.parent)
 
 
 def test_a_stopped_syncer_does_not_outlive_its_sweep(workplace: Path) -> None:

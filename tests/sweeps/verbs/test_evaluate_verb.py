@@ -121,15 +121,3 @@ def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained:
     (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert (line["decoded"], line["decode"]["beam"]) == (True, 1)
     assert (twin / "result.json").read_text("utf-8") == result
-
-
-def test_a_damaged_study_hides_no_other(trained: Path, trial: Path) -> None:
-    damaged = trained / "runs" / "damaged"
-    damaged.mkdir()
-    (damaged / "study.json").write_text("{", "utf-8")
-    try:
-        assert evaluated(trained, "copies/base-s1", "--set", "dev")[0]["trial"] == "copies/base-s1"
-        for verb in ("status", "sweep"):
-            assert "study.json: not a study" in refusal(trained, verb, "sweep.name=damaged")
-    finally:
-        shutil.rmtree(damaged)

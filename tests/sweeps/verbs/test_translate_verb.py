@@ -140,14 +140,6 @@ def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(traine
         assert child.stderr.read() == b"Interrupted after line 3.\n"
 
 
-def test_another_program_s_output_is_read_as_a_file_and_a_reader_that_leaves_ends_it(trained: Path) -> None:
-    pipe = subprocess.PIPE
-    words = " ".join([*COMMAND, "--input", "<(yes 'a b c')"])
-    script = f"{{ {words}; echo $? >&2; }} | head -1"
-    done = subprocess.run(["bash", "-c", script], cwd=trained, stdout=pipe, stderr=pipe, text=True, timeout=120)
-    assert (done.stdout, done.stderr) == ("a b c\n", "0\n")
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -3,15 +3,9 @@
 import io
 import json
 import multiprocessing
-import os
-import random
 import shutil
-import signal
 import socket
 import stat
-import string
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -248,39 +242,3 @@ def test_preparing_and_checking_give_signs_of_life(here: Path) -> None:
     prepare_once(*args, lambda step, done: told.append(step))
     assert told == ["reading", "checking"]
     assert signs() - before >= 4, "each line, and each file when it is written and when it is read"
-
-
-CTRL_C = """
-import sys
-from pathlib import Path
-from sweeps.worker.prepared import prepare_once
-from sweeps.task import Task
-from transformer.config import DataConfig
-from transformer.data.prepared import prepare
-from transformer.task import fingerprint
-
-def fill(configs, folder, told):
-    prepare(configs[0], folder, told)
-
-text, place = sys.argv[1:]
-data = DataConfig("files", "a", "b", 8000, None, [text] * 2, [text] * 2, [text] * 2)
-task = Task("text", 1, DataConfig, (), steps=len, work=print, fingerprint=fingerprint, prepare=fill)
-prepare_once(task, [data], Path(place), fingerprint(data), lambda step, done: print(step, flush=True))
-"""
-
-
-def test_ctrl_c_ends_a_preparation_and_leaves_nothing(tmp_path: Path) -> None:
-    """As a terminal sends it: to the process and to what it started."""
-    text = tmp_path / "text"
-    drawn = random.Random(1)
-    lines = (drawn.choices(string.ascii_lowercase, k=drawn.randint(1, 12)) for _ in range(40_000))
-    text.write_text("".join(f"{' '.join(line)} {''.join(line)}\n" for line in lines))
-    command = [sys.executable, "-c", CTRL_C, str(text), str(tmp_path / "new" / "data" / "made")]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as preparing:
-        assert preparing.stdout
-        assert next(line for line in preparing.stdout if line.strip() == "learning the vocabulary")
-        os.killpg(preparing.pid, signal.SIGINT)
-        _, said = preparing.communicate(timeout=60)
-    assert preparing.returncode == -signal.SIGINT, said
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["text"]

@@ -1,22 +1,18 @@
-"""All of the interface of tasks, by a toy outside the tree: one worker in this process, and a real sweep with two."""
+"""All of the interface of tasks, by a toy outside the tree, in this process. Its two workers are killed elsewhere."""
 
 import json
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from same_bits import differing, state_after
 from saved_state import saved_state
-from studies import Running, allelse, lines
+from studies import lines
 from toy_task import write_toy
 from typed import refusal, typed
 
 pytestmark = pytest.mark.slow
 ALONE = ("train", "task=toy", "row=base", "sweep.name=s")
-TWO = ("sweep", "task=toy", "sweep.rows=[base,twin]", "sweep.name=s", "cluster.workers=2")
 STEPS = 60
 
 
@@ -76,27 +72,3 @@ def test_named_steps_are_averaged_and_scored_again_without_training(alone: Path)
 
 def test_a_scale_and_words_of_its_own(alone: Path) -> None:
     assert "width is 2" in typed(alone.parents[2], "plan", "task=toy", "scale=half", "sweep.name=t").stdout
-
-
-@pytest.mark.ray
-def test_a_stop_that_two_workers_agree_on_and_a_resume_to_the_bit(
-    furnish: Callable[[Path], Path], tmp_path: Path
-) -> None:
-    folder = write_toy(furnish(tmp_path / "study"))
-    (folder / "leave").write_text("23")
-    trial = folder / "runs" / "s" / "base-s1"
-    running = Running.start(*TWO, cwd=folder, trial=trial)
-    running.wait_for_step(14)
-    os.kill(running.process.pid, signal.SIGINT)
-    code, output = running.finish()
-    assert code == 130, output
-    stopped = lines(trial / "journal.jsonl")[-1]
-    assert stopped["step"] == stopped["checkpoint"] == max(saved_steps(trial)) >= 23
-    (folder / "leave").unlink()
-    done = allelse(*TWO, cwd=folder)
-    assert f"resumed at step {stopped['step']}" in done.stdout, done.stdout + done.stderr
-    other = trial.with_name("twin-s1")
-    assert not differing(state_after(trial, STEPS), state_after(other, STEPS))
-    assert result(trial)["scores"] == result(other)["scores"]
-    (own,) = trial.glob("checkpoints/*/files/runs")
-    assert own.read_text() == "oneone", "the trial's own files outlive its attempts"

@@ -1,11 +1,20 @@
-"""What the numbers of a test are called: every case of mark, interval and margin, for either direction of a metric."""
+"""What the numbers of a test are called: every case of mark, interval and margin, for either direction of a metric.
+
+Then what is said of seeds that were added or dropped after first results.
+"""
+
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from studies_on_disk import begin, finish, make_study
 
 from tracking.card import Metric
-from tracking.report.forest import COLORS
-from tracking.statistics.finding import MARKS, Finding, Kind, kind_of, label
+from tracking.report.figures import COLORS
+from tracking.statistics.finding import SAYS, Kind, kind_of, label
+from tracking.statistics.findings import later_note
 
+EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
 UP, DOWN = Metric("bleu"), Metric("ppl", better="down")
 
 
@@ -32,7 +41,7 @@ def test_each_case(ends: tuple[float, float], marked: bool, margin: float | None
 
 
 def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
-    assert len(set(MARKS.values())) == len(MARKS) == len({label(kind) for kind in MARKS})
+    assert len({mark for mark, _ in SAYS.values()}) == len(SAYS) == len({label(kind) for kind in SAYS})
     better, worse, equivalent = (
         {COLORS[kind] for kind in kinds}
         for kinds in (("better", "better by"), ("worse", "worse within"), ("no worse",))
@@ -40,10 +49,25 @@ def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
     assert not better & worse | better & equivalent | worse & equivalent
 
 
-def test_what_would_decide_is_said_in_seeds_and_time() -> None:
-    assert Finding("undecided", seeds=9, hours=3.14).text == "undecided: 9 seeds, about 3 h 08 min would decide"
-    assert Finding("undecided", seeds=9).text == "undecided: 9 seeds would decide"
-    assert Finding("undecided", 0.3, seeds=9, enough=True).text == (
-        "undecided, although 9 seeds would mark 0.3 with probability 0.8"
-    )
-    assert Finding("undecided").text == "undecided: more than 1000 seeds would decide"
+@pytest.mark.parametrize(
+    ("asked", "told"),  # commands: time, seeds of base that they add, trials that they drop
+    [
+        ([(EARLY, [1], []), (LATE, [2, 3], []), (LATE, [], [])], "Seeds were added once after first results (2, 3):"),
+        ([(EARLY, [1, 2], []), (LATE, [3], []), (LATE, [4], [])], "Seeds were added twice after first results (3, 4):"),
+        ([(EARLY, [1], []), (EARLY, [2, 3, 4], [])], ""),  # planned, though they finish late
+        ([(EARLY, [1, 2, 3, 4], []), (LATE, [], ["a-s1"])], "Trials were dropped once after first results:"),
+        ([(LATE, [1, 2, 3, 4], [])], ""),  # a row that is new itself
+    ],
+)
+def test_what_was_added_or_dropped_after_first_results(
+    tmp_path: Path, asked: list[tuple[str, list[int], list[str]]], told: str
+) -> None:
+    study = make_study(tmp_path / "study", {"base": [1, 2, 3, 4]})
+    finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
+    commands = [
+        {"ts": ts, "command": "allelse sweep", "added": [f"base-s{seed}" for seed in seeds], "dropped": dropped}
+        for ts, seeds, dropped in asked
+    ]
+    assert later_note(replace(study, asked=tuple(commands))).partition(" p values")[0] == told
+    gone = replace(study, asked=({"ts": EARLY, "command": "allelse drop", "dropped": ["a-s1"], "saw_results": True},))
+    assert "dropped once" in later_note(gone), "though the result that was seen is dropped with its trial"

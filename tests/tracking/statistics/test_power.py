@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.power import CANDIDATES, POWER, Power
-from tracking.statistics.seed_tests import differences
+from tracking.statistics.seed_tests import CANDIDATES, POWER, Power, differences
 
 STUDIES = 4000
 POINTS = 0.045  # of the simulation, and of the 400 draws behind Power

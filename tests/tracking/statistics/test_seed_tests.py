@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from benchmarks.statistics import critical_t
 from tracking.statistics.seed_tests import (
     differences,
     dunnett_p,
@@ -69,7 +68,7 @@ def moments(rows: list[Floats]) -> tuple[Floats, Floats, Floats]:
     )
 
 
-@pytest.mark.parametrize("sizes", [[3] * 8, [9] + [3] * 7, [4, 3, 5, 3, 3, 6, 3, 3]], ids=str)
+@pytest.mark.parametrize("sizes", [[9, 3, 3, 3, 3], [4, 3, 5, 3, 6]], ids=str)
 def test_an_independent_computation_agrees(sizes: list[int]) -> None:
     chance = np.random.default_rng(5)
     rows = [chance.normal(place / 3, math.exp(chance.normal()), size) for place, size in enumerate(sizes)]
@@ -105,10 +104,10 @@ def test_intervals_hold_zero_exactly_where_bonferroni_shows_nothing(sd: float) -
 def test_the_ends_of_an_exponential_are_the_extremes_of_the_ellipse() -> None:
     means, variances = np.array([1.5, 1.6]), np.array([0.02, 0.03])
     found = differences(means, variances, np.array([3, 3]))
-    reach = float((intervals(found)[1] - found.difference)[0] / found.chance.error[0])
+    reach = float((intervals(found)[1] - found.difference)[0] / found.error[0])
     angles = np.linspace(0, 2 * np.pi, 200_001)
-    row = np.exp(1.6 + reach * found.chance.errors[1] * np.cos(angles))
-    both = row - np.exp(1.5 + reach * found.chance.errors[0] * np.sin(angles))
+    row = np.exp(1.6 + reach * found.errors[1] * np.cos(angles))
+    both = row - np.exp(1.5 + reach * found.errors[0] * np.sin(angles))
     low, high = exponential_intervals(found, means)
     assert (float(low[0]), float(high[0])) == pytest.approx((both.min(), both.max()), rel=1e-6)
 
@@ -120,21 +119,11 @@ def test_rows_without_spread_do_not_break_the_others() -> None:
     assert (found.p > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("seeds", "printed"),
-    [([6, 6], 2.23), ([3, 3, 3], 2.86), ([3] * 10, 2.95), ([7] * 10, 2.77)],
-    ids=str,
-)
-def test_critical_values_are_those_of_dunnetts_printed_table(seeds: list[int], printed: float) -> None:
-    assert round(critical_t(seeds), 2) == printed
-
-
 @pytest.mark.parametrize("sizes", [[3, 3, 3], [3, 4, 5, 7], [10, 3, 3], [3, 20]], ids=str)
 def test_scipy_computes_the_same(sizes: list[int]) -> None:
     chance = np.random.default_rng(len(sizes))
     base, *rows = (chance.normal(size=size).tolist() for size in sizes)
-    named = {str(place): row for place, row in enumerate(rows)}
     reference = stats.dunnett(*rows, control=base, rng=np.random.default_rng(1))
-    assert list(dunnett_p(base, named).values()) == pytest.approx(list(reference.pvalue), abs=5e-4)  # it draws
+    assert dunnett_p([base, *rows]) == pytest.approx(reference.pvalue, abs=5e-4)  # it draws
     welch = [stats.ttest_ind(row, base, equal_var=False).pvalue for row in rows]
-    assert list(welch_p(base, named).values()) == pytest.approx(holm_by_hand(welch))
+    assert welch_p([base, *rows]) == pytest.approx(holm_by_hand(welch))

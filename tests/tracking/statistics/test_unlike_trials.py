@@ -1,7 +1,6 @@
 """Where rows of a study are not alike beyond what they change."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,12 +22,17 @@ ALIKE: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return made.make(tmp_path_factory.mktemp("runs") / "reading", ROWS)
+
+
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
-    found = made.make(tmp_path / "reading", ROWS)
-    for trial in found.trials:
-        came_from(found, trial.name)
-    return found
+def study(reading: Study) -> Study:
+    """All trials came from the same."""
+    for trial in reading.trials:
+        came_from(reading, trial.name)
+    return reading
 
 
 def came_from(study: Study, trial: str, **other: Any) -> None:

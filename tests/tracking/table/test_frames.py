@@ -1,7 +1,5 @@
 """A study as pandas frames: the columns and types on which notebooks rely."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -86,9 +84,3 @@ def test_a_wrong_folder_is_one_clear_error(study: Study) -> None:
 def test_a_relative_path_gives_the_same(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(study.folder)
     assert_frame_equal(allelse.load(".").trials, allelse.load(study.folder).trials)
-
-
-def test_the_import_is_light() -> None:
-    script = "import sys, tracking; print(*{'pandas', 'numpy', 'mlflow', 'torch', 'ray', 'hydra'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

@@ -1,17 +1,25 @@
-"""Means, differences and states of a study's rows, and the formats that print them."""
+"""Means, differences and states of a study's rows, the formats that print them, and the paragraph on methods.
+
+Scores of rows or seeds with different settings of `decode` are not compared.
+"""
 
 import csv
 import io
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
-from tables import by_name
+from tables import by_name, scored, shown
 
+from tracking.statistics.findings import find
 from tracking.statistics.rows import table
 from tracking.study import Study
+from tracking.table.caption import methods
 from tracking.table.layout import written
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
@@ -97,3 +105,78 @@ def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
     assert layers[11:19] == ["attention_dropout 0.1", *["missing"] * 7]
     assert "measured on dev" in lines[-1]
     assert "differences not tested" in lines[-1]
+
+
+# a row's settings that are not base's, its differences in PPL and BLEU, and its note
+OTHERS: list[tuple[Mapping[str, float], tuple[float | None, float | None], str]] = [
+    ({"beam": 8}, (0.0, None), "decode.beam 8, not 4"),
+    ({"temperature": 0.5}, (0.0, None), "temperature 0.5, not default"),
+    (
+        {"average_checkpoints": 5, "alpha": 1.0},  # other weights
+        (None, None),
+        "decode.alpha 1.0, not 0.6; decode.average_checkpoints 5, not 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("other", "deltas", "note"), OTHERS)
+def test_a_row_scored_with_other_settings_has_no_difference_that_they_change(
+    tmp_path: Path, other: Mapping[str, float], deltas: tuple[float | None, float | None], note: str
+) -> None:
+    study = scored(tmp_path / "other", ("base", 1, {}), ("a_heads_1", 1, other), ("c_layers_2", 1, {}))
+    base, heads, layers = table(study)
+    assert ((heads.deltas["ppl"], heads.deltas["bleu"]), heads.note) == (deltas, note)
+    assert (heads.scores["bleu"], base.note, layers.note) == (30.0, "", "")
+    about = replace(study, cells={**study.cells, "a_heads_1": dict(other)})
+    assert by_name(about)["a_heads_1"].note == "", "the row is about these settings"
+
+
+def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: Path) -> None:
+    usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
+    averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
+    for text in (written("md", usual, table(usual)), " ".join(shown(usual).split())):
+        assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
+        assert "decode" not in text
+    told = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
+    assert told in paragraph(usual)
+    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged, table(averaged))
+    study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
+    text = written("md", study, table(study))
+    assert "| 4.50 | 30.0 | 0.00 | other settings |" in text
+    assert "measured on dev, beam 8," in text
+    assert ",0,other settings," in written("csv", study, table(study))
+    assert "decode.beam 4, not 8" in shown(study)
+    assert json.loads(written("json", study, table(study)))[0]["other_decode"] == ["beam"]
+
+
+def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
+    settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"temperature": 0.5})]
+    heads = by_name(scored(tmp_path / "mixed", *settings))["a_heads_1"]
+    assert (heads.scores, heads.deltas["bleu"]) == ({"ppl": 4.5, "bleu": None}, None)
+    assert heads.mixed_decode == ("temperature",)
+    assert heads.note == "seeds mix temperature default, 0.5"
+
+
+def paragraph(study: Study) -> str:
+    rows = table(study)
+    return methods(study, find(study, rows, "base", sentences=True), [row.row for row in rows])
+
+
+def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
+    study = made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7, "wide": 0.8}, (1, 2, 3))
+    assert paragraph(study) == (
+        "In an ablation study of reading, we trained the configuration base (4.810K parameters) and two variants of "
+        "it, each with one named change, with three random seeds each. "
+        "We report accuracy and memory on the dev set, as means over seeds. "
+        "Differences from base in accuracy are tested over seeds by t-tests with moderated variances (Smyth, 2004) and "
+        "Satterthwaite's degrees of freedom, with Holm's correction (2 rows, 5 % for the family); their 95 % intervals "
+        "have Bonferroni's."
+    )
+
+
+def test_with_one_seed_only_samples_can_be_told(tmp_path: Path) -> None:
+    text = paragraph(made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7}, (1,)))
+    assert "one variant of it, each with one named change, with one random seed each" in text
+    assert "With too few seeds for a test over seeds, chance over samples" in text
+    assert text.endswith("it says nothing of other seeds.")
+    assert "Smyth" not in text

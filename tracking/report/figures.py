@@ -1,12 +1,16 @@
-"""Forest plots: each row's difference from the reference with its interval, and the published one hollow below it."""
+"""The figures of rows, in which what the paper published is hollow.
+
+Forest plots: each row's difference from the reference with its interval. Scatters: the headline scores against a cost.
+"""
 
 import textwrap
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from tracking.card import Metric
+from tracking.card import Card, Metric
 from tracking.report.drawing import (
     BLUE,
     GREEN,
@@ -15,20 +19,21 @@ from tracking.report.drawing import (
     PAPER,
     PURPLE,
     RULE,
+    SERIES,
     VERMILION,
     Drawing,
     Entry,
-    label_ticks,
+    counted,
     legend_below,
     new_figure,
-    plain,
     shortened,
     styled,
 )
 from tracking.statistics.finding import SAYS, Kind, label
 from tracking.statistics.findings import Findings
-from tracking.statistics.rows import TableRow
-from tracking.words import signed
+from tracking.statistics.rows import BASE, TableRow
+from tracking.table.columns import PARAMS
+from tracking.words import flops, parameters, signed
 
 LINE, FRAME, TOP, SIGN = 0.23, 0.68, 0.2, 0.13
 """Inches: a row, title and axis, a second scale, a line of the legend."""
@@ -44,6 +49,13 @@ COLORS: dict[Kind | None, str] = {
 }
 HOLLOW = {"markerfacecolor": PAPER, "markeredgecolor": VERMILION, "markeredgewidth": 0.9, "linestyle": "none"}
 FAR = 12  # times the median: a row that diverged lies at the edge, with its number
+MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">")
+PLOT = 1.9  # inches: a scatter with its title and axis
+MOST = 3  # metrics with scatters
+BESIDE = 0.014  # of their cost
+LONGEST_GROUP, LEGEND_LETTERS = 14, 52  # letters of a group's name, and of a line of the legend
+Write = Callable[[float | None], str]
+Styles = dict[str, tuple[str, str]]  # color and marker by group
 
 
 @dataclass(frozen=True)
@@ -71,11 +83,8 @@ def forest(metric: Metric, rows: Sequence[TableRow], entries: Sequence[Entry], f
 
 
 def _difference(metric: Metric, row: TableRow, entry: Entry, findings: Findings, value: float) -> Difference:
-    test, ends, published = (
-        findings.test(row, metric),
-        findings.interval(row, metric),
-        row.published_deltas[metric.name],
-    )
+    test, ends = findings.test(row, metric), findings.interval(row, metric)
+    published = row.published_deltas[metric.name]
     interval = f" [{', '.join(signed(end, metric.places) for end in ends)}]" if ends else ""
     said = [f"{signed(value, metric.places)}{interval}", findings.words(row, metric)]
     said += [f"published {signed(published, metric.places)}"] if published is not None else []
@@ -92,7 +101,7 @@ def _drawn(metric: Metric, shown: Sequence[Difference], reference: str) -> Drawi
         figure, (axes,) = new_figure(height)
         title = f"Δ{metric.label} from {reference}"
         drawing = Drawing(f"differences-{metric.name}", title, f"{title}: {'; '.join(e.text for e in shown)}", figure)
-        plain(figure.suptitle(title, x=0.02, ha="left", fontsize="medium", fontweight="bold"))
+        figure.suptitle(title, x=0.02, ha="left", fontsize="medium", fontweight="bold")
         _frame(axes, metric, len(shown), edge)
         if paper != edge:
             _own_scale(axes, edge / paper)
@@ -124,7 +133,7 @@ def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
     axes.set_yticks(range(len(shown)), [_two_lines(each.entry.full) for each in shown])
     for place, (each, name) in enumerate(zip(shown, axes.get_yticklabels(), strict=True)):
         name.set(fontsize=5.8 if "\n" in name.get_text() else 6.3, linespacing=1.0)
-        drawing.mark(plain(name), each.entry.place)
+        drawing.mark(name, each.entry.place)
         mark = axes.text(1.01, place, each.mark, transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
         drawing.mark(mark, each.entry.place)
         if place and shown[place - 1].entry.group != each.entry.group:
@@ -154,7 +163,7 @@ def _scale(axis: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    label_ticks(axis, lambda value: f"{value:+.10g}".replace("-", "−") if value else "0")
+    axis.set_major_formatter(lambda value, _: f"{value:+.10g}".replace("-", "−") if value else "0")
 
 
 def _own_scale(axes: Any, ratio: float) -> None:
@@ -201,3 +210,120 @@ def _at(value: float, edge: float, marker: str) -> tuple[str, float]:
     if abs(value) <= edge:
         return marker, value
     return (">", edge) if value > 0 else ("<", -edge)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row: its cost, its score, and the standard deviation over seeds."""
+
+    entry: Entry
+    cost: float
+    score: float
+    sd: float | None
+    words: str
+
+
+def scatters(card: Card, rows: Sequence[TableRow], entries: Sequence[Entry]) -> list[Drawing]:
+    """Each of the first metrics against parameters and against FLOPs; a cost that no row knows has no figure."""
+    costs: tuple[tuple[str, str, Write], ...] = (("params", "parameters", parameters), ("flops", "FLOPs", flops))
+    both = list(zip(rows, entries, strict=True))
+    return [
+        _scatter(metric, name, label, ours, list(_published(metric, both, name, write)), _styles(entries))
+        for metric in card.tabled[:MOST]
+        for name, label, write in costs
+        if (ours := list(_ours(metric, both, name, write)))
+    ]
+
+
+def _ours(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> Iterator[Point]:
+    for row, entry in rows:
+        x, y, sd = getattr(row, cost), row.scores[metric.name], row.sd.get(metric.name)
+        if x and y is not None:
+            spread = f" ± {metric.text(sd)}" if sd is not None else ""
+            yield Point(entry, x, y, sd, f"{entry.full}: {metric.text(y)}{spread}, {write(x)}")
+
+
+def _published(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> Iterator[Point]:
+    """At the published parameters, where a blank cell means base's; at our own FLOPs, which nobody published."""
+    base = next((row.published.get(PARAMS) for row, _ in rows if row.row == BASE), None)
+    for row, entry in rows:
+        y, millions = row.published.get(metric.name), row.published.get(PARAMS) or base
+        x = row.flops if cost == "flops" else millions and millions * 1e6
+        if x and y is not None:
+            yield Point(entry, x, y, None, f"{entry.full}: {metric.text(y)} published, {write(x)}")
+
+
+def _scatter(
+    metric: Metric, cost: str, label: str, ours: Sequence[Point], paper: Sequence[Point], styles: Styles
+) -> Drawing:
+    """Published points stand in a plot of their own, below ours."""
+    parts, shown = [part for part in (ours, paper) if part], {point.entry.group for point in (*ours, *paper)}
+    marks = {shortened(group, LONGEST_GROUP): style for group, style in styles.items() if group in shown}
+    columns = max(1, LEGEND_LETTERS // (4 + max(map(len, marks))))
+    with styled():
+        figure, plots = new_figure(PLOT * len(parts) + SIGN * -(-len(marks) // columns) + 0.12, len(parts))
+        title = f"{metric.label} against {label}"
+        words = f"{title}: {'; '.join(point.words for part in parts for point in part)}"
+        drawing = Drawing(f"{metric.name}-against-{cost}", title, words, figure)
+        for axes, part in zip(plots, parts, strict=True):
+            axes.set_title(f"{metric.label}, {'published' if part is paper else 'this study'}")
+            of_ours = " of this study" if part is paper and cost == "flops" else ""
+            axes.set_xlabel(f"{label}{of_ours}", loc="right", labelpad=1)
+            _costs(axes, [point.cost for point in part])
+            for point, x in zip(part, _side_by_side(part), strict=True):
+                _point(drawing, axes, point, x, styles[point.entry.group], hollow=part is paper)
+        _legend(figure, marks, columns)
+    return drawing
+
+
+def _side_by_side(part: Sequence[Point]) -> Iterator[float]:
+    """Where the points stand: those of one cost a little apart, so that none hides another."""
+    alike, placed = Counter(point.cost for point in part), Counter[float]()
+    for point in part:
+        yield point.cost * (1 + BESIDE * (placed[point.cost] - (alike[point.cost] - 1) / 2))
+        placed[point.cost] += 1
+
+
+def _point(drawing: Drawing, axes: Any, point: Point, x: float, style: tuple[str, str], hollow: bool) -> None:
+    color, marker = style
+    if point.sd is not None:
+        ends = [point.score - point.sd, point.score + point.sd]
+        (bar,) = axes.plot([x] * 2, ends, color=color, linewidth=0.9)
+        drawing.mark(bar, point.entry.place, point.words)
+    inside, edge, width = (PAPER, color, 0.9) if hollow else (color, PAPER, 0.4)
+    about = {"markerfacecolor": inside, "markeredgecolor": edge, "markeredgewidth": width, "linestyle": "none"}
+    (dot,) = axes.plot([x], [point.score], marker=marker, color=color, markersize=5, **about)
+    drawing.mark(dot, point.entry.place, point.words)
+
+
+def _legend(figure: Any, marks: Styles, columns: int) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=color, marker=shape, markersize=4.2, ls="none") for color, shape in marks.values()]
+    legend_below(figure, handles, [*marks], columns)
+
+
+def _costs(axes: Any, costs: Sequence[float]) -> None:
+    """A few numbers along the x axis, which is logarithmic if costs differ by more than three times."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+    axes.margins(x=0.06, y=0.12)
+    if max(costs) <= 3 * min(costs):
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        axes.set_xscale("log")
+        wide = max(costs) > 1000 * min(costs)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(counted())
+
+
+def _styles(entries: Sequence[Entry]) -> Styles:
+    """Color and marker of each group; that of base has ink and a circle."""
+    base = next((entry.group for entry in entries if entry.row == BASE), BASE)
+    others = [group for group in dict.fromkeys(entry.group for entry in entries) if group != base]
+    found = {
+        group: (SERIES[place % len(SERIES)], MARKERS[(place + place // len(SERIES)) % len(MARKERS)])
+        for place, group in enumerate(others)
+    }
+    return {base: (INK, "o")} | found

@@ -1,0 +1,80 @@
+"""The texts of a set: what a task prepares, such as sources and references, and what its trials wrote."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweeps.schema import RefusedError
+from tracking.files import DamagedFileError, decoded, read_whole
+from tracking.statistics.comparison import Differing, SampleCompared, Side
+from tracking.study import Study, Trial
+
+if TYPE_CHECKING:
+    from sweeps.config.settings import Settings
+
+
+def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differing:
+    """The same samples with their texts, by what each is called. ``note`` says why there are none."""
+    if found.trials is None or not found.samples:
+        return found
+    lines, note = _prepared_texts(sides[0].study, found.trials[0], found.set_name, data)
+    for side, trial in zip(sides, found.trials, strict=True):
+        name = f"{side.label}-s{trial.seed}" if side.label.endswith(trial.row) else side.label
+        lines |= _outputs(name, side.study, trial, found.set_name)
+    if not lines:
+        task = sides[0].study.task
+        note = f"{note or f'the task {task.name} keeps no texts'}; a {task.sample} is named by its place in the set"
+    return replace(found, samples=[_sample_with_texts(sample, lines) for sample in found.samples], note=note)
+
+
+def _sample_with_texts(sample: SampleCompared, lines: Mapping[str, Sequence[str]]) -> SampleCompared:
+    texts = {name: of[sample.place - 1] for name, of in lines.items() if len(of) >= sample.place}
+    return replace(sample, texts=texts)
+
+
+def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, list[str]]:
+    """Of the task's artifacts, one line per sample; without damaged ones."""
+    found: dict[str, list[str]] = {}
+    for artifact in study.task.artifacts:
+        path = study.trial_folder(trial).artifact_path(artifact, set_name)
+        with suppress(DamagedFileError):
+            if content := read_whole(path):
+                label = name if len(study.task.artifacts) == 1 else f"{name} {artifact}"
+                found[label] = decoded(path, content).split("\n")[:-1]
+    return found
+
+
+def _prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[dict[str, Sequence[str]], str]:
+    """Sources, references and the like; none with the reason."""
+    from sweeps.planning.composition import moved
+    from sweeps.planning.naming import source_of_study  # these import Hydra
+    from sweeps.worker.prepared import check_whole, data_place
+
+    try:
+        task = source_of_study(study, Path.cwd()).task
+        config = (task.texts and study.trial_folder(trial).trained_config()) or {}
+        if task.texts is None or not config:
+            return {}, ""
+        recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))
+        fingerprint = config["data_fingerprint"]
+        places = [data_place(task, folder, fingerprint) for folder in (data, recorded)]
+        place = next((place for place in places if place.is_dir()), None)
+        if place is None:
+            return {}, f"its sources are not shown: {places[-1]} is gone"
+        if task.prepare is not None:
+            check_whole(place, fingerprint)
+        return dict(task.texts(place, set_name)), ""
+    except (RefusedError, DamagedFileError) as error:
+        return {}, f"its sources are not shown: {error}"
+
+
+def texts_of(study: Study, settings: "Settings") -> dict[str, list[str]]:
+    """What the task shows of the headline's set, such as sources and references. Empty where rows write no texts."""
+    for trial in study.trials if study.task.artifacts else ():
+        with suppress(OSError, ValueError):
+            texts, _ = _prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
+            if texts:
+                return {name: list(lines) for name, lines in texts.items()}
+    return {}
