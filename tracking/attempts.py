@@ -163,7 +163,7 @@ class Attempts:
     def _check_own(self, attempt: Attempt, process: Process) -> None:
         if attempt.process != process:
             other = f"{attempt.process} has begun attempt {attempt.number}"
-            fix = "so this process ends: let one sweep at a time run a trial"
+            fix = "so this process ends: run a trial in one sweep at a time"
             raise OSError(None, f"{other}, {fix}", str(self._path.parent))
 
 

@@ -98,7 +98,7 @@ def unless_lost(read: Callable[[], Found], otherwise: Other) -> Found | Other:
 
 
 def misfit(content: Mapping[str, Any], form: Mapping[str, tuple[type, ...]]) -> str | None:
-    """Such as "must have a whole number as its step", for the first key whose value has none of the form's types."""
+    """Such as "must have a whole number as its step", for the first key whose value has the wrong type."""
     for name, types in form.items():
         if type(content.get(name)) not in types:
             return f"must have {'a number' if float in types else NOUNS[types[0]]} as its {name}"

@@ -29,7 +29,7 @@ class JournalLine:
 class Journal:
     """The reports of a trial, steps strictly increasing, each parsed when it is asked for.
 
-    With a ``window``, those that lie in so many bytes at the end. Reading a report raises DamagedFileError.
+    With a ``window``, only those in that many bytes at the end. Reading a report raises DamagedFileError.
     """
 
     def __init__(self, path: Path, window: int | None = None) -> None:
@@ -77,17 +77,20 @@ def report_fault(line: dict[str, Any]) -> str | None:
     return None if NUMBERS.issuperset(map(type, line["metrics"].values())) else "must have metrics, each a number"
 
 
-def reports_behind(path: Path, after: int, everything: bool) -> int:
-    """How many reports after step ``after`` can be sent: all, or those up to the newest checkpoint.
+def unsent(journal: Journal, after: int, everything: bool) -> range:
+    """The places of reports after step ``after`` that can be sent: all, or those up to the newest checkpoint.
 
-    Checkpoints only grow, so the last one is the newest. Raises DamagedFileError."""
-    newest = Journal(path, NEWEST).newest
-    if newest is None or newest.step <= after:
-        return 0
-    journal = Journal(path)
+    Checkpoints only grow, so the last one is the newest. Raises DamagedFileError.
+    """
     checkpoints = (report.checkpoint for report in journal.newest_first('"checkpoint"'))
-    last = newest.step if everything else next((step for step in checkpoints if step is not None), -1)
-    return max(0, journal.up_to(last) - journal.up_to(after))
+    last = next((step for step in checkpoints if step is not None), -1)
+    return range(journal.up_to(after), len(journal) if everything else journal.up_to(last))
+
+
+def reports_behind(path: Path, after: int, everything: bool) -> int:
+    """How many these are; of a journal that has no new report only the end is read."""
+    newest = Journal(path, NEWEST).newest
+    return 0 if newest is None or newest.step <= after else len(unsent(Journal(path), after, everything))
 
 
 def journal_line(

@@ -1,8 +1,8 @@
 """Where a result comes from: one record of each attempt at a trial and of each scoring, and none is ever replaced.
 
-``provenance.json`` has them as ``attempts`` and ``scorings``. Beside these stands, for whoever reads one answer, the
-record of the last attempt that trained. ``<study>/code/<hash>.zip`` is one version of the user's code: the bytes of his
-Python files. A study has more than one only if a person typed `--changed-code`.
+``provenance.json`` has them as ``attempts`` and ``scorings``. The fields of the last attempt that trained are also at
+its top level, for a reader who wants one answer. ``<study>/code/<hash>.zip`` is one version of the user's code: the
+bytes of his Python files. A study has more than one only if a person typed `--changed-code`.
 """
 
 import hashlib
@@ -29,11 +29,9 @@ from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
 CODE = ("allelse", "sweeps", "tracking", "transformer")
-"""The packages whose files make a result. Rows and other settings are recorded with the trial."""
+"""The packages whose code decides a result. Rows and other settings are recorded with the trial."""
 ROOT = Path(__file__).parents[1]
 """The folder of these packages: a checkout, or that of installed packages."""
-SHOWN = 3
-"""How many changed files are named in a sentence."""
 MOST_DIFF = 1 << 20
 """Bytes of a diff that are kept."""
 CODE_FOLDER = "code"
@@ -79,7 +77,7 @@ def own_files() -> str:
 
 
 def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
-    """Commit, branch and uncommitted changes, all None or empty outside of a repository; what git fails to tell, too.
+    """Commit, branch and uncommitted changes, all None or empty outside of a repository; so is what git cannot tell.
 
     A package installed inside another project must not get that project's commit.
     """
@@ -156,10 +154,8 @@ def prepared_place(folder: Path, task: str, fingerprint: str) -> Path:
 
 def changes(provenance: Mapping[str, Any]) -> str:
     """What follows the commit: such as " with changes in sweeps/task.py"."""
-    files = [str(name) for name in provenance.get("changes") or ()]
-    more = [f"{len(files) - SHOWN} more"] if len(files) > SHOWN else []
-    named = f" in {', '.join([*files[:SHOWN], *more])}" if files else ""
-    return f" with changes{named}" if provenance.get("dirty") else ""
+    files = ", ".join(map(str, provenance.get("changes") or ()))
+    return f" with changes{' in ' * bool(files)}{files}" if provenance.get("dirty") else ""
 
 
 def own_version() -> str | None:
@@ -239,7 +235,7 @@ def write_code(study: Path, code: Code) -> None:
 
 
 def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) -> Code:
-    """The version with this hash, for the folders of today. Raises DamagedFileError if its file is gone or another."""
+    """The version with this hash, in today's folders. Raises DamagedFileError if its file is missing or was changed."""
     path = _path(study, digest)
     content = read_whole(path)
     if content is None:

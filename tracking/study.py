@@ -101,7 +101,7 @@ class Study:
 
     @property
     def sizes(self) -> dict[str, str]:
-        """Words on each row whose model is of another size than base's, although it does not change sizes."""
+        """A note for each row whose model differs from base's in size, although the row changes no size."""
         return {row["row"]: row["size"] for row in self.rows if row["size"]}
 
     @property

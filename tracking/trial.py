@@ -3,13 +3,15 @@
 Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from tracking.attempts import Attempt, Attempts, Process
+from tracking.attempts import Attempt, Attempts, Process, attempt_fault
 from tracking.card import COSTS, Card
 from tracking.files import (
     NEWEST,
@@ -18,9 +20,12 @@ from tracking.files import (
     TEXT,
     WHOLE,
     WHOLE_OR_NONE,
+    Check,
     DamagedFileError,
     Lines,
+    UnreadableError,
     append_line,
+    kept_name,
     misfit,
     read_object,
     read_whole,
@@ -71,7 +76,7 @@ class TrialFolder:
         return self.path / statistics_name(set_name)
 
     def begin_attempt(self, number: int, process: Process) -> None:
-        """Begin attempt ``number``, whose beginning is recorded first: a crash in between leaves the cause readable."""
+        """Begin attempt ``number``. It is recorded before the last error is removed, so that a crash loses neither."""
         self.attempts.begin(number, process)
         self.error_path.unlink(missing_ok=True)
 
@@ -114,9 +119,6 @@ class TrialFolder:
         """Every report, steps strictly increasing. ``Journal`` has the same without parsing all of them."""
         return list(Journal(self.journal_path))
 
-    def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
-        self.write_artifact(statistics_name(set_name), statistics_text(head, sentences))
-
     def write_artifact(self, name: str, text: str) -> None:
         """Write a text of the trial at this path in its folder. Damaged statistics are set aside, not replaced."""
         path, folder = self.path / name, self.path / "statistics"
@@ -127,7 +129,7 @@ class TrialFolder:
         write_atomic(path, text)
 
     def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-        """The content of ``write_statistics``; None without a file."""
+        """A set's head and samples, as in ``statistics_text``; None without a file."""
         found = self._samples(set_name)
         return None if found is None else (found[0], [*found][1:])
 
@@ -161,26 +163,17 @@ class TrialFolder:
 
     def config(self) -> dict[str, Any] | None:
         """``config.yaml``; None without it."""
-        config = read_yaml(self.config_path)
+        config: dict[str, Any] | None = read_yaml(self.config_path)
         if config is None and not self.config_path.exists():
             return None
-        if not isinstance(config, dict) or not config:
-            raise DamagedFileError(self.config_path, "must hold groups of keys")
-        if wrong := config_fault(config, self.card):
+        if wrong := config_fault(config, self.card) if isinstance(config, dict) else "must hold groups of keys":
             raise DamagedFileError(self.config_path, wrong)
         return config
 
     def key(self) -> str | None:
-        """The trial key in ``config.yaml``, where a sweep writes it."""
+        """The trial key in ``config.yaml``, read without the rest."""
         key = read_yaml(self.config_path, "key")
         return None if key is None else str(key)
-
-    def trained_config(self) -> dict[str, Any] | None:
-        """The same, checked for the trial's key, which a sweep writes."""
-        config = self.config()
-        if config is not None and "key" not in config:
-            raise DamagedFileError(self.config_path, "must have key and data_fingerprint")
-        return config
 
     def provenance(self) -> dict[str, Any]:
         """The content of ``provenance.json``, see ``tracking.provenance``; {} before the worker group has started."""
@@ -243,13 +236,40 @@ class TrialFolder:
         found: list[DamagedFileError] = []
         statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
         history = (self.attempts.all, self.journal, self.newest_report)
-        readers: list[Callable[[], Any]] = [self.result, *history, self.trained_config, self.provenance, self.error]
+        readers: list[Callable[[], Any]] = [self.result, *history, self.config, self.provenance, self.error]
         for read in (*readers, *statistics):
             try:
                 read()
             except DamagedFileError as error:
                 found.append(error)
         return list({error.path: error for error in reversed(found)}.values())[::-1]
+
+    def repair(self, error: DamagedFileError) -> str:
+        """Keep the damaged file as `<name>.damaged`; good lines of its journal and its attempts stay in place.
+
+        Only the process with the trial's lock may do so. Returns the action, as words that follow the file's name.
+        Raises UnreadableError, and changes nothing, if this file or one that the repair needs is unreadable.
+        """
+        if isinstance(error, UnreadableError):
+            raise error
+        path, checks = error.path, {self.journal_path: report_fault, self.attempts_path: attempt_fault}
+        highest = self._highest_attempt() if path == self.attempts_path else 0
+        if path in checks and path.is_file():
+            done = _keep_good_lines(path, _lines(path, checks[path]))
+        else:
+            done = f"kept as {set_aside(path).name}" if path.exists() else "was lost"
+        newest = self.attempts.newest() if highest else None
+        if highest > (newest.number if newest else 0):  # attempts are fenced by their number: none is used twice
+            self.attempts.begin(highest, Process("unknown", 0))
+            self.attempts.end(highest, "lost: attempts.jsonl was damaged")
+        return done
+
+    def _highest_attempt(self) -> int:
+        """The highest number that an attempt can have had: each lost line may have begun one."""
+        attempts, journal = _lines(self.attempts_path, attempt_fault), _lines(self.journal_path, report_fault)
+        places = (re.fullmatch(r"a(\d+)", path.name) for path in self.path.glob("checkpoints/**/a*"))
+        numbers = [line["attempt"] for line in _good([*attempts, *journal])] + [int(of[1]) for of in places if of]
+        return max(numbers, default=0) + len(attempts) - len(_good(attempts))
 
     def newest_report(self) -> JournalLine | None:
         """The last one, read from the journal's end."""
@@ -264,7 +284,7 @@ class TrialFolder:
         return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
 
     def _samples(self, set_name: str) -> Lines | None:
-        """The file of ``write_statistics``: its head, which is checked, and a line per sample; None without a file."""
+        """The same as lines, of which the head is checked."""
         lines = Lines(self.statistics_path(set_name))
         if lines.torn or (not lines and lines.path.exists()):
             raise DamagedFileError(lines.path, "its last line is cut off" if lines.torn else "is empty")
@@ -274,6 +294,23 @@ class TrialFolder:
 
     def _has_artifacts(self, set_name: str) -> bool:
         return all(self.artifact_path(artifact, set_name).is_file() for artifact in self.card.artifacts)
+
+
+def _lines(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
+    """Every line, or its fault; none of what is no file. Raises UnreadableError."""
+    lines = unless_lost(lambda: Lines(path, check), None)
+    return [] if lines is None else [lines.found(place) for place in range(len(lines))]
+
+
+def _good(lines: list[dict[str, Any] | DamagedFileError]) -> list[dict[str, Any]]:
+    return [line for line in lines if not isinstance(line, DamagedFileError)]
+
+
+def _keep_good_lines(path: Path, lines: list[dict[str, Any] | DamagedFileError]) -> str:
+    copy, good = kept_name(path), _good(lines)
+    shutil.copyfile(path, copy)  # no rename: after a crash before the next line the damage must still be found
+    write_atomic(path, "".join(to_json(line) + "\n" for line in good))
+    return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"
 
 
 def recorded_runs(study: Path) -> list[str]:
@@ -315,13 +352,10 @@ def result_fault(content: dict[str, Any], card: Card) -> str | None:
 
 
 def config_fault(content: dict[str, Any], card: Card) -> str | None:
-    """``config.yaml``. A file with a key was written by a sweep, which writes all groups, ``paths`` last."""
-    groups, by_sweep = (*card.groups, "paths"), "key" in content
-    form = {name: OBJECT for name in groups if by_sweep or name in content}
-    wrong = misfit(content, form | ({"key": TEXT, "data_fingerprint": TEXT} if by_sweep else {}))
-    if wrong or not by_sweep:
-        return wrong
-    return next((f"paths.{name} is missing" for name in CONFIG_PATHS if name not in content["paths"]), None)
+    """``config.yaml``."""
+    form = {"key": TEXT, "data_fingerprint": TEXT} | dict.fromkeys((*card.groups, "paths"), OBJECT)
+    missing = (f"paths.{name} is missing" for name in CONFIG_PATHS if name not in content["paths"])
+    return misfit(content, form) or next(missing, None)
 
 
 def _scores_fault(scores: Any, card: Card) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 URI_VARIABLE = "ALLELSE_TRACKING_URI"  # passes the store's address to our processes
+HERE = "<paths.runs>/mlflow.db"  # how the files of a study name the default store, which may be moved with them
 MARK = "***"  # replaces a secret
 _WORD_ENDS = r"""(?:\s|\Z|['"](?:[\s,;:)\]}]|\Z))"""  # a quote inside a word may belong to a password
 _NO_AT = rf"(?:(?!{_WORD_ENDS})[^@])*"
@@ -51,6 +52,11 @@ def default_uri(runs: Path) -> str:
     return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
 
 
+def store_name(uri: str, runs: Path) -> str:
+    """How the files of a study below ``runs`` name the store at this address: without a password."""
+    return HERE if uri == default_uri(runs) else without_password(uri, mark="")
+
+
 def artifact_folder(runs: Path) -> Path:
     """The folder of the default store's artifacts."""
     return runs.resolve() / "mlflow-artifacts"
@@ -90,7 +96,7 @@ def shown_words(words: Iterable[str]) -> list[str]:
 
 
 def shown_tree(tree: Any) -> Any:
-    """``without_passwords`` for who only looks: of a key that names a secret nothing is left of the value."""
+    """``without_passwords`` for a reader: the whole value of a key that names a secret is hidden."""
     if isinstance(tree, dict):
         return {key: MARK if is_secret(str(key)) and each else shown_tree(each) for key, each in tree.items()}
     return without_passwords(tree)

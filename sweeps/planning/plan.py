@@ -224,7 +224,7 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
         if unless_damaged(folder.key, None) == planned.trial.key:
             continue
         try:
-            stored = folder.trained_config()
+            stored = folder.config()
         except DamagedFileError as error:
             if not is_recorded(planned):
                 yield replace(damaged(error), allowed="no other file identifies the trial; move the folder away")

@@ -24,7 +24,6 @@ from sweeps.worker.prepared import check_data, prepare_once
 from sweeps.worker.recorded_code import using_code
 from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files
-from tracking.repair import salvage
 from tracking.study import write_study
 
 
@@ -201,7 +200,7 @@ def _is_whole(planned: PlannedTrial) -> bool:
 def _repaired(planned: PlannedTrial) -> Iterator[str]:
     folder, follows = planned.folder, WHAT_FOLLOWS | (FINISHED if planned.finished else {})
     for error in folder.damage():
-        parts = [error.note, salvage(folder, error), follows.get(error.path.name, "")]
+        parts = [error.note, folder.repair(error), follows.get(error.path.name, "")]
         yield "; ".join(filter(None, parts))
     if folder.path.is_dir() and not folder.config_path.exists():
         write_config(planned)

@@ -54,7 +54,7 @@ def _prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tu
 
     try:
         task = source_of_study(study, Path.cwd()).task
-        config = (task.texts and study.trial_folder(trial).trained_config()) or {}
+        config = (task.texts and study.trial_folder(trial).config()) or {}
         if task.texts is None or not config:
             return {}, ""
         recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))

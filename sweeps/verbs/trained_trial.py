@@ -317,7 +317,7 @@ def _owner(checkpoints: Path, settings: Settings) -> Path:
 def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     """A trial that has begun."""
     task, folder = source.task, TrialFolder(path, _card(path, source.task))
-    stored = folder.trained_config()
+    stored = folder.config()
     if stored is None:
         state = folder.state()
         known = state != "missing" or not path.is_dir()

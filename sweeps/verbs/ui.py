@@ -112,7 +112,7 @@ def _store_of(study: Study, given: str | None) -> str:
 
 def _refuse_missing(runs: Path) -> None:
     """Raises RefusedError if the default store cannot be served."""
-    from tracking.mlflow.database import follow_move
+    from tracking.mlflow.store import follow_move
 
     if not (runs / "mlflow.db").exists():
         allowed = "the first run creates the database; start one with `allelse sweep`"
@@ -165,18 +165,18 @@ MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 
 
 def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -> str:
-    """Register the model as ``NAME`` or ``NAME@ALIAS`` at ``uri``, by default the runs' own store.
+    """Register the model as ``NAME`` or ``NAME@ALIAS`` at ``uri``, by default in the study's last store.
 
     Returns the command that serves it. Raises RefusedError.
     """
-    from tracking.mlflow.ledger import Ledger, Sent
+    from tracking.mlflow.ledger import Ledger, Sent, current_store
     from tracking.mlflow.store import RegistryError, register
 
     if not MODEL_NAME.fullmatch(name):
         allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
         raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
     runs = trial.parents[1]
-    address = uri or default_uri(runs)
+    address = uri or current_store(trial.parent)
     run = (Ledger(trial.parent, address).get(key) or Sent("")).run
     if not run:
         found = f"has no run at {without_password(address, mark='')}"

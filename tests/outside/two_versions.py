@@ -22,7 +22,7 @@ NAMES = ("allelse", "ablate")
 def observed(program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
     """Every observation by its name: files, MLflow, commands, weights.
 
-    Folders: two empty ones, one with three rows of Table 3 and two seeds each, one with the task of ``init``.
+    Folders: two empty ones, one with two rows of Table 3 and two seeds each, one with the task of ``init``.
     """
     places = {name: Installation(program, folder / name) for name in ("empty", "small", "own", "weights")}
     places["small"].must(SWEEP)

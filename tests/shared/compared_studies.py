@@ -11,6 +11,7 @@ from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
 from sweeps.worker.prepared import prepared_folder
 from tracking.study import write_study
+from tracking.trial import statistics_name, statistics_text
 from transformer.decoding.score import text_scores
 
 SIZE = 30  # sentences of dev and of test
@@ -57,7 +58,9 @@ def finish(planned: PlannedTrial, references: dict[str, list[str]]) -> None:
         }
         each = [{"nats": n, "pieces": p, **c} for n, p, c in zip(nats, pieces, counts, strict=True)]
         folder.write_artifact(f"hypotheses/{name}.txt", "".join(f"{line}\n" for line in hypotheses))
-        folder.write_statistics(name, {"key": trial.key, "step": 600, "scores": scores[name]}, each)
+        folder.write_artifact(
+            statistics_name(name), statistics_text({"key": trial.key, "step": 600, "scores": scores[name]}, each)
+        )
     costs = {"params": 9, "flops": 1e12, "seconds": 9.0}
     head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": 600, "attempt": 1}
     folder.write_result({**head, **costs, "scores": scores})

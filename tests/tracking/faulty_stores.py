@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ import psutil
 from studies_on_disk import EXPERIMENT
 
 from tracking.mlflow.describe import points_of, to_ms
-from tracking.mlflow.names import journal_name
-from tracking.mlflow.pages import answers, free_port, ui_command, ui_environment
+from tracking.mlflow.pages import answers, free_port, journal_name, ui_command, ui_environment
 from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.uri import URI_VARIABLE, default_uri
@@ -29,33 +29,26 @@ ROOT = Path(__file__).parents[2]
 Statuses = dict[str, str]
 
 
+@dataclass
 class Served:
-    """A store in processes of its own, below `place`."""
+    """A store in processes of its own, in the folder ``place``."""
 
-    uri = ""
-
-    def __init__(self, place: Path) -> None:
-        self.place, self.port = place, free_port(0)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def command(self) -> list[str]:
-        raise NotImplementedError
-
-    def ready(self) -> bool:
-        raise NotImplementedError
+    place: Path
+    uri: str
+    command: list[str]
+    ready: Callable[[], bool]
+    environment: dict[str, str] | None = None
+    process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with (self.place / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self.command(), env=self.environment(), cwd=self.place, stdout=log, stderr=log, start_new_session=True
+            self.process = subprocess.Popen(
+                self.command, env=self.environment, cwd=self.place, stdout=log, stderr=log, start_new_session=True
             )
         wait_for(self.ready)
 
-    def environment(self) -> dict[str, str] | None:
-        return None
-
-    def stop(self) -> None:
-        """Hang: connections are accepted by the kernel, and nobody answers."""
+    def hang(self) -> None:
+        """Connections are accepted by the kernel, and nobody answers."""
         self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -63,60 +56,46 @@ class Served:
 
     def kill(self) -> None:
         self._send(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
+        if self.process is not None:
+            self.process.wait()
+            self.process = None
 
     def _send(self, number: signal.Signals) -> None:
-        if self._process is None:
-            return
-        main = psutil.Process(self._process.pid)
-        for process in [main, *main.children(recursive=True)]:
+        main = [] if self.process is None else [psutil.Process(self.process.pid)]
+        for process in [*main, *(child for each in main for child in each.children(recursive=True))]:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 
 
-class MlflowServer(Served):
+def mlflow_server(place: Path) -> Served:
     """What `allelse ui` and docs/mlflow.md start, on a database of its own."""
-
-    def __init__(self, place: Path) -> None:
-        super().__init__(place)
-        self.uri = f"http://127.0.0.1:{self.port}"
-
-    def command(self) -> list[str]:
-        return ui_command(self.place, port=self.port)
-
-    def environment(self) -> dict[str, str]:
-        return ui_environment(default_uri(self.place))
-
-    def ready(self) -> bool:
-        return answers(self.uri, 1.0)
+    port = free_port(0)
+    uri = f"http://127.0.0.1:{port}"
+    command = ui_command(place, port=port)
+    return Served(place, uri, command, lambda: answers(uri, 1.0), ui_environment(default_uri(place)))
 
 
-class Postgres(Served):
+def postgres(place: Path) -> Served:
     """Debian's server, without a password on the loopback address. It refuses to run as root: then as its own user."""
+    port, data = free_port(0), str(place / "data")
+    if os.geteuid() == 0:
+        shutil.chown(place, "postgres", "postgres")
+    made = [*_as_postgres("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=place)
+    options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", f"unix_socket_directories={place}"]
+    command = [*_as_postgres("postgres"), "-D", data, "-p", str(port), *options]
+    uri = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    return Served(place, uri.replace(":", "+psycopg:", 1), command, lambda: _accepts(uri))
 
-    def __init__(self, place: Path) -> None:
-        super().__init__(place)
-        self.uri = f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/postgres"
-        self._data = place / "data"
-        if os.geteuid() == 0:
-            shutil.chown(place, "postgres", "postgres")
-        command = [*_as_postgres("initdb"), "-D", str(self._data), "-U", "postgres", "-A", "trust", "--no-sync"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=place)
 
-    def command(self) -> list[str]:
-        options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", f"unix_socket_directories={self.place}"]
-        return [*_as_postgres("postgres"), "-D", str(self._data), "-p", str(self.port), *options]
+def _accepts(uri: str) -> bool:
+    import psycopg
 
-    def ready(self) -> bool:
-        import psycopg
-
-        try:
-            psycopg.connect(self.uri.replace("+psycopg", ""), connect_timeout=5).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+    try:
+        psycopg.connect(uri, connect_timeout=5).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def _as_postgres(program: str) -> list[str]:
@@ -126,7 +105,7 @@ def _as_postgres(program: str) -> list[str]:
 
 
 @contextmanager
-def serving(kind: type[Served]) -> Iterator[Served]:
+def serving(kind: Callable[[Path], Served]) -> Iterator[Served]:
     """A running store in a folder that its own user can reach."""
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)

@@ -9,6 +9,7 @@ from studies_on_disk import begin
 
 from tracking.card import Card, Metric
 from tracking.study import Study, read_study
+from tracking.trial import statistics_name, statistics_text
 
 ACCURACY = Metric("accuracy", "accuracy", unit="0 to 1", better="up", decimals=3, set="test")
 DIGITS = Card(
@@ -63,7 +64,7 @@ def train(study: Study, place: int, scores: dict[str, dict[str, Any]], **costs: 
     head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": 10, "attempt": attempt}
     scores = {name: {"decode": {}} | of_set for name, of_set in scores.items()}
     for name, of_set in scores.items():
-        folder.write_statistics(name, head | {"scores": of_set}, [{"right": 1}])
+        folder.write_artifact(statistics_name(name), statistics_text(head | {"scores": of_set}, [{"right": 1}]))
     folder.write_result({**head, **COSTS, **costs, "scores": scores})
     folder.attempts.end(attempt, "finished")
 

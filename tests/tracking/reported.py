@@ -35,7 +35,9 @@ def _train(study: Study, place: int, steps: range) -> None:
     for step in steps:
         reported = {"dev/nll": nll + 10 / step, "train/loss": nll + 20 / step}
         assert folder.report(attempt, step, reported, ts=1_900_000_000.0 + step)
-    folder.config_path.write_text(yaml.safe_dump({"model": {}, "train": {}, "decode": {}, "data": {}}), "utf-8")
+    config = {"key": trial.key, "data_fingerprint": "f", "model": {}, "train": {}, "decode": {}, "data": {}}
+    paths = {"runs": "/r", "data": "/d", "checkpoints": None}
+    folder.config_path.write_text(yaml.safe_dump(config | {"paths": paths}), "utf-8")
     folder.provenance_path.write_text(json.dumps({"commit": "c0ffee", "host": "node", "device": "cpu"}), "utf-8")
     said = "eine Katze" if trial.row == "base" else SPOKEN
     folder.write_artifact("hypotheses/dev.txt", f"{said}\nein Hund\neins\n")

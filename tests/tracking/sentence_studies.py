@@ -8,6 +8,7 @@ import other_tasks
 
 from tracking.card import Card, Metric
 from tracking.study import Study
+from tracking.trial import statistics_name, statistics_text
 
 RIGHT = Metric("accuracy", "accuracy", "0 to 1", from_counts=("mean", "right"))
 LOSS = Metric("loss", "loss", better="down", tabled=False, from_counts=("ratio", "nats", "tokens"), changed_by=())
@@ -36,7 +37,7 @@ def finish(study: Study, place: int, of: list[dict[str, Any]], **settings: Any) 
     scored = scores(of, **settings)
     other_tasks.train(study, place, {"dev": scored})
     folder, trial = study.trial_folder(study.trials[place]), study.trials[place]
-    folder.write_statistics("dev", {"key": trial.key, "step": 10, "scores": scored}, of)
+    folder.write_artifact(statistics_name("dev"), statistics_text({"key": trial.key, "step": 10, "scores": scored}, of))
 
 
 def make(folder: Path, rows: dict[str, float], seeds: tuple[int, ...] = (1, 2)) -> Study:

@@ -9,7 +9,7 @@ from other_tasks import digits
 from studies_on_disk import runs_of
 
 from tracking.card import COSTS
-from tracking.mlflow import names
+from tracking.mlflow import pages
 from tracking.mlflow.replay import Replay
 from tracking.mlflow.store import open_store
 
@@ -19,7 +19,7 @@ EXPLAINED = re.compile("|".join(re.sub("<[a-z]+>", "[a-z_]+", re.escape(cell)) f
 
 
 def test_every_kind_of_metric_is_explained() -> None:
-    kinds = [value for name, value in vars(names).items() if name.isupper() and str(value).endswith("/")]
+    kinds = [value for name, value in vars(pages).items() if name.isupper() and str(value).endswith("/")]
     assert len(kinds) == 7
     assert {*COSTS, *(f"{kind}<metric>" for kind in kinds)} <= set(CELLS)
 
@@ -32,7 +32,7 @@ def test_runs_have_what_is_explained_and_the_searches_find_them(runs: Path, monk
     tags = [name.replace("study.", "table3.") for name in run.data.tags if not name.startswith("mlflow.")]
     files = [file.path for file in store[0].client.list_artifacts(run.info.run_id)]
     found = [*tags, *run.data.metrics, *files]
-    assert {"sweep.id", "final/accuracy", "curve.csv"} <= set(found)
+    assert {"sweep.id", "final/accuracy"} <= set(found)
     assert [name for name in found if not EXPLAINED.fullmatch(name)] == ["checkpoint"], "a metric of the task's own"
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store[1])

@@ -131,7 +131,6 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
     assert Replay(study.folder, *store).once().problems == ()
     tags = {run.data.tags["trial.key"]: run.data.tags for run in runs_of(study, store)}
     assert [tags[trial.key].get("study.stopped_at") for trial in study.trials] == [None, None, None, "10 of 500"]
-    assert note in tags[study.trials[3].key]["mlflow.note.content"]
 
 
 def _json(study: Study) -> list[dict[str, Any]]:

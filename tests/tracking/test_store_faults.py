@@ -4,19 +4,18 @@ Minutes long: `make faults`. Nothing here measures a time: every step waits for 
 """
 
 import json
-import signal
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from faulty_stores import (
-    MlflowServer,
-    Postgres,
     Served,
     Statuses,
     assert_exact,
+    mlflow_server,
+    postgres,
     serving,
     start,
     wait_for,
@@ -38,6 +37,13 @@ class Syncer:
     def __init__(self, study: Study, uri: str) -> None:
         self.study, self.process = study, start(study, "--follow", uri=uri)
 
+    def __enter__(self) -> "Syncer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
     def problems(self) -> list[str]:
         path = self.study.folder / "mlflow-sync.json"
         return list(json.loads(path.read_text())["problems"]) if path.exists() else []
@@ -48,25 +54,10 @@ class Syncer:
         stores = json.loads(path.read_text()).values() if path.exists() else []
         return max((entries[trial.key]["step"] for entries in stores if trial.key in entries), default=-1)
 
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
-
     def close(self) -> None:
         """The end of the sweep."""
         _, output = self.process.communicate(timeout=LONG_S)
         assert self.process.returncode == 0, output
-
-
-@contextmanager
-def syncing(study: Study, uri: str) -> Iterator[Syncer]:
-    syncer = Syncer(study, uri)
-    try:
-        yield syncer
-    finally:
-        if syncer.process.poll() is None:
-            syncer.process.kill()
-        syncer.process.wait()
 
 
 class Training:
@@ -93,16 +84,18 @@ class Training:
 
 @pytest.mark.parametrize(
     ("kind", "fault", "cure"),
-    [(MlflowServer, "kill", "start"), pytest.param(Postgres, "stop", "resume", marks=of_postgres)],
+    [(mlflow_server, "kill", "start"), pytest.param(postgres, "hang", "resume", marks=of_postgres)],
 )
-def test_a_store_that_is_away_in_the_middle(kind: type[Served], fault: str, cure: str, tmp_path: Path) -> None:
+def test_a_store_that_is_away_in_the_middle(
+    kind: Callable[[Path], Served], fault: str, cure: str, tmp_path: Path
+) -> None:
     training = Training(tmp_path / "middle")
-    with serving(kind) as store, syncing(training.study, store.uri) as syncer:
+    with serving(kind) as store, Syncer(training.study, store.uri) as syncer:
         step = training.go_on()
         wait_for(lambda: syncer.step(training.first) == step)
         getattr(store, fault)()
         training.go_on()
-        if (kind, fault) != (Postgres, "stop"):  # a database that hangs is waited for
+        if fault != "hang":  # a database that hangs is waited for
             wait_for(lambda: len(syncer.problems()) == 1)
         training.go_on()
         getattr(store, cure)()
@@ -115,7 +108,7 @@ def test_a_store_that_is_away_in_the_middle(kind: type[Served], fault: str, cure
 def test_a_locked_database(tmp_path: Path) -> None:
     training = Training(tmp_path / "locked")
     open_store(None, tmp_path, EXPERIMENT)
-    with syncing(training.study, "") as syncer:
+    with Syncer(training.study, "") as syncer:
         step = training.go_on()
         wait_for(lambda: syncer.step(training.first) == step)
         with closing(sqlite3.connect(tmp_path / "mlflow.db", timeout=60)) as database:
@@ -130,13 +123,13 @@ def test_a_locked_database(tmp_path: Path) -> None:
 
 def test_a_syncer_that_is_killed_again_and_again(tmp_path: Path) -> None:
     training = Training(tmp_path / "killed")
-    with serving(MlflowServer) as store:
+    with serving(mlflow_server) as store:
         for _ in range(3):
-            with syncing(training.study, store.uri) as syncer:
+            with Syncer(training.study, store.uri) as syncer:
                 step = training.go_on(500)
                 wait_for(lambda syncer=syncer, step=step: syncer.step(training.first) == step)  # type: ignore[misc]
-                syncer.kill()  # while it sends the other trials
+            # killed while it sends the other trials
         statuses = training.end()
-        with syncing(training.study, store.uri) as syncer:
+        with Syncer(training.study, store.uri) as syncer:
             syncer.close()
         assert_exact(training.study, statuses, store.uri)

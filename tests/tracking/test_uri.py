@@ -59,7 +59,9 @@ def secrets(size: int = 10) -> list[str]:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_no_part_of_a_password_is_left(scheme: str) -> None:
-    for secret, host, path, around in itertools.product(secrets(), HOSTS, PATHS, AROUND):
+    hosts = itertools.cycle(HOSTS)
+    for secret, path, around in itertools.product(secrets(), PATHS, AROUND):
+        host = next(hosts)
         shown = without_password(around.replace("{}", f"{scheme}://somebody:{secret}@{host}{path}"))
         assert f"{MARK}@{host}" in shown, secret
         assert not any(part in shown for part in (secret, secret[-3:], "somebody")), secret

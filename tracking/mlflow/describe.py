@@ -14,10 +14,9 @@ from tracking.attempts import Attempt
 from tracking.card import COSTS, Card
 from tracking.files import unless_damaged
 from tracking.journal import JournalLine
-from tracking.mlflow import names
+from tracking.mlflow import pages
 from tracking.mlflow.ledger import IDENTITY
-from tracking.mlflow.notes import NOTE, run_note
-from tracking.mlflow.store import Point
+from tracking.mlflow.store import DELTA, Point
 from tracking.provenance import prepared_place
 from tracking.statistics.rows import BASE, TableRow, minus, table
 from tracking.study import Study, Trial, seconds
@@ -25,7 +24,7 @@ from tracking.trial import TrialFolder
 from tracking.uri import MARK, is_secret, without_password
 from tracking.words import stopped_at
 
-# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
+# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may also change: a
 # trial is then scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
 CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}
@@ -73,15 +72,15 @@ class Described:
 
     @property
     def name(self) -> str:
-        return names.run_names(self.study)[self.trial.key]
+        return pages.run_names(self.study)[self.trial.key]
 
-    def end_ms(self, journal: list[JournalLine]) -> int:
-        """When the last attempt ended; without a recorded end, the time of its last report.
+    def end_ms(self, newest: JournalLine | None) -> int:
+        """When the last attempt ended; without a recorded end, the time of the ``newest`` report.
 
         Never before the first one began: the clock may have been set back.
         """
         last = self.attempts[-1]
-        end = max([last.began, *(report.ts for report in journal[-1:])]) if last.ended is None else last.ended
+        end = max(last.began, newest.ts if newest else 0.0) if last.ended is None else last.ended
         return to_ms(max(self.attempts[0].began, end))
 
     @property
@@ -111,8 +110,7 @@ class Described:
             **self._columns,
             **self._scoring,
             "mlflow.runName": self.name,
-            "mlflow.runColor": names.color_of(self.study, trial),
-            NOTE: run_note(self.study, trial, self.row),
+            "mlflow.runColor": pages.color_of(self.study, trial),
         }
 
     @property
@@ -217,8 +215,8 @@ class Described:
         if self.result is None:
             return {}
         name = re.sub(r"""[/:.%"']""", "-", f"{self.study.name} {self.trial.name}")
-        final = [point for point in self.numbers if not point.name.startswith(names.OF_OTHERS)]
-        tags = {name: self.tags[name] for name in (*self._columns, NOTE) if self.tags[name]}
+        final = [point for point in self.numbers if not point.name.startswith(pages.OF_OTHERS)]
+        tags = {name: self.tags[name] for name in self._columns if self.tags[name]}
         return {"name": name, "model_type": self.card.name, "params": self.params, "tags": tags, "points": final}
 
     @property
@@ -234,7 +232,7 @@ class Described:
         assert self.result is not None
         known = [(on, self.card.scores(scores).values) for on, scores in self.result.get("scores", {}).items()]
         return {
-            names.final_name(self.card, on, name): _rounded(value, self._places[name])
+            pages.final_name(self.card, on, name): _rounded(value, self._places[name])
             for on, values in known
             for name, value in values.items()
         }
@@ -244,21 +242,21 @@ class Described:
         """`delta/<metric>`: the run minus the mean over all seeds of base. `published/<name>`, in millions for
         `params_m`, and `published/delta/<metric>` from the published base."""
         return {
-            **{f"{names.DELTA}{name}": _rounded(value, self._places[name]) for name, value in self.row.deltas.items()},
-            **{f"{names.PUBLISHED}{name}": value for name, value in self.row.published.items()},
-            **{f"{names.PUBLISHED_DELTA}{name}": value for name, value in self.row.published_deltas.items()},
+            **{f"{DELTA}{name}": _rounded(value, self._places[name]) for name, value in self.row.deltas.items()},
+            **{f"{pages.PUBLISHED}{name}": value for name, value in self.row.published.items()},
+            **{f"{pages.PUBLISHED_DELTA}{name}": value for name, value in self.row.published_deltas.items()},
         }
 
     def _extremes(self) -> list[Point]:
         """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the first."""
-        named = [(names.points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
+        named = [(pages.points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
         found = list[Point]()
         for metric in self.card.metrics:
-            name = f"{names.VAL}{metric.name}"
+            name = f"{pages.VAL}{metric.name}"
             values = [(values[name], line) for values, line in named if name in values]
             best = metric.best(value for value, _ in values)
             if best is not None:
-                ends = {names.BEST: next(each for each in values if each[0] == best), names.LAST: values[-1]}
+                ends = {pages.BEST: next(each for each in values if each[0] == best), pages.LAST: values[-1]}
                 for kind, (value, line) in ends.items():
                     found += points_of({f"{kind}{metric.name}": value}, to_ms(line.ts), line.step)
         return found
@@ -281,7 +279,7 @@ def base_of(study: Study) -> tuple[Trial, ...]:
 
 
 def journal_points(card: Card, report: JournalLine) -> list[Point]:
-    return points_of(names.points_in(card, report), to_ms(report.ts), report.step)
+    return points_of(pages.points_in(card, report), to_ms(report.ts), report.step)
 
 
 def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:

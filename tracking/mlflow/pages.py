@@ -1,28 +1,40 @@
-"""MLflow's pages on a study: the saved view with which they open, and the server that shows them.
+"""MLflow's pages on a study: names and colors of its runs, the saved view that shows them, and the server.
 
 MLflow keeps a view as a tag of the experiment: rows in the table's order, the scores first, charts ready. The form is
-that of MLflow 3.17.2; a test opens it in a browser.
+that of MLflow 3.17.2; a test opens it in a browser. docs/mlflow.md explains the names to users.
 """
 
+import colorsys
 import hashlib
 import json
 import os
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from tracking.card import Metric
-from tracking.mlflow.database import without_new_folder
+from tracking.card import Card, Metric
+from tracking.journal import JournalLine
 from tracking.mlflow.ledger import IDENTITY
-from tracking.mlflow.names import DELTA, FINAL, ROW, VAL
-from tracking.mlflow.store import quoted
-from tracking.study import Study, seconds
+from tracking.mlflow.store import DELTA, quoted, without_new_folder
+from tracking.statistics.rows import BASE
+from tracking.study import Study, Trial, seconds
 from tracking.uri import artifact_folder
+
+VAL, FINAL, BEST, LAST, PUBLISHED = "val/", "final/", "best/", "last/", "published/"
+PUBLISHED_DELTA = "published/delta/"
+OF_OTHERS = (BEST, LAST, DELTA, PUBLISHED)  # these are not of the finished model
+ROW = "row."  # tags: mean ± sd of a run's row, and its difference from base
+
+WIDTH = 22  # characters of a run's name that MLflow's list shows
+GOLDEN = 0.618034  # of the color circle, so that neighbors in the table differ most
+SHADES = (0.42, 0.58, 0.72, 0.34, 0.5)
+
 
 TAG = "mlflow.sharedViewState."
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then opens on runs, not on traces
@@ -31,6 +43,54 @@ ROW_WIDTH, SCORE_WIDTH, SEED_WIDTH = 135, 75, 45
 LOSS = "train/loss"
 LONGEST = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
+
+
+def points_in(card: Card, report: JournalLine) -> dict[str, float]:
+    """The values of a report, named as in MLflow."""
+    return {journal_name(card, name): value for name, value in report.metrics.items()}
+
+
+def journal_name(card: Card, name: str) -> str:
+    """`val/<metric>` for a metric of the card on its own set, such as `dev/<metric>`; other names as they are."""
+    set_name, _, metric = name.partition("/")
+    return f"{VAL}{metric}" if _is_own(card, set_name, metric) else name
+
+
+def final_name(card: Card, set_name: str, metric: str) -> str:
+    """`final/<metric>` on the metric's own set, which the table shows; `final/<set>/<metric>` on others."""
+    return f"{FINAL}{metric}" if _is_own(card, set_name, metric) else f"{FINAL}{set_name}/{metric}"
+
+
+def _is_own(card: Card, set_name: str, metric: str) -> bool:
+    return any(each.name == metric and each.set == set_name for each in card.metrics)
+
+
+def run_names(study: Study) -> dict[str, str]:
+    """The name of each trial's run by its key: unique in the study, such as `base s1`, `C d_model 1024 s1`."""
+    short = {trial.key: _short(trial) for trial in study.trials}
+    taken = Counter(short.values())
+    return {each.key: short[each.key] if taken[short[each.key]] == 1 else _whole(each) for each in study.trials}
+
+
+def _short(trial: Trial) -> str:
+    """The first of these that fits: the change, its first value, the words of the row's name, the row's name."""
+    words = trial.row.removeprefix(f"{trial.group.lower()}_").replace("_", " ")
+    choices = () if trial.group == trial.row else (trial.change, trial.change.partition(",")[0], words)
+    names = [f"{trial.group} {choice} s{trial.seed}" for choice in choices if choice]
+    return next((name for name in names if len(name) <= WIDTH), _whole(trial))
+
+
+def _whole(trial: Trial) -> str:
+    return f"{trial.row} s{trial.seed}"
+
+
+def color_of(study: Study, trial: Trial) -> str:
+    """`#rrggbb`: a hue per row, a shade per seed; base is gray, as the reference of all others."""
+    rows = list(dict.fromkeys(each.row for each in study.trials))
+    seeds = sorted({each.seed for each in study.trials if each.row == trial.row})
+    place, shade = rows.index(trial.row), SHADES[seeds.index(trial.seed) % len(SHADES)]
+    channels = colorsys.hls_to_rgb((place * GOLDEN) % 1, shade, 0.0 if trial.row == BASE else 0.6)
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
 
 
 def view_id(mark: str) -> str:
@@ -138,7 +198,7 @@ def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[st
         *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
         *("--host", host, "--port", str(port)),
         *("--workers", "1"),
-        *("--uvicorn-opts", "--log-level=warning"),  # a line per request says nothing to who looks at runs
+        *("--uvicorn-opts", "--log-level=warning"),  # otherwise it prints a line per request
     ]
 
 

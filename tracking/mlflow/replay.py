@@ -15,25 +15,22 @@ from typing import Any
 
 from tracking.attempts import Attempt, Runner, runners, runs
 from tracking.files import DamagedFileError
-from tracking.journal import JournalLine
+from tracking.journal import Journal, unsent
 from tracking.look import settled_stamps, stamps_of
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
 from tracking.mlflow.ledger import (
-    CARRIED,
     EXPERIMENT,
     IDENTITY,
     PLACE,
     STUDY,
     Ledger,
     Sent,
-    carried,
     place_of,
     refuse_other_place,
     result_digest,
 )
-from tracking.mlflow.names import ROW, points_in
 from tracking.mlflow.notes import NOTE, SAMPLES, TABLES, row_words, run_files, study_files, study_note
-from tracking.mlflow.pages import KIND, first_asked_ms, view_tag
+from tracking.mlflow.pages import KIND, ROW, first_asked_ms, points_in, view_tag
 from tracking.mlflow.store import Status, Store
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table
@@ -63,8 +60,8 @@ class Replay:
     """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
 
     def __init__(self, folder: Path, store: Store, uri: str, moved: bool = False) -> None:
-        self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
         self._folder, self._store, self._uri = folder, store, uri
+        self._moved = moved  # whether runs of another folder become this one's
         self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> run id, as the store has them
         self._lost = True  # whether the runs are to be found again: after a failure, and in the last pass
@@ -96,7 +93,7 @@ class Replay:
         notices: tuple[str, ...] = ()
         if all(isinstance(error, DamagedFileError) for _, error in faults):  # a server out of reach would fail again
             try:
-                notices = self._show(study, any(sent))
+                notices = self._show(study)
             except Exception as error:  # as for a trial
                 faults.append(("pages", error))
         self._lost = bool(faults)
@@ -106,11 +103,11 @@ class Replay:
     def _find(self, study: Study) -> None:
         """The study's runs by their tags. What was sent to another run is sent again; empty doubles are removed.
 
-        Raises OtherPlaceError if another folder has sent them, and this one would change them.
+        Raises OtherPlaceError if another folder has sent them.
         """
         found = self._store.runs(study.mark)
-        self._place = "" if self._moved else found.get(STUDY, ("", {}))[1].get(PLACE, "")
-        refuse_other_place(study, self._uri, self._place, {key: tags for key, (_, tags) in found.items()})
+        _, tags = found.get(STUDY, ("", {}))
+        refuse_other_place(study, self._uri, "" if self._moved else tags.get(PLACE, ""))
         self._runs = {key: run for key, (run, _) in found.items()}
         known = {key: self._ledger.get(key) for key in self._seen}
         self._seen = {key: self._seen[key] for key, sent in known.items() if sent and sent.run == self._runs.get(key)}
@@ -140,26 +137,25 @@ class Replay:
         key, folder = about.trial.key, about.folder
         sent = self._run_of(key, about.name, to_ms(about.attempts[0].began), about.found_by)
         sent, _ = self._send(key, sent, {"params": about.params, "tags": about.tags, "datasets": about.datasets})
-        journal, state = folder.journal(), folder.state(key)
+        journal, state = Journal(folder.journal_path), folder.state(key)
         state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
-        new = rollback_safe(journal, sent.step, everything=state == "finished")
+        new = [journal[place] for place in unsent(journal, sent.step, everything=state == "finished")]
         points = [point for report in new for point in journal_points(about.card, report)]
         self._store.log_points(sent.run, points)
         if new:
             sent = replace(sent, step=new[-1].step)
             self._ledger.put(key, sent)
         self._logged |= {name for report in journal for name in points_in(about.card, report)}
-        result = result_digest(folder) if state == "finished" and key not in self._running else None
-        sent, _ = self._send(key, sent, {"tags of the journal": {CARRIED: carried(sent.step, journal, result)}})
         if key in self._running:  # its result may exist before the attempt's end, which gives the time
             self._store.set_status(sent.run, "RUNNING", None)
             return len(points)
         numbers = 0
         if state == "finished":
+            result = result_digest(folder)
             sent, numbers = self._send(key, sent, {"numbers": about.numbers})
             self._ledger.put(key, replace(sent, result=result))
         status = STATUS.get(state, "KILLED")
-        self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal))
+        self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal.newest))
         return len(points) + numbers
 
     def _run_of(self, key: str, name: str, start_ms: int, tags: Mapping[str, str]) -> Sent:
@@ -182,21 +178,17 @@ class Replay:
         self._ledger.put(key, sent)
         return sent, count
 
-    def _show(self, study: Study, changed: bool) -> tuple[str, ...]:
-        """Send the study's run, its view, and what a store may refuse. Returns notices.
-
-        The runs are this folder's from when it has ``changed`` them.
-        """
+    def _show(self, study: Study) -> tuple[str, ...]:
+        """Send the study's run, its view, and what a store may refuse. Returns notices."""
         begun = [trial for trial in study.trials if trial.key in self._seen]
         if not begun:
             return ()
-        self._place = place_of(self._folder, self._uri) if changed or not self._place else self._place
         # last in the view, since it has no texts to stand side by side
         tags = {IDENTITY: study.mark, "sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
-        tags |= {PLACE: self._place}
+        tags |= {PLACE: place_of(self._folder, self._uri)}
         sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)
         own = self._store.owner == study.mark  # several studies may share one
-        looks = (study.trials, frozenset(self._logged), own, self._place)
+        looks = (study.trials, frozenset(self._logged), own)
         seen = self._seen.setdefault(STUDY, {})
         if seen.get("view") != looks:
             view = view_tag(study, sorted(self._logged)) | (KIND if own else {})
@@ -252,13 +244,6 @@ class Replay:
         parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
         self._send(STUDY, sent, {**parts, **_files(study_files(study, rows, findings))})
         seen["page"], self._page_due = looks, time.monotonic() + RETRY_S
-
-
-def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> list[JournalLine]:
-    """Reports after step `after`, up to the newest checkpoint unless the trial is finished."""
-    checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
-    last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
-    return [report for report in journal if after < report.step <= last]
 
 
 def _files(files: Mapping[str, str]) -> dict[str, str]:

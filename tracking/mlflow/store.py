@@ -1,30 +1,35 @@
-"""One experiment of an MLflow store, and the models registered there.
+"""An MLflow store: an experiment, the default database `<paths.runs>/mlflow.db`, and the models registered there.
 
-Only opening a store imports MLflow: that takes three seconds. Every verb may be repeated without changing anything: it
+Only connecting imports MLflow: that takes three seconds. Every verb may be repeated without changing anything: it
 compares with what the run has, and sends what differs. MLflow's client splits what is too much for one request.
+
+MLflow connects to a database ten times in a row, for 100 seconds, and keeps the artifacts of an experiment in the
+current folder unless it is given another place. It takes SQLite's own form of address for a path, and makes its folder.
+Its database holds absolute addresses of artifacts, although it may be moved or copied with its folder.
 """
 
-import json
 import logging
 import math
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
-from tracking.mlflow.database import artifacts_of, connected, create, follow_move
-from tracking.mlflow.ledger import IDENTITY, STUDY, experiment_of
-from tracking.mlflow.names import DELTA
+from tracking.mlflow.ledger import IDENTITY, STUDY, study_run
 from tracking.study import read_study
-from tracking.uri import default_uri
+from tracking.uri import artifact_folder, default_uri
 from tracking.words import cause_of
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+DELTA = "delta/"  # before the names of differences from base
 MOST_FOUND = 50_000  # MLflow's limit per search
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
@@ -37,6 +42,17 @@ MLFLOW_ENV = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
     "PGCONNECT_TIMEOUT": "5",  # seconds until PostgreSQL has accepted a connection
 }
+NEW = ".mlflow-new-"
+NETWORKED = ("postgresql", "mysql", "mssql")  # databases that MLflow writes to directly
+ARTIFACTS = "/mlflow-artifacts"  # how their addresses end
+ADDRESSES = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+    ("logged_models", "artifact_location"),
+)
+"""Tables and columns with addresses of artifacts."""
 
 
 class Point(NamedTuple):
@@ -183,21 +199,22 @@ def open_store(uri: str | None, runs: Path, experiment: str | None, study: Path 
             create(runs)
         client = connected(where)
         named = experiment or (study.name if study is not None else "")
-        known = experiment_of(study, where) if study is not None else None
+        run = study_run(study, where) if study is not None else None
         mark = read_study(study).mark if study is not None and experiment in (None, study.name) else ""
-        return Store(client, _experiment(client, known, named, mark, artifacts_of(where, runs))), where
+        return Store(
+            client, _experiment(client, run.run if run else None, named, mark, artifacts_of(where, runs))
+        ), where
 
 
-def _experiment(client: Any, known: str | None, name: str, mark: str, artifacts: str | None) -> str:
-    """The id of the experiment ``known``, or else of the one with this name, made if missing.
+def _experiment(client: Any, run: str | None, name: str, mark: str, artifacts: str | None) -> str:
+    """The id of the experiment with this run, or else of the one with this name, made if missing.
 
-    ``mark`` is the study that has it for itself; one of another study with this name is left to that. `artifacts`:
-    where a new experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if that one is
-    deleted.
+    ``mark`` is the study that has it for itself; one of another study is left to that. `artifacts`: where a new
+    experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if that one is deleted.
     """
-    there = client.search_experiments(max_results=MOST_FOUND) if known else []
-    if any(each.experiment_id == known and (not mark or each.tags.get(IDENTITY, mark) == mark) for each in there):
-        return str(known)
+    known = _experiment_with(client, run) if run else None
+    if known is not None and (not mark or known.tags.get(IDENTITY, mark) == mark):
+        return str(known.experiment_id)
     found = client.get_experiment_by_name(name)
     if found is not None and found.lifecycle_stage != "active":
         raise ValueError(f"MLflow experiment {name!r} is deleted; restore it or choose another name")
@@ -208,6 +225,19 @@ def _experiment(client: Any, known: str | None, name: str, mark: str, artifacts:
             client.set_experiment_tag(found.experiment_id, IDENTITY, mark)
         return str(found.experiment_id)
     return str(client.create_experiment(name, artifacts, {IDENTITY: mark} if mark else None))
+
+
+def _experiment_with(client: Any, run_id: str) -> Any:
+    """The active experiment with this run; None without it, as for a study that was copied without its store."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        found = client.get_experiment(client.get_run(run_id).info.experiment_id)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return None
+    return found if found.lifecycle_stage == "active" else None
 
 
 def model_of(client: Any, experiment_id: str, run_id: str) -> Any:
@@ -232,7 +262,80 @@ def quoted(name: str) -> str:
     return f'"{name}"' if "'" in name else f"'{name}'"
 
 
-VERSIONS = "mlflow.modelVersions"
+def kind(uri: str) -> str:
+    """The scheme without its driver: `postgresql+psycopg://…` is `postgresql`."""
+    return uri.split(":", 1)[0].split("+", 1)[0].lower()
+
+
+def artifacts_of(uri: str, runs: Path) -> str | None:
+    """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: a server decides itself."""
+    return artifact_folder(runs).as_uri() if kind(uri) in ("sqlite", *NETWORKED) else None
+
+
+def without_new_folder(uri: str) -> str:
+    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a driver is named."""
+    return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
+
+
+def connected(uri: str) -> Any:
+    """A client. Raises the driver's error at once if a networked database is out of reach; MLflow would repeat it
+    silently. A database that hangs is waited for."""
+    from mlflow.tracking import MlflowClient
+
+    address = without_new_folder(uri)
+    if kind(address) in NETWORKED:
+        from mlflow.store.db.utils import create_sqlalchemy_engine
+
+        engine = create_sqlalchemy_engine(address)
+        engine.connect().close()
+        engine.dispose()
+    return MlflowClient(tracking_uri=address, registry_uri=address)
+
+
+def create(runs: Path) -> None:
+    """Create the default store whole or not at all: MLflow cannot resume migrations that were cut short.
+
+    Each try has a folder of its own, since MLflow keeps its connection to an address open.
+    """
+    if (runs / "mlflow.db").exists():
+        return
+    for cut in runs.glob(f"{NEW}*"):
+        shutil.rmtree(cut, ignore_errors=True)
+    new = Path(mkdtemp(prefix=NEW, dir=runs))
+    connected(default_uri(new)).search_experiments(max_results=1)
+    (new / "mlflow.db").replace(runs / "mlflow.db")
+    shutil.rmtree(new)
+
+
+def follow_move(runs: Path) -> None:
+    """Correct the addresses of artifacts in the default store after its folder was moved or copied.
+
+    Raises sqlite3.Error if the database cannot be read or written.
+    """
+    path, now = runs / "mlflow.db", artifact_folder(runs)
+    if not path.exists():
+        return
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as database, database:
+        for former in _former_artifacts(database, now):
+            for table, column in ADDRESSES:
+                _replace_start(database, table, column, former, now.as_uri())
+
+
+def _former_artifacts(database: sqlite3.Connection, now: Path) -> list[str]:
+    """The addresses of earlier artifact folders. One that was left behind, and still exists, stays in use."""
+    found = database.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
+    places = [place for (place,) in found if place and place.startswith("file://") and place.endswith(ARTIFACTS)]
+    there = {place for place in places if Path(unquote(urlsplit(place).path)).exists()}
+    return [place for place in places if place != now.as_uri() and (now.exists() or place not in there)]
+
+
+def _replace_start(database: sqlite3.Connection, table: str, column: str, former: str, now: str) -> None:
+    """Replace the folder ``former`` at the start of each address in the column."""
+    database.execute(
+        f"UPDATE {table} SET {column} = ? || substr({column}, ?)"  # names from ADDRESSES
+        f" WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+        (now, len(former) + 1, former, len(former) + 1, f"{former}/"),
+    )
 
 
 class RegistryError(Exception):
@@ -260,20 +363,12 @@ def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, 
         _ensure(client, name)
         source = f"{model.artifact_location}/{path}"
         made = client.create_model_version(name, source, run_id, description=description, model_id=model.model_id)
-        _link(client, model.model_id, {"name": name, "version": made.version})
         if alias is not None:
             client.set_registered_model_alias(name, alias, made.version)
     except RegistryError:
         raise
     except Exception as error:  # drivers, buckets and disks raise their own types
         raise RegistryError(cause_of(error)) from error
-
-
-def _link(client: Any, model_id: str, version: dict[str, Any]) -> None:
-    """Name the version on the model's page, as MLflow does."""
-    known = json.loads(client.get_logged_model(model_id).tags.get(VERSIONS, "[]"))
-    if version not in known:
-        client.set_logged_model_tags(model_id, {VERSIONS: json.dumps([*known, version])})
 
 
 def _ensure(client: Any, name: str) -> None:

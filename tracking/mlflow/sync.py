@@ -138,14 +138,6 @@ def _end_of_stdin() -> threading.Event:
     return ended
 
 
-def _end_at_ctrl_c() -> None:
-    """Exit at once with code 130: SQLAlchemy may turn KeyboardInterrupt into an ordinary error, which we would retry.
-
-    Nothing is lost: the next pass sends the missing points, as after a kill.
-    """
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-
-
 def _say(line: str) -> None:
     with suppress(OSError):  # a full disk: what is carried counts more
         print(f"sync: {line}", file=sys.stderr, flush=True)
@@ -161,5 +153,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    _end_at_ctrl_c()
+    # SQLAlchemy may turn KeyboardInterrupt into an ordinary error, which would be retried; the next pass sends the rest
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     sys.exit(main())

@@ -37,9 +37,7 @@ class Findings:
 
     reference: str = "base"
     families: dict[str, "Family"] = field(default_factory=dict)  # over seeds
-    samples: dict[str, dict[str, dict[int, "SampleTest | str"]]] = field(
-        default_factory=dict
-    )  # if asked for; row, seed
+    samples: dict[str, "SampleTests"] = field(default_factory=dict)  # only where they were asked for
     only_seed: int | None = None  # of the reference; None if it has several
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)

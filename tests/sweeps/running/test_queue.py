@@ -11,6 +11,7 @@ from rich.console import Console
 from small_task import write_task
 
 from sweeps.planning.continuation import plan_sweep
+from sweeps.planning.plan import recorded
 from sweeps.running.failures import Silence
 from sweeps.running.group import Said, Turn, WorkerGroup
 from sweeps.running.progress import Progress
@@ -18,6 +19,7 @@ from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Interrupted, Stopping
 from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Order, Printed, Report, Started, Stopped
+from tracking.study import write_study
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
 DONE: list[Event] = [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})]
@@ -224,3 +226,17 @@ def test_silence_counts_while_somebody_looks(
         now[0] = at
         found.append(watched.stalled(sign))
     assert found == [at == stalls_at for at in looks]
+
+
+def test_the_time_left_is_known_once_a_trial_has_finished(sweep: Sweep) -> None:
+    def left() -> float | None:
+        return Progress(sweep.plan, Console(file=io.StringIO())).seconds_left()
+
+    write_study(recorded(sweep.plan, ["allelse", "sweep"]))
+    first = sweep.begin(BEGUN, DONE)
+    first.step()
+    assert left() is None
+    first.run()
+    known = left()
+    assert known is not None
+    assert known >= 3.0, "it took a second, and three others are to come"

@@ -190,3 +190,10 @@ def test_impossible_requests_are_refused_and_leave_no_file(trained: Path, words:
     before = sorted(trained.iterdir())
     assert said in refusal(trained, "export", *TRIAL, *words)
     assert sorted(trained.iterdir()) == before
+
+
+def test_a_model_is_registered_where_the_study_was_synced_last(trained: Path, tmp_path: Path) -> None:
+    here = Path(shutil.copytree(trained, tmp_path / "here"))
+    state = here / "runs" / "copies" / "mlflow-sync.json"
+    state.write_text(json.dumps({"uri": "http://host:5000", "carried": None, "problems": []}))
+    assert "has no run at http://host:5000" in refusal(here, "export", *TRIAL, "--to", "mlflow", "--register", "a")
