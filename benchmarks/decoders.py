@@ -1,5 +1,6 @@
 """Programs that translate the same batches with the same weights by the same beam search."""
 
+import copy
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.arithmetic import Arithmetic as Switch
+from benchmarks.arithmetic import Arithmetic
 from benchmarks.peers import Marian
-from benchmarks.quantize import Arithmetic, quantize
 from transformer.config import DecodeConfig
 from transformer.data.vocabulary import BOS, EOS, PAD
 from transformer.decoding.export import NEVER, specification
@@ -35,10 +35,10 @@ class Decoder:
         return [output for batch in batches for output in self.translate(batch)]
 
 
-def ours(model: Transformer, arithmetic: Arithmetic, decode: DecodeConfig) -> Decoder:
-    """Our search; in float32 with matmuls in oneDNN, like trials of wide models."""
-    made = quantize(model, arithmetic)
-    switch = Switch.ONEDNN if arithmetic == "fp32" else Switch.FP32
+def ours(model: Transformer, arithmetic: str, decode: DecodeConfig) -> Decoder:
+    """Our search, in "fp32" or "bf16"; in float32 with matmuls in oneDNN, like trials of wide models."""
+    made = copy.deepcopy(model).bfloat16() if arithmetic == "bf16" else model
+    switch = Arithmetic.FP32 if arithmetic == "bf16" else Arithmetic.ONEDNN
 
     def translate(source_BS: Tensor) -> Outputs:
         with switch.applied():
@@ -54,15 +54,15 @@ def without_cache(model: Transformer, decode: DecodeConfig) -> Decoder:
     return Decoder(WITHOUT_CACHE, "fp32", ours(made, "fp32", decode).translate)
 
 
-def ctranslate2_decoder(model: Transformer, compute_type: str, decode: DecodeConfig) -> Decoder:
-    """CTranslate2 with our weights; its pieces are their numbers as text, end-of-sentence included."""
+def ctranslate2_decoder(model: Transformer, decode: DecodeConfig) -> Decoder:
+    """CTranslate2 in float32 with our weights; its pieces are their numbers as text, end-of-sentence included."""
     import ctranslate2
 
     spec = specification(model, list(map(str, range(model.vocab_size))))
     spec.config.add_source_eos = False
     with tempfile.TemporaryDirectory() as folder:
         spec.save(folder)
-        translator = ctranslate2.Translator(folder, compute_type=compute_type, intra_threads=1, inter_threads=1)
+        translator = ctranslate2.Translator(folder, compute_type="float32", intra_threads=1, inter_threads=1)
 
     def translate(source_BS: Tensor) -> Outputs:
         sentences = [list(map(str, without(PAD, pieces))) for pieces in source_BS.tolist()]
@@ -71,7 +71,7 @@ def ctranslate2_decoder(model: Transformer, compute_type: str, decode: DecodeCon
         found = translator.translate_batch(sentences, max_decoding_length=longest, **options)
         return [list(map(int, result.hypotheses[0])) for result in found]
 
-    return Decoder(CTRANSLATE2, {"float32": "fp32"}.get(compute_type, compute_type), translate)
+    return Decoder(CTRANSLATE2, "fp32", translate)
 
 
 def marian(model: Transformer, arithmetic: str, decode: DecodeConfig) -> Decoder:

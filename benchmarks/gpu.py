@@ -10,21 +10,18 @@ from enum import StrEnum
 from itertools import cycle, pairwise
 from statistics import mean, median
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import typer
 from rich.console import Console
 
 from benchmarks.record import MEASURED
 from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
+from benchmarks.workloads import drawn_pairs
 from sweeps.planning.compose import compose_row
 from tracking.provenance import ROOT, changes, git_state
 from transformer.config import TrialConfig
 from transformer.cost import training_flops
 from transformer.data.batches import Batch, Shape, TrainingBatches
-from transformer.data.prepared import ParallelSet, Sentences
-from transformer.data.vocabulary import EOS
 from transformer.training.graphs import buckets, into_bucket
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
@@ -146,31 +143,12 @@ def calibrate(device: torch.device) -> Ceiling:
 def workload(size: Size) -> Workload:
     """The first steps of an epoch, each of several micro-batches, padded up to their buckets."""
     trial = compose_row([*size.words, f"train.seed={SEED}"]).rows[0].settings.trial
-    epoch = TrainingBatches(drawn_pairs(size), trial.train.tokens_per_batch, trial.model.max_positions, SEED)
+    pairs = drawn_pairs(PAIRS, size.ln_length, (0, 0.17), size.vocab_size, longest=200)
+    epoch = TrainingBatches(pairs, trial.train.tokens_per_batch, trial.model.max_positions, SEED)
     shapes = buckets(epoch.shapes())
-    worker = Worker()
-    steps = [
-        epoch.micro_batches(step, worker.rank, worker.world, worker.tokens_per_micro_batch)
-        for step in range(1, IN_TURN + 1)
-    ]
-    return Workload(
-        size, trial, shapes, [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
-    )
-
-
-def drawn_pairs(size: Size) -> ParallelSet:
-    """Random pieces; a target is about as long as its source: ln of the ratio has sd 0.17."""
-    random = np.random.default_rng(SEED)
-    source = np.exp(random.normal(*size.ln_length, PAIRS))
-    target = source * np.exp(random.normal(0, 0.17, PAIRS))
-    return ParallelSet(*(_sentences(lengths, size.vocab_size, random) for lengths in (source, target)))
-
-
-def _sentences(lengths: npt.NDArray[np.float64], vocab_size: int, random: np.random.Generator) -> Sentences:
-    offsets = np.cumsum([0, *np.clip(np.round(lengths), 4, 200).astype(np.int64)])
-    pieces = random.integers(EOS + 1, vocab_size, offsets[-1], dtype=np.int32)
-    pieces[offsets[1:] - 1] = EOS
-    return Sentences(pieces, offsets)
+    steps = [epoch.micro_batches(step, 0, 1, Worker().tokens_per_micro_batch) for step in range(1, IN_TURN + 1)]
+    padded = [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
+    return Workload(size, trial, shapes, padded)
 
 
 def measure(work: Workload, way: Way, device: torch.device) -> Measured:

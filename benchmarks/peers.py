@@ -12,7 +12,7 @@ from transformer.config import ModelConfig, TrialConfig
 from transformer.data.batches import Batch
 from transformer.data.vocabulary import BOS, EOS, PAD
 from transformer.model.encoder_decoder import sinusoids
-from transformer.training.optimizer import learning_rate
+from transformer.training.state import learning_rate
 
 BuildPeer = Callable[[ModelConfig, int], nn.Module]
 """A model whose forward takes source [B, S] and shifted target [B, T] pieces and gives logits [B, T, P]."""

@@ -1,17 +1,26 @@
-"""The tables of a run, from its result as plain data."""
+"""The tables of a run, from its result as plain data: also ours against each peer, round by round, and the goals."""
 
 from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
-from benchmarks import goals
 from benchmarks.arithmetic import Arithmetic
-from benchmarks.contest import OURS
+from benchmarks.contest import MARIAN, OURS
 from benchmarks.record import Result, heading
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown
 from tracking.words import signed
 
 Line = dict[str, Any]
+BF16_AGAINST_MARIAN = {"base": 1.45, "base-37k": 1.45, "small": 1.65}
+BF16_AGAINST_DEFAULT = 3.2
+FP32_AGAINST_DEFAULT = 1.7
+FP32_AGAINST_SAME_SWITCH = 1.2
+TWO_THREADS_AGAINST_ONE = 1.7
+PADDING = {2000: 0.04, 4000: 0.04, 25000: 0.09}
+TEXT_OF_PADDING = "Multi30k"
+START_UP_SECONDS = 6.0
+CHECKPOINT_STALL = 0.05
+
 SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "mfu")
 
 
@@ -96,7 +105,7 @@ def _ratios(lines: list[Line]) -> Sheet:
             line["arithmetic"] + (", tuned" if line["tuned"] else ""),
             *(f"{line['median']:.2f}", _range(line["ratios"], ".2f"), _goal(line["median"], line["goal"])),
         )
-        for line in goals.ratios(lines)
+        for line in ratios(lines)
     ]
     columns = ("size", "ours", "peer", "its arithmetic", "ratio", "range", "goal")
     return Sheet("Ours against the peers", note, columns, rows, words=4)
@@ -104,7 +113,7 @@ def _ratios(lines: list[Line]) -> Sheet:
 
 def _padding(lines: list[Line], text: str) -> list[Sheet]:
     note = f"Share of all source and target cells without a piece, over an epoch of {text}."
-    limits = goals.PADDING if text == goals.TEXT_OF_PADDING else {}
+    limits = PADDING if text == TEXT_OF_PADDING else {}
     rows = [
         (f"{line['tokens']:,}", f"{line['ours']:.1%}", f"{line['random']:.1%}", _limit(line, limits)) for line in lines
     ]
@@ -118,7 +127,7 @@ def _limit(line: Line, limits: dict[int, float]) -> str:
 
 def _threads(lines: list[Line]) -> list[Sheet]:
     note = "Base, ours, wall seconds of the same steps in turn: median and range of the ratio."
-    goal = goals.TWO_THREADS_AGAINST_ONE
+    goal = TWO_THREADS_AGAINST_ONE
     rows = [
         (
             *(line["arithmetic"], f"{median(line['one']):.2f} s", f"{median(line['two']):.2f} s"),
@@ -132,7 +141,7 @@ def _threads(lines: list[Line]) -> list[Sheet]:
 
 def _start_up(seconds: list[float]) -> list[Sheet]:
     note = "From `allelse train` (tiny, data prepared) to the first step in the journal, wall seconds."
-    goal, middle = goals.START_UP_SECONDS, median(seconds)
+    goal, middle = START_UP_SECONDS, median(seconds)
     row = f"{middle:.1f} s", _range(seconds, ".1f"), f"≤ {goal:.0f} s {MET if middle <= goal else MISSED}"
     return [Sheet("Start-up", note, ("seconds", "range", "goal"), [row], words=0)]
 
@@ -142,7 +151,7 @@ def _checkpoint(line: Line) -> list[Sheet]:
         f"Base: wall seconds of waiting per checkpoint; their share at one per {line['tokens_apart']:,} tokens: "
         "here (extrapolated from one step), and at a million tokens/s, the goal for one GPU (computed)."
     )
-    here, gpu, goal = line["share_here"], line["share_on_gpu"], goals.CHECKPOINT_STALL
+    here, gpu, goal = line["share_here"], line["share_on_gpu"], CHECKPOINT_STALL
     seconds = f"{median(line['seconds']):.2f} s", _range(line["seconds"], ".2f")
     row = *seconds, f"{here:.2%}", f"{gpu:.1%}", f"≤ {goal:.0%} {MET if max(here, gpu) <= goal else MISSED}"
     return [Sheet("Checkpoints", note, ("seconds", "range", "share here", "share on a GPU", "goal"), [row], words=0)]
@@ -158,3 +167,35 @@ def _range(values: list[float], form: str) -> str:
 
 def _shape(line: Line) -> str:
     return "×".join(map(str, line["shape"]))
+
+
+def ratios(training: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Our speed divided by a peer's in the same round, for every pair worth comparing; ``goal`` may be None."""
+    ours = {(line["size"], line["arithmetic"]): line for line in training if line["program"] == OURS}
+    peers = [line for line in training if line["program"] != OURS]
+    return [
+        _ratio(ours[line["size"], arithmetic], line)
+        for line in peers
+        for arithmetic in Arithmetic
+        if arithmetic == line["arithmetic"] or line["arithmetic"] == Arithmetic.FP32
+    ]
+
+
+def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> dict[str, Any]:
+    each = [a / b for a, b in zip(ours["tokens_per_s"], peer["tokens_per_s"], strict=True)]
+    against = {name: peer[name] for name in ("size", "program", "arithmetic", "tuned")}
+    return {**against, "ours": ours["arithmetic"], "ratios": each, "median": median(each), "goal": _goal_of(ours, peer)}
+
+
+def _goal_of(ours: dict[str, Any], peer: dict[str, Any]) -> float | None:
+    match ours["arithmetic"], peer["arithmetic"]:
+        case Arithmetic.BF16, Arithmetic.BF16:
+            as_it_comes = peer["program"] == MARIAN.name and not peer["tuned"]
+            return BF16_AGAINST_MARIAN.get(peer["size"]) if as_it_comes else None
+        case Arithmetic.BF16, Arithmetic.FP32:
+            return BF16_AGAINST_DEFAULT
+        case Arithmetic.ONEDNN, Arithmetic.FP32:
+            return FP32_AGAINST_DEFAULT
+        case Arithmetic.ONEDNN, Arithmetic.ONEDNN:
+            return FP32_AGAINST_SAME_SWITCH
+    return None

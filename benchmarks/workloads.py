@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.timing import Rounds
 from sweeps.config.tasks import load_task
@@ -88,19 +87,24 @@ def prepared_text(trial: TrialConfig, folder: Path) -> Prepared:
     return Prepared(prepared_folder(task, [trial], folder, task.fingerprint(trial)))
 
 
-def drawn_pairs(size: int = PAIRS) -> ParallelSet:
-    """Random pieces in sentences as long as Multi30k's: lognormal, fitted to that text in 8 000 pieces.
+def drawn_pairs(
+    size: int = PAIRS,
+    ln_source: tuple[float, float] = (2.685, 0.296),
+    ln_ratio: tuple[float, float] = (0.024, 0.171),
+    vocab_size: int = VOCAB_SIZE,
+    longest: int = LONGEST,
+) -> ParallelSet:
+    """Random pieces in sentences whose lengths are lognormal: mean and sd of ln source and of ln (target / source).
 
-    ln source has mean 2.685 and sd 0.296, ln (target / source) mean 0.024 and sd 0.171 over its 29 000 pairs.
+    By default they are as long as Multi30k's: fitted to its 29 000 pairs in 8 000 pieces.
     """
     random = np.random.default_rng(SEED)
-    source = np.exp(random.normal(2.685, 0.296, size))
-    target = source * np.exp(random.normal(0.024, 0.171, size))
-    return ParallelSet(*(_drawn_sentences(lengths, random) for lengths in (source, target)))
-
-
-def _drawn_sentences(lengths: npt.NDArray[np.float64], random: np.random.Generator) -> Sentences:
-    offsets = np.cumsum([0, *np.clip(np.round(lengths), SHORTEST, LONGEST).astype(np.int64)])
-    pieces = random.integers(EOS + 1, VOCAB_SIZE, offsets[-1], dtype=np.int32)
-    pieces[offsets[1:] - 1] = EOS
-    return Sentences(pieces, offsets)
+    source = np.exp(random.normal(*ln_source, size))
+    target = source * np.exp(random.normal(*ln_ratio, size))
+    sides = []
+    for lengths in (source, target):
+        offsets = np.cumsum([0, *np.clip(np.round(lengths), SHORTEST, longest).astype(np.int64)])
+        pieces = random.integers(EOS + 1, vocab_size, offsets[-1], dtype=np.int32)
+        pieces[offsets[1:] - 1] = EOS
+        sides.append(Sentences(pieces, offsets))
+    return ParallelSet(*sides)

@@ -18,11 +18,8 @@ def workload() -> Workload:
 
 
 def test_every_program_finds_the_same_outputs_and_all_of_one_length(workload: Workload) -> None:
-    decoders = [ours(workload.model, arithmetic, workload.decode) for arithmetic in ("fp32", "bf16", "int8")]
-    peers = (
-        ctranslate2_decoder(workload.model, "float32", workload.decode),
-        marian(workload.model, "fp32", workload.decode),
-    )
+    decoders = [ours(workload.model, arithmetic, workload.decode) for arithmetic in ("fp32", "bf16")]
+    peers = ctranslate2_decoder(workload.model, workload.decode), marian(workload.model, "fp32", workload.decode)
     lines = measure(workload, [*decoders, *peers], ONCE)
     assert [line["same"] for line in lines if line["arithmetic"] == "fp32"] == [5, 5, 5]
     outputs = decoders[0].translate_all(workload.batches)

@@ -108,7 +108,7 @@ class Place:
             (self.folder / name).write_text(text, "utf-8")
 
     def type(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """In a process of its own where the task's work is imported, or the environment is another."""
+        """In a process of its own where one is started, the task's work is imported, or the environment is another."""
         if words[0] in READING and not self.environment:
             done = typed(self.folder, *words)
             return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)

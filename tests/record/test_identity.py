@@ -43,8 +43,7 @@ def test_a_copy_takes_nothing_over_and_a_moved_folder_keeps_all(
     done = copy.type("sync", STUDY, at(server))
     assert values(scores_of(server)) == [4.0]
     assert done.returncode != 0
-    said = "".join(done.stderr.split())
-    assert all(words in said for words in ("--moved", "--copy", str(place.study)))
+    assert all(words in done.stdout + done.stderr for words in ("--moved", "--copy", str(place.study)))
 
     copy.must("sync", STUDY, at(server), "--copy")
     found = scores_of(server)

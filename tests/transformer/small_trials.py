@@ -123,6 +123,20 @@ def copy_data(folder: Path, sizes: tuple[int, int, int], alphabet: str, longest:
     return DataConfig("files", "letters", "letters", vocab_size, None, **files)
 
 
+def lines_of(lines: list[str]) -> bytes:
+    """The content of a text file with these lines."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def files_data(folder: Path, vocab_size: int, **sets: tuple[list[str], list[str]]) -> DataConfig:
+    """``data=files`` with these lines of source and target, in files such as ``dev.source``."""
+    files = {split: [str(folder / f"{split}.{side}") for side in ("source", "target")] for split in sets}
+    for split, sides in sets.items():
+        for name, lines in zip(files[split], sides, strict=True):
+            Path(name).write_bytes(lines_of(lines))
+    return DataConfig("files", "en", "de", vocab_size, None, **files)
+
+
 def prepared_text(data: DataConfig, folder: Path) -> Prepared:
     """The corpus, prepared in a new folder below this one."""
     made = Path(tempfile.mkdtemp(dir=folder))

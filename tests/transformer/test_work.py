@@ -3,17 +3,19 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
+from small_trials import DECODE, SMALL, copy_data, prepared_text, small_model, small_trial
 from toy_trial import ToyTrial
 
-from sweeps.task import MissingStepError, Saved, StateError
+from sweeps.task import MissingStepError
 from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepared import Prepared
-from transformer.decoding.evaluation import EvaluationSet, evaluate_set
+from transformer.decoding import evaluation
+from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
 from transformer.decoding.translator import Translator
 from transformer.task import TRANSLATION
 from transformer.training.state import mean_weights, start
@@ -114,11 +116,6 @@ def test_a_missing_checkpoint_is_not_replaced_by_another(whole: ToyTrial) -> Non
     assert again.said("evaluated") == []
 
 
-def test_a_checkpoint_that_does_not_fit_is_a_state_error(whole: ToyTrial) -> None:
-    with pytest.raises(StateError, match=r"^the checkpoint of step 7 does not fit the model"):
-        work(ToyTrial(whole.config, whole.data, saved=Saved(7, {})))
-
-
 def test_sets_with_scores_are_not_scored_again(whole: ToyTrial) -> None:
     again = whole.again(scored={"dev": {"nll": 1.0}})
     work(again)
@@ -130,6 +127,57 @@ def test_scoring_breaks_off_when_the_trial_is_told_to_stop(whole: ToyTrial) -> N
     again = whole.again(stops_alone=True)
     work(again)
     assert again.said("evaluated") == []
+
+
+@pytest.fixture(scope="module")
+def scored(whole: ToyTrial) -> ToyTrial:
+    """The same trial, with greedy scores of the first five dev sentences while training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "SENTENCES", 5)
+        config = replace(whole.config, train=replace(whole.config.train, score_every=8))
+        return worked(ToyTrial(config, whole.data))
+
+
+def greedy(trial: ToyTrial) -> dict[int, dict[str, float]]:
+    """The greedy scores of each step that has them."""
+    found = {step: {k: v for k, v in of.items() if k.startswith("dev_greedy/")} for step, of in trial.reports.items()}
+    return {step: scores for step, scores in found.items() if scores}
+
+
+def test_greedy_scores_come_at_their_steps_and_at_the_end_and_change_no_weight(
+    whole: ToyTrial, scored: ToyTrial
+) -> None:
+    assert greedy(whole) == {}
+    assert greedy(scored).keys() == {8, STEPS}
+    weights, unwatched = (trial.checkpoints[STEPS].state["model"] for trial in (scored, whole))
+    assert all(torch.equal(weight, unwatched[name]) for name, weight in weights.items())
+    assert scored.said("evaluated") == whole.said("evaluated")
+
+
+def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentences(
+    config: TrialConfig, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of untrained models, the first that writes something for each sentence."""
+    decode, given = replace(DECODE, beam=1), list[Any]()
+    models = (Translator(small_model(270, seed=seed), prepared.vocabulary, decode, "fp32") for seed in range(50))
+    hypotheses, model = next(
+        (lines, each.model) for each in models if all(lines := each.translate(prepared.sources("dev")[:5]))
+    )
+
+    def noted(*texts: Any) -> Any:
+        given.append(texts)
+        return {"bleu": 1.0, "chrf": 2.0, "bleu_paper": 3.0}, []
+
+    monkeypatch.setattr(evaluation, "SENTENCES", 5)
+    monkeypatch.setattr(evaluation, "text_scores", noted)
+    assert GreedyScores.of(config, prepared, Worker())(model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
+    assert given == [(hypotheses, prepared.references("dev")[:5], "letters")]
+
+
+def test_a_stop_request_of_one_worker_waits_for_greedy_scores(scored: ToyTrial) -> None:
+    told = worked(ToyTrial(scored.config, scored.data, stops_alone=True))
+    assert greedy(told).keys() == {8, STEPS}
+    assert told.said("evaluated") == []
 
 
 def test_the_limit_of_a_micro_batch_follows_the_device_unless_it_is_set() -> None:

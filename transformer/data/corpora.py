@@ -1,18 +1,28 @@
-"""The sources of parallel text, the hashes that identify it, and what is wrong with it before it is read."""
+"""The sources of parallel text, the hashes that identify it, and what is wrong with it.
 
+A file of text has one sentence per line: UTF-8, plain or compressed by gzip.
+"""
+
+import gzip
 import hashlib
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.data.text_file import SentencePair, TextFile, file_faults, read_pairs, unreadable
 from transformer.faults import Fault, FaultyError
 
+SentencePair = tuple[str, str]
 Sets = Mapping[str, Iterable[SentencePair]]
 """The sets of a corpus, each to be read once. A set of files raises FaultyError at its end if they are faulty."""
 
+LONGEST_LINE = 1 << 19
+"""Bytes of the longest line that is read: memory must not grow with a file that has no line ends."""
+GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # not part of a text
+MUST_BE_TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
 SPLITS = ("train", "dev", "test")
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
@@ -39,15 +49,13 @@ class Corpus:
     """A named source of text: ``declared`` identifies the current text, ``load`` opens every set.
 
     ``faults`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder.
-    ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs;
-    ``train_pairs`` is the number of training pairs, None if only the text can tell.
+    ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
     faults: Callable[[DataConfig], Iterable[Fault]]
     load: Callable[[DataConfig, Path], Sets]
     mean_lengths: tuple[float, float]
-    train_pairs: int | None = None
 
 
 def corpus(data: DataConfig) -> Corpus:
@@ -130,17 +138,79 @@ def _load_files(data: DataConfig, downloads: Path) -> Sets:
 
 
 def _pairs(key: str, paths: Iterable[Path]) -> Iterator[SentencePair]:
-    return read_pairs(*(TextFile(path, key) for path in paths))
+    return read_pairs(key, *paths)
 
 
 CORPORA = {
     "synthetic": Corpus(
-        lambda data: synthetic.parameters(),
+        lambda data: synthetic.PARAMETERS,
         lambda data: (),
         lambda data, downloads: synthetic.generate(),
         (12.0, 12.3),
-        synthetic.Sizes().train,
     ),
-    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _faults_of_multi30k, _load_multi30k, (14.4, 15.1), 29_000),
+    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _faults_of_multi30k, _load_multi30k, (14.4, 15.1)),
     "files": Corpus(_declared_files, _faults_of_files, _load_files, (25.0, 25.0)),
 }
+
+
+def file_faults(key: str, name: str) -> Iterator[Fault]:
+    """At most one fault, of those that show without reading the file."""
+    path = Path(name)
+    try:
+        if not path.is_file():  # a pipe can be read only once
+            yield Fault(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", MUST_BE_TEXT)
+            return
+        with path.open("rb") as file:
+            if not file.read(1):
+                yield Fault(key, f"{name} is empty", MUST_BE_TEXT)
+    except OSError as error:
+        yield unreadable(key, path, error)
+
+
+def unreadable(key: str, path: Path, error: Exception) -> Fault:
+    """A file that exists but cannot be read."""
+    cause = getattr(error, "strerror", None) or error
+    return Fault(key, f"{path} cannot be read: {cause}", "must be a complete file with read permission")
+
+
+def byte_lines(path: Path, key: str) -> Iterator[bytes]:
+    """The lines of a file with their ends, uncompressed and without a byte order mark. Raises FaultyError."""
+    try:
+        with path.open("rb") as raw:
+            stream = gzip.GzipFile(fileobj=raw) if raw.peek(len(GZIP)).startswith(GZIP) else raw
+            line, number = stream.readline(LONGEST_LINE + 1).removeprefix(BYTE_ORDER_MARK), 1
+            while line:
+                if len(line) > LONGEST_LINE:
+                    found = f"{path}:{number} has more than {LONGEST_LINE} bytes"
+                    raise FaultyError(Fault(key, found, "must be one sentence per line; no longer line is read"))
+                yield line
+                line, number = stream.readline(LONGEST_LINE + 1), number + 1
+    except (OSError, EOFError, zlib.error) as error:
+        raise FaultyError(unreadable(key, path, error)) from None
+
+
+def read_lines(path: Path, key: str) -> Iterator[str]:
+    """The lines of a text file without their ends. Raises FaultyError at the first one that is no text."""
+    number = 0
+    for number, line in enumerate(byte_lines(path, key), 1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise FaultyError(Fault(key, f"{path}:{number} is not UTF-8 text", MUST_BE_TEXT))
+        yield text.removesuffix("\n").removesuffix("\r")
+    if not number:
+        raise FaultyError(Fault(key, f"{path} is empty", MUST_BE_TEXT))
+
+
+def read_pairs(key: str, source: Path, target: Path) -> Iterator[SentencePair]:
+    """The sentence pairs of two text files. Raises FaultyError, at their end if one has more lines."""
+    sources = targets = 0
+    for left, right in zip_longest(read_lines(source, key), read_lines(target, key)):
+        sources, targets = sources + (left is not None), targets + (right is not None)
+        if left is not None and right is not None:
+            yield left, right
+    if sources != targets:
+        found = f"{source} has {sources} lines and {target} has {targets}"
+        raise FaultyError(Fault(key, found, "both sides must have one line per sentence pair"))

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from transformer.config import DataConfig, ModelConfig
-from transformer.data.corpora import Sets, corpus
-from transformer.data.text_file import SentencePair
+from transformer.data.corpora import SentencePair, Sets, corpus
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
 from transformer.faults import Fault, FaultyError
 
@@ -198,7 +197,7 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
     blank = copy_text(sets, folder, told)
     if text.declared(data) != planned:
         found = f"the text of data={data.name} changed while it was prepared"
-        raise FaultyError(Fault("data", found, "must not change before it is prepared; run the command again"))
+        raise FaultyError(Fault("data", found, "must stay the same meanwhile; run the command again"))
     told("learning the vocabulary", None)
     path = folder / "vocabulary.model"
     path.write_bytes(build(lines_to_learn(folder), data.vocab_size, folder))
@@ -247,7 +246,7 @@ def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, told: Told
 
 
 def lines_to_learn(folder: Path) -> Iterator[str]:
-    """Training pairs, source and target in turn: all of them up to ``SAMPLED_ABOVE`` bytes, of more every n-th."""
+    """Training pairs, source and target alternating; of more than ``SAMPLED_ABOVE`` bytes, every n-th pair."""
     paths = [_text(folder, "train", side) for side in BOTH_SIDES]
     every = -(-sum(path.stat().st_size for path in paths) // SAMPLED_ABOVE)
     sides = (chain.from_iterable(lines for lines, _ in _batches(path)) for path in paths)

@@ -5,8 +5,9 @@ of them: a model that only memorizes sentences fails there. Every source has one
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,12 @@ class Derivation:
         return source[0].upper() + source[1:], target[0].upper() + target[1:]
 
 
+def _units(row: str) -> Phrase:
+    """Alternating source and target words; "+" joins source words that share one translation."""
+    words = row.split()
+    return Phrase([word for sources in words[::2] for word in sources.split("+")], words[1::2])
+
+
 class Grammar:
     """One sentence: `_used` prevents a noun from occurring twice."""
 
@@ -164,13 +171,8 @@ class Grammar:
     def _chance(self, probability: float) -> bool:
         return self._rng.random() < probability
 
-    def _units(self, row: str) -> Phrase:
-        """Alternating source and target words; "+" joins source words that share one translation."""
-        words = row.split()
-        return Phrase([word for sources in words[::2] for word in sources.split("+")], words[1::2])
-
     def _any(self, rows: Sequence[str]) -> Phrase:
-        return self._units(self._rng.choice(rows))
+        return _units(self._rng.choice(rows))
 
     def _noun(self, nouns: Sequence[Noun], *verbs: Verb) -> Noun:
         noun = self._rng.choice([noun for noun in nouns if noun not in self._used])
@@ -182,10 +184,10 @@ class Grammar:
         indefinite = not plural and self._chance(INDEFINITE)
         which = "mfnp".index("p" if plural else noun.gender)
         article, ending = (A, AFTER_A) if indefinite else (THE, AFTER_THE)
-        phrase = self._units(f"{before}{'a' if indefinite else 'the'} {article[case].split()[which]}")
+        phrase = _units(f"{before}{'a' if indefinite else 'the'} {article[case].split()[which]}")
         if self._chance(ADJECTIVE):
-            phrase += self._units(self._rng.choice(ADJECTIVES) + ending[case].split()[which])
-        return phrase + self._units(f"{noun.sources if plural else noun.source} {noun.decline(case, plural)}")
+            phrase += _units(self._rng.choice(ADJECTIVES) + ending[case].split()[which])
+        return phrase + _units(f"{noun.sources if plural else noun.source} {noun.decline(case, plural)}")
 
     def _object(self, nouns: Sequence[Noun], verb: Verb, case: str, before: str = "") -> Phrase:
         return self._noun_phrase(self._noun(nouns, verb), case, self._chance(PLURAL), before)
@@ -208,7 +210,7 @@ class Grammar:
             tail = [verb.prefix] if verb.prefix else []
             return Clause(subject, [source], finite, tail, [verb.prefix + finite], rest)
         words = mood.split()
-        helper = self._units(f"{words[singular]} {words[2 + singular]}")
+        helper = _units(f"{words[singular]} {words[2 + singular]}")
         perfect = mood == HELPERS[0]
         tail = [verb.target[2] if perfect else verb.prefix + verb.target[0]]
         source_verb = [*helper.source, verb.source[2 * perfect]]
@@ -234,24 +236,19 @@ class Grammar:
         adverb, clause = self._any(ADVERBS), self._simple(VERBS)
         return Phrase(adverb.source + clause.source, clause.second(adverb.target))
 
-    def _joined(self, main: Clause, link: Phrase, clause: Clause) -> Phrase:
-        target = [*main.second(), ",", *link.target, *clause.final()]
-        return Phrase(main.source + link.source + clause.source, target)
+    def _joined(self, mains: Sequence[Verb], source: str, target: str) -> Phrase:
+        main, clause = self._simple(mains), self._simple(VERBS)
+        return Phrase([*main.source, source, *clause.source], [*main.second(), ",", target, *clause.final()])
 
     def that(self) -> Phrase:
-        return self._joined(self._simple(SAYING), self._units("that dass"), self._simple(VERBS))
+        return self._joined(SAYING, "that", "dass")
 
     def because(self) -> Phrase:
-        return self._joined(self._simple(STATES), self._units("because weil"), self._simple(VERBS))
+        return self._joined(STATES, "because", "weil")
 
     def condition(self) -> Phrase:
-        link, clause, main = (
-            self._units("if wenn"),
-            self._simple(VERBS + STATES),
-            self._simple(VERBS + STATES),
-        )
-        front = [*link.target, *clause.final(), ","]
-        return Phrase([*link.source, *clause.source, ",", *main.source], main.second(front))
+        clause, main = (self._simple(VERBS + STATES) for _ in range(2))
+        return Phrase(["if", *clause.source, ",", *main.source], main.second(["wenn", *clause.final(), ","]))
 
     def relative(self) -> Phrase:
         """The main verb agrees with a subject separated from it by a full clause."""
@@ -277,7 +274,7 @@ class Grammar:
 
     def _pronoun(self, source: str, noun: Noun, case: str, plural: bool) -> Phrase:
         article = THE[case].split()["mfnp".index("p" if plural else noun.gender)]
-        return self._units(f"{source} {'denen' if plural and case == 'dat' else article}")
+        return _units(f"{source} {'denen' if plural and case == 'dat' else article}")
 
     def derive(self, template: Callable[["Grammar"], Phrase]) -> Derivation:
         phrase = template(self)
@@ -297,60 +294,41 @@ def derive(rng: Random) -> Derivation:
             return derivation
 
 
-GRAMMAR_VERSION = 1  # increase it with every change of words, rules or rates: it is part of the data fingerprint
-CORPUS_SEED = 1
-HELD_OUT = 0.1
+PARAMETERS: dict[str, Any] = {
+    "version": 1,  # increase it with every change of words, rules or rates
+    "seed": 1,
+    "held_out": 0.1,
+    "max_words": MAX_WORDS,
+    "sizes": {"train": 12_000, "dev": 400, "test": 400},
+}
+"""Everything that determines the text: it is part of the data fingerprint. ``sizes``: sentence pairs of each split."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Sentence pairs in each split."""
-
-    train: int = 12_000
-    dev: int = 400
-    test: int = 400
-
-
-def held_out(seed: int = CORPUS_SEED) -> frozenset[TextPair]:
+def held_out() -> frozenset[TextPair]:
     """The (noun, verb) pairs, as source words, that training never shows in any role."""
     verbs = VERBS + STATES + SAYING
     every = sorted({(noun.source, verb.source[0]) for verb in verbs for noun in PEOPLE + verb.objects})
-    return frozenset(Random(f"{seed}/held out").sample(every, round(HELD_OUT * len(every))))
+    return frozenset(Random(f"{PARAMETERS['seed']}/held out").sample(every, round(PARAMETERS["held_out"] * len(every))))
 
 
-def derivations(sizes: Sizes | None = None, seed: int = CORPUS_SEED) -> dict[str, list[Derivation]]:
-    """Splits share no source. Test comes first, so that it does not change with the other sizes."""
-    held, taken = held_out(seed), set[str]()
-    counts = asdict(sizes or Sizes())
-    return {split: _split(split, counts[split], seed, held, taken) for split in ("test", "dev", "train")}
+def generate() -> dict[str, list[TextPair]]:
+    """(source, target) sentences of `train`, `dev` and `test`; the same on every machine.
+
+    Splits share no source. Test is drawn first, so that it does not change with the other sizes.
+    """
+    held, taken = held_out(), set[str]()
+    drawn = {split: _split(split, held, taken) for split in ("test", "dev", "train")}
+    return {split: drawn[split] for split in ("train", "dev", "test")}
 
 
-def _split(split: str, size: int, seed: int, held: frozenset[TextPair], taken: set[str]) -> list[Derivation]:
+def _split(split: str, held: frozenset[TextPair], taken: set[str]) -> list[TextPair]:
     """Every other dev and test sentence contains an unseen pair, so that the two halves can be compared."""
-    made: list[Derivation] = []
-    rng = Random(f"{seed}/{split}")
-    while len(made) < size:
+    made: list[TextPair] = []
+    rng = Random(f"{PARAMETERS['seed']}/{split}")
+    while len(made) < PARAMETERS["sizes"][split]:
         derivation = derive(rng)
         unseen = split != "train" and len(made) % 2 == 0
         if bool(derivation.pairs & held) == unseen and derivation.text[0] not in taken:
             taken.add(derivation.text[0])
-            made.append(derivation)
+            made.append(derivation.text)
     return made
-
-
-def generate(sizes: Sizes | None = None, seed: int = CORPUS_SEED) -> dict[str, list[TextPair]]:
-    """(source, target) sentences of `train`, `dev` and `test`; the same on every machine."""
-    made = derivations(sizes, seed)
-    return {split: [derivation.text for derivation in made[split]] for split in ("train", "dev", "test")}
-
-
-def parameters() -> dict[str, object]:
-    """Everything that determines the default text, for a fingerprint; `version` covers words and rules."""
-    sizes = asdict(Sizes())
-    return {
-        "version": GRAMMAR_VERSION,
-        "seed": CORPUS_SEED,
-        "held_out": HELD_OUT,
-        "max_words": MAX_WORDS,
-        "sizes": sizes,
-    }

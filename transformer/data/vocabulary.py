@@ -27,7 +27,7 @@ OPTIONS: dict[str, Any] = {
 """How SentencePiece learns every vocabulary. They are part of the data fingerprint."""
 
 SAMPLED_ABOVE = 1 << 27
-"""Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
+"""Bytes of training text, both sides. The vocabulary is learned from all of it; of more text, from every n-th pair."""
 
 REFUSED = 3  # exit code
 IN_A_CHILD = (
@@ -72,25 +72,17 @@ def build(lines: Iterable[str], vocab_size: int, folder: Path | None = None) -> 
         text.writelines(f"{line}\n".encode() for line in lines)
         text.seek(0)
         command = [sys.executable, "-c", IN_A_CHILD, json.dumps(sys.path), str(vocab_size)]
-        with subprocess.Popen(command, stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-            try:
-                model, said = child.communicate()
-            except BaseException:
-                child.kill()
-                raise
-        if child.returncode:
-            raise _failure(vocab_size, child.returncode, said.decode("utf-8", "replace").strip())
-        return model
+        done = subprocess.run(command, stdin=text, capture_output=True)
+    if done.returncode:
+        raise _failure(vocab_size, done.returncode, done.stderr.decode("utf-8", "replace").strip())
+    return done.stdout
 
 
 def learn(vocab_size: int) -> int:
-    """Write a model trained on the lines of standard input to standard output; the exit code. Ignores Ctrl-C.
-
-    Whoever started this process also gets the Ctrl-C, and ends it.
-    """
+    """Write a model trained on the lines of standard input to standard output; the exit code."""
     import sentencepiece
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process gets the Ctrl-C too, and ends this one
     lines = (line.removesuffix(b"\n") for line in sys.stdin.buffer)
     out = sys.stdout.buffer
     try:

@@ -1,6 +1,6 @@
 """A trained model in one folder, and that folder opened: weights, configuration, vocabulary; or in CTranslate2's form.
 
-MLflow calls ``_load_pyfunc`` to serve the former.
+MLflow calls ``_load_pyfunc`` to serve an exported folder.
 """
 
 import json

@@ -15,7 +15,7 @@ from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.base import Dataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
-from transformer.data.text_file import read_lines
+from transformer.data.corpora import read_pairs
 from transformer.faults import Fault, FaultyError
 
 Counts = list[int]
@@ -71,11 +71,8 @@ def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]
     if pair not in dataset.langpairs:
         allowed = f"{name} has {', '.join(sorted(dataset.langpairs))}"
         raise FaultyError(Fault("data.set", f"{name} has no {pair}", allowed))
-    sources, references = (read_lines(file, "data.set") for file in _files(dataset, pair))
-    if len(sources) != len(references):
-        found = f"{name} has {len(sources)} lines of {source} and {len(references)} of {target}"
-        raise FaultyError(Fault("data.set", found, "both must have one line per sentence"))
-    return sources, references
+    sources, references = zip(*read_pairs("data.set", *_files(dataset, pair)), strict=True)
+    return list(sources), list(references)
 
 
 def _files(dataset: Dataset, pair: str) -> tuple[Path, Path]:

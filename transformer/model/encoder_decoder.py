@@ -13,8 +13,15 @@ from torch.nn import functional as F
 
 from transformer.config import ModelConfig
 from transformer.data.vocabulary import PAD
-from transformer.model.attention import CrossAttention, KeyValue, Mask, SelfAttention, causal_mask, padding_mask
-from transformer.model.dropout import dropout
+from transformer.model.attention import (
+    CrossAttention,
+    KeyValue,
+    Mask,
+    SelfAttention,
+    causal_mask,
+    dropout,
+    padding_mask,
+)
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:

@@ -6,7 +6,6 @@ Freed memory stays in the process meanwhile, since every step allocates the same
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import assert_never
 
 import torch
 
@@ -20,11 +19,7 @@ FLOAT32_LIKE = 1e-5
 
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
     """A context in which matmuls run at ``precision``."""
-    match precision:
-        case "fp32" | "bf16":
-            return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
-        case _:
-            assert_never(precision)
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
 
 
 @contextmanager
@@ -38,7 +33,7 @@ def efficient(model: ModelConfig, precision: Precision, device: torch.device) ->
 def fast_matmuls(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
     """A context in which float32 matmuls on the CPU use oneDNN if that is faster and loses no precision.
 
-    The switch also allows oneDNN to round to bfloat16, which it does on CPUs with AMX: hence the check.
+    The switch also allows oneDNN to round to bfloat16. It does so on CPUs with AMX, which is why it is checked.
     """
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = matmul.fp32_precision

@@ -17,9 +17,8 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.training.graphs import CapturedForwardBackward, ForwardBackward, buckets, into_bucket
 from transformer.training.loss import mean_nll, perplexity, sentence_nats, summed_loss
 from transformer.training.meter import Meter, Metrics, Step
-from transformer.training.optimizer import learning_rate, set_learning_rate
 from transformer.training.precision import autocast
-from transformer.training.state import TrainState
+from transformer.training.state import TrainState, learning_rate, set_learning_rate
 from transformer.training.worker_group import Worker
 
 

@@ -25,9 +25,8 @@ from transformer.config import TrialConfig
 from transformer.faults import NotFiniteError, sentences_of
 from transformer.verbs.models import Average, averaging, refusing, translator_of
 
-if TYPE_CHECKING:  # these load torch, which no refusal needs
-    from transformer.decoding.evaluation import EvaluationSet
-    from transformer.decoding.translator import Translator
+if TYPE_CHECKING:
+    from transformer.decoding.evaluation import EvaluationSet  # loads torch, which no refusal needs
 
 SetName = Annotated[str | None, typer.Option("--set", help="Only this set, of the trial's data or of sacreBLEU.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
@@ -143,22 +142,18 @@ def _evaluate(trial: Trained[TrialConfig], asked: Asked, err: Console) -> None:
     """Evaluate what was not evaluated before, and keep it in the trial's folder."""
     if not any(asked.values()):
         return
-    with sentences_of(trial.name), err.status("") as status:
-        translator = translator_of(trial)
-        for evaluated in filter(None, asked.values()):
-            status.update(escape(f"{trial.name}: evaluating {evaluated.name}"))
-            _evaluate_one(trial, evaluated, translator)
-
-
-def _evaluate_one(trial: Trained[TrialConfig], evaluated: "EvaluationSet", translator: "Translator") -> None:
     from transformer.decoding.evaluation import evaluate_set
     from transformer.training.worker_group import Worker, tokens_per_micro_batch
 
-    device = translator.device
-    worker = Worker(device=device, tokens_per_micro_batch=tokens_per_micro_batch(trial.config.train, device))
-    found = evaluate_set(translator, evaluated, worker)
-    assert found is not None, "the only worker is rank zero"
-    trial.evaluated(evaluated.name, found.scores, {_hypotheses(evaluated.name): found.text}, found.samples)
+    with sentences_of(trial.name), err.status("") as status:
+        translator = translator_of(trial)
+        tokens = tokens_per_micro_batch(trial.config.train, translator.device)
+        for name, evaluated in asked.items():
+            if evaluated is not None:
+                status.update(escape(f"{trial.name}: evaluating {name}"))
+                found = evaluate_set(translator, evaluated, Worker(0, 1, translator.device, tokens))
+                assert found is not None, "the only worker is rank zero"
+                trial.evaluated(name, found.scores, {_hypotheses(name): found.text}, found.samples)
 
 
 def _table(evaluations: list[Evaluation]) -> Table:

@@ -1,14 +1,20 @@
-"""``allelse export``: a finished trial's model in a format of another tool, with a model card."""
+"""``allelse export``: a finished trial's model in a format of another tool, with a model card.
 
+The card is ``model_card.jinja``, filled in.
+"""
+
+import json
 import logging
 import os
 import shlex
 import tempfile
 import warnings
 from dataclasses import replace
+from enum import StrEnum
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 from rich.console import Console
@@ -16,8 +22,9 @@ from rich.markup import escape
 
 import transformer
 from sweeps.task import Problem, RefusedError, Trained, Typed
+from transformer.card import CARD, signatures
 from transformer.config import TrialConfig
-from transformer.verbs.model_card import ExportKind, ModelCard
+from transformer.cost import parameters
 from transformer.verbs.models import EXPORTED, Average, averaging, refusing, translator_of
 
 if TYPE_CHECKING:
@@ -27,6 +34,14 @@ SERVED = ("transformer", "sweeps", "tracking")
 """Our packages that a served model brings along: its code, and the interface of tasks, which that needs."""
 SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors")
 """The packages that the exported code imports."""
+
+
+class ExportKind(StrEnum):
+    """A format, by its name in ``--to``."""
+
+    ctranslate2 = "ctranslate2"
+    safetensors = "safetensors"
+    mlflow = "mlflow"
 
 
 def export(
@@ -44,7 +59,7 @@ def export(
     with Console(stderr=True, highlight=False).status(f"Exporting {escape(trial.name)}"):
         served = _export(trial, to, folder, register)
     Console(highlight=False).print(f"Wrote {escape(str(folder))}/; see its README.md for how to use it", soft_wrap=True)
-    return served or _next(to, folder)
+    return served or _next(to, shlex.quote(str(folder)))
 
 
 def _check(folder: Path, to: ExportKind, register: str | None) -> None:
@@ -58,16 +73,15 @@ def _check(folder: Path, to: ExportKind, register: str | None) -> None:
         raise RefusedError(problems)
 
 
-def _next(to: ExportKind, folder: Path) -> str:
-    place = shlex.quote(str(folder))
-    commands = {
-        ExportKind.mlflow: f"mlflow models serve --model-uri {place} --env-manager local",
-        ExportKind.safetensors: f"allelse translate {place}",
-        ExportKind.ctranslate2: f"cd {place}",
-    }
-    return commands[to]
+def _next(to: ExportKind, folder: str) -> str:
+    return {
+        ExportKind.mlflow: f"mlflow models serve --model-uri {folder} --env-manager local",
+        ExportKind.safetensors: f"allelse translate {folder}",
+        ExportKind.ctranslate2: f"cd {folder}",
+    }[to]
 
 
+@refusing()
 def _export(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
     """All of it or nothing, so that the command can be repeated. Returns the command that serves a registered model.
 
@@ -78,14 +92,12 @@ def _export(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register:
 
     translator, prepared = translator_of(trial), Prepared(trial.data)
     example = next(line for line in prepared.sources(prepared.evaluation_sets[0]) if line.strip())
-    card = ModelCard(trial, len(translator.vocabulary), example).text(to)
     with new_folder(folder) as made:
         _write(translator, prepared.vocabulary_path, trial.config, to, made)
-        (made / "README.md").write_text(card, "utf-8")
+        (made / "README.md").write_text(model_card(trial, len(translator.vocabulary), example, to), "utf-8")
         return trial.register(made, register) if register is not None else None
 
 
-@refusing()
 def _write(translator: "Translator", vocabulary: Path, config: TrialConfig, to: ExportKind, folder: Path) -> None:
     """Write into ``folder``, which exists and is empty. The exported weights are the mean already."""
     from transformer.decoding.export import export_ctranslate2, export_weights
@@ -127,3 +139,31 @@ def _save_for_mlflow(folder: Path, data: Path) -> None:
             signature=ModelSignature(*columns),
             pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in SERVED_WITH],
         )
+
+
+def model_card(trial: Trained[TrialConfig], vocab_size: int, example: str, to: ExportKind) -> str:
+    """The README.md of an exported model: its size, use, scores, data and provenance. ``example`` is a source line."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # a moment, which only an export needs
+
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters["quoted"] = partial(json.dumps, ensure_ascii=False)
+    return made.get_template("model_card.jinja").render(_of_card(trial, vocab_size), example=example, to=to)
+
+
+def _of_card(trial: Trained[TrialConfig], vocab_size: int) -> dict[str, Any]:
+    config, about = trial.config, dict(trial.provenance)
+    scores = {name: CARD.scores(of_set).values for name, of_set in trial.scored.items()}
+    flops = about.get("flops") if trial.step == config.train.steps else None  # they are those of all steps
+    versions = [f"{name} {version}" for name, version in (about.get("versions") or {}).items() if version]
+    return {
+        **vars(config),
+        **{"trial": trial, "about": about, "flops": flops, "versions": versions, "vocab_size": vocab_size},
+        **{"params": parameters(config.model, vocab_size), "metrics": CARD.printed, "scores": scores},
+        "signatures": signatures(trial.scored.values()),
+    }

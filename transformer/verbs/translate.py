@@ -17,7 +17,7 @@ from rich.status import Status
 
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
-from transformer.data.text_file import BYTE_ORDER_MARK, byte_lines
+from transformer.data.corpora import BYTE_ORDER_MARK, byte_lines
 from transformer.faults import FaultyError, NotFiniteError
 from transformer.verbs.models import Average, averaging, translator_in, translator_of
 
@@ -28,7 +28,6 @@ NBest = Annotated[int | None, typer.Option(min=1, help="Print N lines per senten
 LINES_TOGETHER = 1_000  # lines that are sorted by length together
 NO_HYPOTHESIS = f"{-math.inf:.6f}\t"
 PAUSE_S = 0.05  # lines that arrive within this time share a window
-LOOK_UP_S = 0.5  # so that Ctrl-C just before a blocking call does not wait for the next line
 
 
 def translate(
@@ -44,10 +43,10 @@ def translate(
     err = Console(stderr=True, highlight=False)
     if not isinstance(model, Path):
         model = averaging(model, average, typed)
-        _check_nbest(nbest, model.config.decode.beam)
     with err.status(f"Loading {escape(model.name)}"):
         translator = translator_in(model, average, typed) if isinstance(model, Path) else translator_of(model)
-    _check_nbest(nbest, translator.decode.beam)
+    if nbest is not None and nbest > (beam := translator.decode.beam):
+        raise RefusedError([Problem("--nbest", f"is {nbest}", f"must be at most decode.beam, which is {beam}")])
     try:
         return _translate_lines(translator, source, target, nbest, err)
     except NotFiniteError as error:
@@ -55,18 +54,11 @@ def translate(
         return 1
 
 
-def _check_nbest(nbest: int | None, beam: int) -> None:
-    if nbest is not None and nbest > beam:
-        raise RefusedError([Problem("--nbest", f"is {nbest}", f"must be at most decode.beam, which is {beam}")])
-
-
 def _check(source: Path | None, target: Path | None) -> None:
     """Find mistakes before the model is loaded and before an output replaces the input. Raises RefusedError."""
     problems = []
     if source and (source.is_dir() or not os.access(source, os.R_OK)):
         problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence per line"))
-    if source is None and sys.stdin is None:
-        problems.append(Problem("--input", "is missing, and standard input is closed", "must name a file"))
     if target:
         problems += _problems_of_output(target, source)
     if problems:
@@ -186,10 +178,7 @@ def arriving(descriptor: int) -> Iterator[bytes]:
     while True:
         if not select.select([descriptor], [], [], PAUSE_S)[0]:
             yield b""
-        while not select.select([descriptor], [], [], LOOK_UP_S)[0]:
-            pass
-        chunk = os.read(descriptor, 1 << 16)
-        if not chunk:
+        if not (chunk := os.read(descriptor, 1 << 16)):
             return
         yield chunk
 

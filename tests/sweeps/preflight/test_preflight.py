@@ -280,14 +280,8 @@ def test_a_plan_that_can_run_is_checked_and_leaves_nothing(tmp_path: Path) -> No
     assert contents(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("train.warmup_steps=601", "but there are only 600 steps; the learning rate only reaches 99.8% of its peak"),
-        ("train.tokens_per_batch=200000", "is 200000, but the training text has 147600 tokens"),
-    ],
-)
-def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path, override: str, said: str) -> None:
-    done = typed(tmp_path, "plan", BASE, override)
+def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path) -> None:
+    done = typed(tmp_path, "plan", BASE, "train.warmup_steps=601")
     assert done.exit_code == 0, done.output
+    said = "but there are only 600 steps; the learning rate only reaches 99.8% of its peak"
     assert said in " ".join(done.output.split())

@@ -1,7 +1,6 @@
 """Batches: the token budget, the epoch, the order, the shares of workers, the content of the tensors, prefetching."""
 
 import math
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -9,17 +8,9 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
-from small_trials import random_pairs, random_pieces, share
+from small_trials import random_pairs, random_pieces
 
-from transformer.data.batches import (
-    STEPS_AHEAD,
-    Batch,
-    TrainingBatches,
-    _lengths,
-    collate,
-    evaluation_batches,
-    prefetch,
-)
+from transformer.data.batches import Batch, TrainingBatches, _lengths, collate, evaluation_batches, prefetch
 from transformer.data.prepared import ParallelSet
 from transformer.data.vocabulary import BOS, EOS, PAD
 
@@ -41,16 +32,6 @@ def rows(batch: Batch) -> Iterator[tuple[tuple[int, ...], ...]]:
     parts = [part.tolist() for part in (batch.source, batch.shifted, batch.target)]
     for triple in zip(*parts, strict=True):
         yield tuple(tuple(piece for piece in side if piece != PAD) for side in triple)
-
-
-@pytest.mark.parametrize("budget", [20, 57, 1000])
-def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budget: int) -> None:
-    batches = training(budget=budget)
-    for step in range(1, len(batches) + 1):
-        batch = share(batches, step)
-        assert batch.source.numel() <= budget
-        assert batch.target.numel() <= budget
-        assert len(batch.source) * max(batch.source.shape[1], batch.target.shape[1]) <= budget
 
 
 def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None:
@@ -135,23 +116,6 @@ def test_every_item_comes_once_and_in_order() -> None:
     assert list(prefetch(lambda step: step * step, range(3, 40))) == [step * step for step in range(3, 40)]
     assert list(prefetch(lambda step: step, range(2))) == [0, 1]
     assert list(prefetch(lambda step: step, range(0))) == []
-
-
-def test_items_are_made_ahead_of_their_use_but_not_without_limit() -> None:
-    made, enough = [], threading.Event()
-
-    def make(step: int) -> int:
-        made.append(step)
-        if step == STEPS_AHEAD - 1:
-            enough.set()
-        return step
-
-    items = prefetch(make, range(1000))
-    assert next(items) == 0
-    assert enough.wait(timeout=30)  # without any request for them
-    assert next(items) == 1
-    items.close()
-    assert len(made) <= STEPS_AHEAD + 1
 
 
 def test_an_error_reaches_the_reader_at_its_step() -> None:

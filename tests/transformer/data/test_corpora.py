@@ -8,7 +8,7 @@ import pytest
 from small_trials import prepared_text
 
 from transformer.config import DataConfig
-from transformer.data.corpora import CORPORA, MULTI30K_SHA256
+from transformer.data.corpora import MULTI30K_SHA256
 from transformer.faults import Fault, FaultyError
 
 MULTI30K = DataConfig("multi30k", "en", "de", 8000, None, None, None, None)
@@ -45,10 +45,3 @@ def test_an_unreachable_mirror_is_refused_with_a_fix(tmp_path: Path) -> None:
 def test_a_language_that_multi30k_lacks_here_is_refused(tmp_path: Path) -> None:
     fault = refused_multi30k(tmp_path, replace(MULTI30K, source="xx", mirror=str(tmp_path)))
     assert "train.xx.gz" in fault.found
-
-
-def test_a_planned_length_is_near_the_real_one_of_the_synthetic_corpus(tmp_path: Path) -> None:
-    prepared = prepared_text(DataConfig("synthetic", "en", "de", 1000, None, None, None, None), tmp_path)
-    pairs = prepared.pairs("train")
-    declared = CORPORA["synthetic"].mean_lengths
-    assert (pairs.source.lengths.mean(), pairs.target.lengths.mean()) == pytest.approx(declared, rel=0.02)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
-from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
+from small_trials import SMALL, SYNTHETIC, copy_data, files_data, prepared_text
 
 from transformer.config import DataConfig
 from transformer.data import prepared as module
+from transformer.data.corpora import SentencePair
 from transformer.data.prepared import Sentences, copy_text, length_faults, lines_to_learn, prepare
-from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import EOS, OPTIONS
 from transformer.faults import FaultyError
 from transformer.task import fingerprint
@@ -29,14 +29,9 @@ TRANSLATED = [
 
 
 def texts(folder: Path, vocab_size: int = 300, **contents: Any) -> DataConfig:
-    """``data=files`` with these lines of text."""
+    """``data=files`` with these lines of text, or the same few in every set."""
     sets = dict.fromkeys(("train", "dev", "test"), (SENTENCES, TRANSLATED)) | contents
-    files = {}
-    for split, sides in sets.items():
-        files[split] = [str(folder / f"{split}.{side}") for side in ("source", "target")]
-        for name, lines in zip(files[split], sides, strict=True):
-            Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
-    return DataConfig("files", "en", "de", vocab_size, None, **files)
+    return files_data(folder, vocab_size, **sets)
 
 
 def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:

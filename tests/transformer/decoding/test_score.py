@@ -1,17 +1,14 @@
 """BLEU, BLEU as the paper counted it, chrF, and sacreBLEU's own test sets."""
 
-import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sacrebleu
 import sacremoses
-from sacrebleu.dataset import DATASETS
+from sacrebleu.dataset import DATASETS, base
 
 from transformer.decoding.score import _split_compounds, read_set, text_scores
 from transformer.faults import FaultyError
@@ -78,40 +75,39 @@ def test_a_score_is_computed_from_the_sums_over_sentences() -> None:
     assert [len(each) for each in counts[0].values()] == [10, 10, 18]
 
 
-def test_a_set_of_sacrebleu_is_read_from_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "wmt14/full").mkdir(parents=True)
-    (tmp_path / "wmt14/full/wmt14_full.en-de.src").write_text("A dog.\nTwo\u2028dogs.\n", "utf-8")
-    (tmp_path / "wmt14/full/wmt14_full.en-de.ref").write_text("Ein Hund.\nZwei Hunde.\n", "utf-8")
-    assert read_in(tmp_path, "wmt14/full", "en", "de") == [["A dog.", "Two\u2028dogs."], ["Ein Hund.", "Zwei Hunde."]]
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of sacreBLEU's sets."""
+    for name in ("wmt13", "wmt14/full", "wmt21/B", "wmt21/AB"):
+        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / name))
+        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / name / "raw"))
+    return tmp_path
 
 
-@pytest.mark.parametrize(("name", "reference", "order"), [("wmt21/B", "B", "0"), ("wmt21/AB", "A", "1")])
-def test_the_reference_is_the_one_that_the_set_names(tmp_path: Path, name: str, reference: str, order: str) -> None:
-    fetched(tmp_path, name, "en-ru", ("C", "B", "A"))
-    found = read_in(tmp_path, name, "en", "ru", PYTHONHASHSEED=order)
-    assert found == [["A dog."], [f"As {reference} has it."]]
+def test_a_set_of_sacrebleu_is_read_from_its_folder(sets: Path) -> None:
+    (sets / "wmt14/full").mkdir(parents=True)
+    (sets / "wmt14/full/wmt14_full.en-de.src").write_text("A dog.\nTwo\u2028dogs.\n", "utf-8")
+    (sets / "wmt14/full/wmt14_full.en-de.ref").write_text("Ein Hund.\nZwei Hunde.\n", "utf-8")
+    assert read_set("wmt14/full", "en", "de") == (["A dog.", "Two\u2028dogs."], ["Ein Hund.", "Zwei Hunde."])
+
+
+@pytest.mark.parametrize(("name", "reference"), [("wmt21/B", "B"), ("wmt21/AB", "A")])
+def test_the_reference_is_the_one_that_the_set_names(sets: Path, name: str, reference: str) -> None:
+    fetched(sets, name, "en-ru", ("C", "B", "A"))
+    assert read_set(name, "en", "ru") == (["A dog."], [f"As {reference} has it."])
+
+
+def test_a_set_that_cannot_be_fetched_is_refused_with_the_place_for_its_files(
+    sets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "download_file", lambda *_, **__: sys.exit(1))  # as sacreBLEU does at a wrong checksum
+    with pytest.raises(FaultyError, match=rf"wmt13 cannot be fetched: .* or be in {sets}/wmt13/ as wmt13\.en-de\.src"):
+        read_set("wmt13", "en", "de")
 
 
 def test_a_missing_language_pair_is_refused_with_the_available_ones() -> None:
     with pytest.raises(FaultyError, match=r"wmt13 has no en-letters; wmt13 has .*en-de"):
         read_set("wmt13", "en", "letters")
-
-
-READS = """
-import json, sys
-from transformer.decoding.score import read_set
-print(json.dumps(read_set(*sys.argv[1:])))
-"""
-
-
-def read_in(folder: Path, *words: str, **environment: str) -> Any:
-    """Lines of a set from a process with its sets in ``folder`` and without a network."""
-    nowhere = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}  # nothing listens there
-    environment = {**os.environ, **nowhere, "SACREBLEU": str(folder), **environment}
-    command = [sys.executable, "-c", READS, *words]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def fetched(folder: Path, name: str, pair: str, translators: tuple[str | None, ...]) -> None:

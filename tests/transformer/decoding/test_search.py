@@ -127,10 +127,9 @@ def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(alpha: float, v
     assert_same(found[: len(expected)], expected)
 
 
-@pytest.mark.parametrize("beam", [2, 4])
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5, 4.0])
+@pytest.mark.parametrize(("beam", "alpha"), [(2, 0.0), (2, 4.0), (4, 0.6), (4, 1.5)])
 def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
-    for seed, sentence in enumerate(SENTENCES * 2):
+    for seed, sentence in enumerate(SENTENCES):
         model, decode = peaked(12, seed=seed), replace(DECODE, beam=beam, alpha=alpha, max_extra=6)
         expected = patient(model, sentence, decode)
         assert_same(beam_search(model, sentence, decode)[0], expected)
@@ -140,14 +139,14 @@ def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> N
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
 def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
     ended = 0
-    for seed, sentence in itertools.product(range(8, 16), SENTENCES):
+    for seed, sentence in itertools.product(range(11, 15), SENTENCES):
         model, longest = peaked(seed=seed), sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
         ((found,),) = beam_search(model, sentence, replace(DECODE, beam=1, alpha=alpha, max_extra=6))
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
         assert_same([found], [Hypothesis(pieces, expected)])
         ended += ends
-    assert 10 <= ended <= 30
+    assert 5 <= ended <= 15
 
 
 @pytest.mark.parametrize("beam", [1, 4])

@@ -10,8 +10,7 @@ from small_trials import SMALL, small_model
 from torch import Tensor
 
 from transformer.data.vocabulary import BOS, PAD
-from transformer.model.attention import CrossAttention, SelfAttention
-from transformer.model.dropout import _CpuDropout
+from transformer.model.attention import CrossAttention, SelfAttention, _CpuDropout
 from transformer.model.encoder_decoder import Cache, FeedForward, Transformer, sinusoids
 
 

@@ -17,9 +17,8 @@ from transformer.data.vocabulary import BOS, PAD
 from transformer.model.encoder_decoder import Transformer
 from transformer.training import loss as loss_module
 from transformer.training.loss import summed_loss
-from transformer.training.optimizer import adam
 from transformer.training.precision import autocast
-from transformer.training.state import start
+from transformer.training.state import adam, start
 from transformer.training.train import make_forward_backward, train_step
 from transformer.training.worker_group import Worker
 

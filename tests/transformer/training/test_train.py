@@ -1,8 +1,8 @@
-"""One step against Adam by hand, and ``fit``: its reports, and a resume without a trace."""
+"""One step against Adam by hand, and ``fit``: its reports, its checkpoints, and a divergence."""
 
 import math
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,8 +16,7 @@ from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.model.encoder_decoder import EncoderLayer
 from transformer.training.loss import summed_loss
-from transformer.training.optimizer import learning_rate
-from transformer.training.state import TrainState, start
+from transformer.training.state import TrainState, learning_rate, start
 from transformer.training.train import fit, make_forward_backward, train_step
 from transformer.training.worker_group import Worker
 
@@ -42,24 +41,6 @@ def trained(trial: ToyTrial) -> TrainState:
         state.load(trial.saved)
     fit(state, trial, batches(trial.config), DEV, Worker())
     return state
-
-
-def tensors(tree: Any, name: str = "") -> dict[str, Any]:
-    """Every leaf of a nested state, by its path."""
-    if isinstance(tree, dict | list):
-        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
-        return {key: leaf for k, v in items for key, leaf in tensors(v, f"{name}/{k}").items()}
-    return {name: tree}
-
-
-def assert_bitwise_equal(first: TrainState, second: TrainState) -> None:
-    mine, other = tensors(first.to_dict()), tensors(second.to_dict())
-    assert mine.keys() == other.keys()
-    for name, value in mine.items():
-        if isinstance(value, Tensor):
-            assert torch.equal(value, other[name]), name
-        else:
-            assert value == other[name], name
 
 
 def gradients(state: TrainState) -> dict[str, Tensor]:
@@ -111,19 +92,6 @@ def test_the_first_losses_are_those_of_every_version() -> None:
     losses = [metrics["train/loss"] for metrics in trial.reports.values()]
     assert losses == pytest.approx(GOLDEN_LOSSES, rel=1e-4)
     assert trial.reports[4]["dev/nll"] == pytest.approx(GOLDEN_NLL, rel=1e-4)
-
-
-def test_a_stopped_run_goes_on_to_bitwise_the_same_state_as_an_uninterrupted_one() -> None:
-    config = small_trial(model=DROPPED_OUT)
-    whole, first = ToyTrial(config), ToyTrial(config, stops_after=3)
-    uninterrupted = trained(whole)
-    assert trained(first).step == 3
-    second = first.again()
-    assert_bitwise_equal(trained(second), uninterrupted)
-    assert list(first.reports) + list(second.reports) == [3, 5, 10]
-    for name in ("train/loss", "dev/nll"):
-        assert second.reports[10][name] == whole.reports[10][name]
-    assert not torch.equal(uninterrupted.model.embedding, fresh(config).model.embedding)
 
 
 def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
@@ -209,10 +177,8 @@ def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept() -> No
     assert batches(config).describe(5) in str(raised.value)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_loss_falls_at_each_precision(precision: str) -> None:
-    config = small_trial(precision=precision, steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10)
-    trial = ToyTrial(config)
+def test_the_loss_falls_in_bf16_and_weights_and_moments_stay_float32() -> None:
+    trial = ToyTrial(small_trial(precision="bf16", steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10))
     state = trained(trial)
     losses = [metrics["train/loss"] for metrics in trial.reports.values()]
     assert losses[-1] < losses[0] - 0.25
