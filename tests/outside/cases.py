@@ -152,7 +152,7 @@ POINTS = (
     " published/delta/ppl published/delta/bleu params flops pairs/train pairs/blank pairs/too_long"
 )
 TAGS = (
-    "sweep.id sweep.identity kind row row.ppl row.bleu table3.group table3.row table3.change table3.order"
+    "sweep.id sweep.identity sweep.carried kind row row.ppl row.bleu table3.group table3.row table3.change table3.order"
     " trial.key seed attempt device data.fingerprint decode.beam decode.alpha decode.max_extra"
     " decode.average_checkpoints decode.average_every mlflow.runName"
 )

@@ -5,13 +5,14 @@
 journal's times changes nothing. `mlflow-sync.json` tells how the last pass went.
 
 The identity stays when the folder is moved, but a copy has the same one. So the study's run names the folder that sent
-it, and no other folder may change the runs until a person says which of both it is.
+it, and each run says what was sent. Another folder with this identity may add to that, but not change it.
 """
 
 import hashlib
 import json
 import socket
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -21,8 +22,8 @@ from typing import Any
 from filelock import FileLock
 
 from tracking.files import DamagedFileError, read_object, read_whole, to_json, unless_damaged, unless_lost, write_atomic
-from tracking.journal import reports_behind
-from tracking.study import Study, Trial, read_study
+from tracking.journal import JournalLine, reports_behind
+from tracking.study import STUDY_FILE, Study, Trial, read_study
 from tracking.trial import TrialFolder
 from tracking.uri import HERE, default_uri, store_name, without_password
 from tracking.words import time as as_time
@@ -30,9 +31,10 @@ from tracking.words import time as as_time
 LEDGER, SYNC_FILE = "mlflow-ledger.json", "mlflow-sync.json"
 STUDY = "study"  # the key of the study's own run
 EXPERIMENT = "experiment"  # the part of that run that is no digest, but the id of the experiment
-IDENTITY, PLACE = "sweep.identity", "sweep.place"
-"""Tags: of every run and of the study's own experiment; of the study's run."""
+IDENTITY, PLACE, CARRIED = "sweep.identity", "sweep.place", "sweep.carried"
+"""Tags: of every run and of the study's own experiment; of the study's run; of a trial's run."""
 BESIDE = "<paths.runs>/"
+Tags = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ def result_digest(folder: TrialFolder) -> str | None:
 
 
 class OtherPlaceError(ValueError):
-    """The runs are those of another folder."""
+    """The runs are those of another folder, which has other journals or results."""
 
 
 def place_of(folder: Path, uri: str) -> str:
@@ -224,11 +226,44 @@ def place_of(folder: Path, uri: str) -> str:
     return f"{folder.stat().st_ino} {where}"
 
 
-def refuse_other_place(study: Study, uri: str, place: str) -> None:
-    """Raises OtherPlaceError if the runs were sent from another ``place`` than this folder."""
+def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Tags]) -> None:
+    """Raises OtherPlaceError if the runs, by trial key, were sent from ``place`` and this folder would change them."""
     number, _, where = place.partition(" ")
     own_number, _, own = place_of(study.folder, uri).partition(" ")
-    if place and number != own_number and where != own:
-        takes_over = f"`allelse sync --moved sweep.name={study.name}` takes them over"
-        own_ones = "`allelse sync --copy` gives this folder runs of its own"
-        raise OtherPlaceError(f"the runs of {study.name} were sent from {where}; {takes_over}, {own_ones}")
+    if not place or number == own_number or where == own:
+        return
+    others = [trial.name for trial in study.trials if not _goes_on(study.trial_folder(trial), runs.get(trial.key, {}))]
+    if others or _is_there(where, study):
+        found = f"{', '.join(others)} differ" if others else "that folder is still there"
+        replaces = f"`allelse sync --moved sweep.name={study.name}` replaces its runs"
+        names = f"{replaces}, `allelse sync --copy` gives this folder runs of its own"
+        raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {names}")
+
+
+def carried(step: int, journal: Iterable[JournalLine], result: str | None) -> str:
+    """What a run has: its last step, and digests of the reports up to there and of the result."""
+    reports = [[line.ts, line.step, line.metrics] for line in journal if line.step <= step]
+    digest = hashlib.sha256(json.dumps(reports, sort_keys=True).encode()).hexdigest()[:16]
+    return f"{step} {digest} {result or ''}".strip()
+
+
+def _goes_on(folder: TrialFolder, tags: Tags) -> bool:
+    """Whether the trial has what its run has, and perhaps more."""
+    step, _, rest = tags.get(CARRIED, "").partition(" ")
+    if not step:
+        return True
+    now = carried(int(step), unless_damaged(folder.journal, []), result_digest(folder) if " " in rest else None)
+    return now == tags[CARRIED]
+
+
+def _is_there(where: str, study: Study) -> bool:
+    """Whether the same study lies there, too."""
+    host, _, path = where.partition(":")
+    if where.startswith(BESIDE):
+        folder = study.folder.with_name(where.removeprefix(BESIDE))
+    elif host == socket.gethostname():
+        folder = Path(path)
+    else:
+        return False
+    other = unless_damaged(lambda: read_study(folder), None) if (folder / STUDY_FILE).is_file() else None
+    return other is not None and other.mark == study.mark

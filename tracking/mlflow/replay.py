@@ -19,12 +19,14 @@ from tracking.journal import Journal, unsent
 from tracking.look import settled_stamps, stamps_of
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
 from tracking.mlflow.ledger import (
+    CARRIED,
     EXPERIMENT,
     IDENTITY,
     PLACE,
     STUDY,
     Ledger,
     Sent,
+    carried,
     place_of,
     refuse_other_place,
     result_digest,
@@ -60,8 +62,8 @@ class Replay:
     """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
 
     def __init__(self, folder: Path, store: Store, uri: str, moved: bool = False) -> None:
+        self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
         self._folder, self._store, self._uri = folder, store, uri
-        self._moved = moved  # whether runs of another folder become this one's
         self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> run id, as the store has them
         self._lost = True  # whether the runs are to be found again: after a failure, and in the last pass
@@ -93,7 +95,7 @@ class Replay:
         notices: tuple[str, ...] = ()
         if all(isinstance(error, DamagedFileError) for _, error in faults):  # a server out of reach would fail again
             try:
-                notices = self._show(study)
+                notices = self._show(study, any(sent))
             except Exception as error:  # as for a trial
                 faults.append(("pages", error))
         self._lost = bool(faults)
@@ -103,11 +105,11 @@ class Replay:
     def _find(self, study: Study) -> None:
         """The study's runs by their tags. What was sent to another run is sent again; empty doubles are removed.
 
-        Raises OtherPlaceError if another folder has sent them.
+        Raises OtherPlaceError if another folder has sent them, and this one would change them.
         """
         found = self._store.runs(study.mark)
-        _, tags = found.get(STUDY, ("", {}))
-        refuse_other_place(study, self._uri, "" if self._moved else tags.get(PLACE, ""))
+        self._place = "" if self._moved else found.get(STUDY, ("", {}))[1].get(PLACE, "")
+        refuse_other_place(study, self._uri, self._place, {key: tags for key, (_, tags) in found.items()})
         self._runs = {key: run for key, (run, _) in found.items()}
         known = {key: self._ledger.get(key) for key in self._seen}
         self._seen = {key: self._seen[key] for key, sent in known.items() if sent and sent.run == self._runs.get(key)}
@@ -146,12 +148,13 @@ class Replay:
             sent = replace(sent, step=new[-1].step)
             self._ledger.put(key, sent)
         self._logged |= {name for report in journal for name in points_in(about.card, report)}
+        result = result_digest(folder) if state == "finished" and key not in self._running else None
+        sent, _ = self._send(key, sent, {"tags of the journal": {CARRIED: carried(sent.step, journal, result)}})
         if key in self._running:  # its result may exist before the attempt's end, which gives the time
             self._store.set_status(sent.run, "RUNNING", None)
             return len(points)
         numbers = 0
         if state == "finished":
-            result = result_digest(folder)
             sent, numbers = self._send(key, sent, {"numbers": about.numbers})
             self._ledger.put(key, replace(sent, result=result))
         status = STATUS.get(state, "KILLED")
@@ -178,17 +181,21 @@ class Replay:
         self._ledger.put(key, sent)
         return sent, count
 
-    def _show(self, study: Study) -> tuple[str, ...]:
-        """Send the study's run, its view, and what a store may refuse. Returns notices."""
+    def _show(self, study: Study, changed: bool) -> tuple[str, ...]:
+        """Send the study's run, its view, and what a store may refuse. Returns notices.
+
+        The runs are this folder's from when it has ``changed`` them.
+        """
         begun = [trial for trial in study.trials if trial.key in self._seen]
         if not begun:
             return ()
+        self._place = place_of(self._folder, self._uri) if changed or not self._place else self._place
         # last in the view, since it has no texts to stand side by side
         tags = {IDENTITY: study.mark, "sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
-        tags |= {PLACE: place_of(self._folder, self._uri)}
+        tags |= {PLACE: self._place}
         sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)
         own = self._store.owner == study.mark  # several studies may share one
-        looks = (study.trials, frozenset(self._logged), own)
+        looks = (study.trials, frozenset(self._logged), own, self._place)
         seen = self._seen.setdefault(STUDY, {})
         if seen.get("view") != looks:
             view = view_tag(study, sorted(self._logged)) | (KIND if own else {})
