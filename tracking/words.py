@@ -13,6 +13,9 @@ from tracking.uri import without_password
 
 PLAIN = re.compile(r"[\w.,/@%+~:=\[\]-]*")
 """What a shell leaves as it is, and a list in brackets."""
+HYDRA_PLAIN = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
+"""What Hydra reads as a text without quotes, unless it is one of HYDRA_NO_TEXT."""
+HYDRA_NO_TEXT = ("null", "true", "false", "nan", "inf")
 NO_ANSWER = ("ConnectionError", "Timeout", "TimeoutError", "OperationalError", "InterfaceError")
 """Classes of the standard library, of requests, and of databases' drivers; the latter also for a locked database."""
 
@@ -117,6 +120,13 @@ def for_shell(text: str) -> str:
 def shell_line(words: Iterable[str]) -> str:
     """The command as it is typed in any shell. A word with a quote inside stays readable."""
     return " ".join(for_shell(word) if "'" in word else shlex.quote(word) for word in words)
+
+
+def quoted(text: str) -> str:
+    """The text as a value in Hydra's grammar, with quotes if it needs them."""
+    if HYDRA_PLAIN.fullmatch(text) and text.lower() not in HYDRA_NO_TEXT:
+        return text
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def cause_of(error: BaseException) -> str:

@@ -27,11 +27,9 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
 from sweeps.schema import Problem, RefusedError, Tree, keys
+from tracking.words import quoted
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
-PLAIN_TEXT = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
-"""What Hydra reads as a text without quotes, unless it is one of NO_TEXT."""
-NO_TEXT = ("null", "true", "false", "nan", "inf")
 HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
 HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
 
@@ -141,13 +139,6 @@ def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Pr
 def option(group: str, name: str) -> str:
     """The choice of a group's option, as ``compose`` takes it."""
     return f"{group}={quoted(name)}"
-
-
-def quoted(text: str) -> str:
-    """The text as a value in Hydra's grammar, with quotes if it needs them."""
-    if PLAIN_TEXT.fullmatch(text) and text.lower() not in NO_TEXT:
-        return text
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def parsed(text: str, folders: Folders | None = None) -> Override | None:

@@ -14,8 +14,9 @@ from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
+from sweeps.planning.command_task import TASK_KEY, library_of
 from sweeps.planning.composition import ComposedRow, Composition, Record
-from sweeps.planning.naming import TASK_KEY, library_of, other_study
+from sweeps.planning.naming import other_study
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
 
 

@@ -9,9 +9,10 @@ from sweeps.config.hydra import Library, option
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
+from sweeps.planning.command_task import TASK_KEY, library_of, source_of_study
 from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.composition import Composition, decides_weights, read_record, values_of
-from sweeps.planning.naming import TASK_KEY, command, known_study, library_of, naming, other_study, source_of_study
+from sweeps.planning.naming import command, known_study, naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.user_code import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values

@@ -6,6 +6,7 @@ from pathlib import Path
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
+from sweeps.planning.command_task import library_of, source_named
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import (
     DECODING,
@@ -14,9 +15,7 @@ from sweeps.planning.naming import (
     by_name,
     chosen,
     known_study,
-    library_of,
     names_study,
-    source_named,
     studies_there,
     study_names,
 )

@@ -10,8 +10,9 @@ from sweeps.config.hydra import option
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
+from sweeps.planning.command_task import library_of
 from sweeps.planning.compose import compose_settings
-from sweeps.planning.naming import chosen, command, library_of, naming
+from sweeps.planning.naming import chosen, command, naming
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems

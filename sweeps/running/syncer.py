@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 
 from rich.console import Console
 
-from sweeps.config.hydra import quoted
 from sweeps.config.settings import Settings
 from sweeps.planning.naming import by_name, command, placed
 from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from sweeps.running.stopping import Interrupted
 from tracking.uri import URI_VARIABLE, without_password
+from tracking.words import quoted
 
 
 def sync_command(settings: Settings) -> list[str]:

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sweeps.config.schema import Schema
+from sweeps.planning.command_task import source_of_study
 from sweeps.planning.composition import read_record
-from sweeps.planning.naming import source_of_study
 from sweeps.schema import RefusedError, nested
 from tracking.attempts import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of

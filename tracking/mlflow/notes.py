@@ -102,5 +102,21 @@ def _text(path: Path) -> str:
 
 
 def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> dict[str, str]:
-    """The files of the study's run, by their paths: those of `allelse table`."""
-    return {name: written(kind, study, rows, findings=findings) for name, kind in FILES.items()}
+    """The files of the study's run, by their paths: those of `allelse table`, once all ended those of `report` too."""
+    tables = {name: written(kind, study, rows, findings=findings) for name, kind in FILES.items()}
+    return tables | (_report(study) if _complete(study, rows) else {})
+
+
+def _report(study: Study) -> dict[str, str]:
+    from tracking.report.page import page, whole_content  # Matplotlib, only where something is drawn
+
+    content = whole_content(study)
+    figures = {f"figures/{figure.name}.svg": figure.content("svg").decode() for figure in content.figures.all}
+    return {"report.html": page(content), **figures}
+
+
+def _complete(study: Study, rows: Sequence[TableRow]) -> bool:
+    """Whether every trial has ended, and there is something to compare: drawing takes seconds of CPU."""
+    if sum(row.seeds > 0 for row in rows) < 2:
+        return False
+    return all(study.trial_folder(trial).state(trial.key) in ("finished", "failed") for trial in study.trials)

@@ -26,6 +26,12 @@ BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the vendors' data sheets; the
     "NVIDIA H200 NVL": 835e12,
     "NVIDIA B200": 2250e12,
 }
+SUSTAINED = {  # FLOP/s in single precision, by footnote 5 of the paper; later devices have no such figure
+    "Tesla K80": 2.8e12,
+    "Tesla K40": 3.7e12,
+    "Tesla M40": 6.0e12,
+    "Tesla P100": 9.5e12,
+}
 PART = "MIG"
 """In the name of a part of a device, whose rate is not that of the whole."""
 
@@ -105,9 +111,10 @@ class Meter:
 
 
 def rates(worker: Worker, config: TrialConfig) -> Metrics:
-    """``peak``: FLOP/s of all workers' devices at the precision used, if it is known."""
-    if worker.device.type != "cuda" or config.train.precision != "bf16":
+    """FLOP/s of all workers' devices, where they are known: ``peak`` at the precision used, and ``sustained``."""
+    name = torch.cuda.get_device_name(worker.device) if worker.device.type == "cuda" else PART
+    if PART in name:
         return {}
-    name = torch.cuda.get_device_name(worker.device)
-    known = [BF16_PEAKS[start] for start in sorted(BF16_PEAKS) if name.startswith(start) and PART not in name]
-    return {"peak": known[-1] * worker.world} if known else {}
+    tables = {"peak": BF16_PEAKS if config.train.precision == "bf16" else {}, "sustained": SUSTAINED}
+    known = {rate: [of[start] for start in sorted(of) if name.startswith(start)] for rate, of in tables.items()}
+    return {rate: of[-1] * worker.world for rate, of in known.items() if of}
