@@ -12,12 +12,12 @@ from typing import Any
 
 from sweeps.schema import Problem, RefusedError
 from tracking.files import write_atomic
-from tracking.provenance import CODE, ROOT, changes, git_state, of_process
+from tracking.provenance import OUR_CODE, ROOT, changes, git_state, of_process
 from tracking.words import time as as_time
 
 RESULTS = Path(__file__).parent / "results"
 Result = dict[str, Any]
-MEASURED = (*CODE, "benchmarks", "conf")
+MEASURED = (*OUR_CODE, "benchmarks", "conf")
 """The folders whose changes count for a measured figure."""
 
 

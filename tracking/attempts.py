@@ -92,7 +92,7 @@ def has_ended(birth: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptRecord:
     """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends."""
 
     number: int
@@ -131,22 +131,22 @@ class Attempts:
         line = {"attempt": number, "ts": time.time(), "end": True, "reason": without_password(reason)}
         append_line(self._path, to_json(line), fsync=True)
 
-    def all(self) -> list[Attempt]:
+    def all(self) -> list[AttemptRecord]:
         """Every attempt, oldest first."""
-        found: dict[int, Attempt] = {}
+        found: dict[int, AttemptRecord] = {}
         for line in Lines(self._path, attempt_fault):
             number = line["attempt"]
             if not line.get("end"):
                 process = Process(line["host"], line["pid"], str(line.get("birth", "")))
-                found[number] = Attempt(number, line["ts"], process)
+                found[number] = AttemptRecord(number, line["ts"], process)
             elif number in found:
                 found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
         return list(found.values())
 
-    def newest(self) -> Attempt | None:
+    def newest(self) -> AttemptRecord | None:
         return max(self.all(), key=lambda attempt: attempt.number, default=None)
 
-    def check_begun(self, number: int) -> Attempt:
+    def check_begun(self, number: int) -> AttemptRecord:
         """The newest attempt.
 
         Raises OSError unless the given one is recorded. It was, so the folder's storage is away or was emptied.
@@ -160,7 +160,7 @@ class Attempts:
         """Raises OSError also if another process has begun an attempt since, as it can where locks fail."""
         self._check_own(self.check_begun(number), process)
 
-    def _check_own(self, attempt: Attempt, process: Process) -> None:
+    def _check_own(self, attempt: AttemptRecord, process: Process) -> None:
         if attempt.process != process:
             other = f"{attempt.process} has begun attempt {attempt.number}"
             fix = "so this process ends: run a trial in one sweep at a time"
@@ -253,7 +253,7 @@ def holder_of(study: Path, trial: str) -> Runner | None:
     return max((each for each in there if trial in each.trials), key=lambda each: each.since, default=None)
 
 
-def runs(attempt: Attempt, running: Sequence[Runner]) -> bool:
+def runs(attempt: AttemptRecord, running: Sequence[Runner]) -> bool:
     """Whether the attempt is open and its process is here, or one of those that are ``running`` on any machine."""
     elsewhere = attempt.ended is None and attempt.process in [runner.process for runner in running]
     return elsewhere or attempt.lives()
@@ -281,7 +281,7 @@ def stop_requests(study: Path, runner: Runner) -> tuple[str, ...] | None:
     return None if trials is None else tuple(map(str, trials))
 
 
-def in_hand(study: Path, trials: Collection[str], newest: Callable[[str], Attempt | None]) -> set[str]:
+def in_hand(study: Path, trials: Collection[str], newest: Callable[[str], AttemptRecord | None]) -> set[str]:
     """Those of the trials that a process runs, on any machine, or will run. ``newest`` gives a trial's last attempt."""
     asked = [(runner, stop_requests(study, runner)) for runner in runners(study)]
     return {
@@ -292,7 +292,7 @@ def in_hand(study: Path, trials: Collection[str], newest: Callable[[str], Attemp
     }
 
 
-def _has_in_hand(runner: Runner, newest: Attempt | None, asked_to_stop: bool) -> bool:
+def _has_in_hand(runner: Runner, newest: AttemptRecord | None, asked_to_stop: bool) -> bool:
     """A process that was asked to stop still ends the attempt that it has begun. It tries again after a loss alone."""
     own = newest if newest and newest.process == runner.process else None
     if own and own.ended is None:

@@ -14,7 +14,7 @@ from tracking.words import number
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Read = TypeVar("Read", bound="DataclassInstance")
+T = TypeVar("T", bound="DataclassInstance")
 NAME = re.compile(r"\w[\w.-]*")
 FORMULAS = {
     "mean": 1,
@@ -39,7 +39,7 @@ and makes the score of the sums. So a score of any other choice of samples needs
   recall, 0 to 100.
 """
 COSTS = ("params", "flops", "seconds")
-TAKEN = (
+TAKEN_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
     *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "sample_tests", "best_step", "best_by_seed"),
 )
@@ -214,7 +214,7 @@ class Card:
 
     def _doubled(self) -> list[str]:
         """Two metrics, or a metric and a field, with one name in files and tables."""
-        names = Counter([*TAKEN, *(f"{before}{metric.name}" for before in BEFORE for metric in self.metrics)])
+        names = Counter([*TAKEN_NAMES, *(f"{before}{metric.name}" for before in BEFORE for metric in self.metrics)])
         of_seeds = re.compile(f"({'|'.join(re.escape(metric.name) for metric in self.metrics)})_s\\d+")
         doubled = [name for name, count in names.items() if count > 1]
         doubled += [metric.name for metric in self.metrics if of_seeds.fullmatch(metric.name)]
@@ -236,7 +236,7 @@ class Card:
         return next((other for other in self.metrics if other.name == metric.exp_of), metric)
 
 
-def _read(kind: type[Read], content: Mapping[str, Any]) -> Read:
+def _read(kind: type[T], content: Mapping[str, Any]) -> T:
     """From JSON. Unknown keys are ignored, missing ones have their defaults."""
     known = {field.name: content[field.name] for field in fields(kind) if field.name in content}
     return kind(**{name: tuple(of) if isinstance(of, list) else of for name, of in known.items()})

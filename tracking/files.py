@@ -15,14 +15,14 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 Other = TypeVar("Other")
 Check = Callable[[dict[str, Any]], str | None]
 """The fault of a line, or None."""
 TEXT, WHOLE, NUMBER, OBJECT = (str,), (int,), (int, float), (dict,)
 """Types as JSON is parsed: true and false are no numbers."""
 NUMBER_OR_NONE, WHOLE_OR_NONE = (*NUMBER, NoneType), (*WHOLE, NoneType)
-NOUNS = {str: "text", int: "a whole number", dict: "an object"}
+TYPE_NOUNS = {str: "text", int: "a whole number", dict: "an object"}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
 REMEDIES = {
@@ -78,7 +78,7 @@ class UnreadableError(DamagedFileError):
         return f"{self.path.name} {self.cause}"
 
 
-def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other:
+def unless_damaged(read: Callable[[], T], otherwise: Other) -> T | Other:
     """The result of ``read``, or ``otherwise`` if its file is damaged or unreadable. For callers that report the fault
     in another place."""
     try:
@@ -87,7 +87,7 @@ def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other
         return otherwise
 
 
-def unless_lost(read: Callable[[], Found], otherwise: Other) -> Found | Other:
+def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
     """The same for callers that rewrite the file. Raises UnreadableError, since an unreadable file may be intact."""
     try:
         return read()
@@ -101,7 +101,7 @@ def misfit(content: Mapping[str, Any], form: Mapping[str, tuple[type, ...]]) -> 
     """Such as "must have a whole number as its step", for the first key whose value has the wrong type."""
     for name, types in form.items():
         if type(content.get(name)) not in types:
-            return f"must have {'a number' if float in types else NOUNS[types[0]]} as its {name}"
+            return f"must have {'a number' if float in types else TYPE_NOUNS[types[0]]} as its {name}"
     return None
 
 

@@ -8,7 +8,7 @@ from typing import IO
 
 from tracking.uri import without_password
 
-LONGEST = 2 << 20
+WHOLE_LOG = 2 << 20
 """Bytes of a log that is complete: then it takes the place of the older one."""
 
 
@@ -23,7 +23,7 @@ def append_log(path: Path, text: str) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(without_password(text))
         size = file.tell()
-    if size > LONGEST:
+    if size > WHOLE_LOG:
         path.replace(_older(path))
         path.touch()
 

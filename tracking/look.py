@@ -9,13 +9,13 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, TypeVar
 
-from tracking.attempts import Attempt
+from tracking.attempts import AttemptRecord
 from tracking.card import Metric
 from tracking.files import DamagedFileError
 from tracking.journal import Journal, JournalLine
 from tracking.trial import TrialFolder, TrialState
 
-Read = TypeVar("Read")
+T = TypeVar("T")
 CLOCK_WAS_SET = 30.0
 """Times the usual time between two reports. An evaluation in between may take long, too."""
 WINDOW = 1 << 16
@@ -35,14 +35,14 @@ class Look:
 
     state: TrialState
     result: dict[str, Any] | None
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[AttemptRecord, ...]
     newest: JournalLine | None
     score: float | None
     pace: float | None
     note: str
 
     @property
-    def attempt(self) -> Attempt | None:
+    def attempt(self) -> AttemptRecord | None:
         """The newest attempt."""
         return self.attempts[-1] if self.attempts else None
 
@@ -112,7 +112,7 @@ class _Reader:
     def __init__(self) -> None:
         self.faults: dict[Path, DamagedFileError] = {}
 
-    def __call__(self, read: Callable[[], Read]) -> Read | None:
+    def __call__(self, read: Callable[[], T]) -> T | None:
         try:
             return read()
         except DamagedFileError as error:
@@ -131,7 +131,7 @@ def _reported_score(headline: Metric, folder: TrialFolder) -> float | None:
     return next((seen.metrics[point] for seen in reports if point in seen.metrics), None)
 
 
-def _pace(reports: list[JournalLine], attempt: Attempt) -> float | None:
+def _pace(reports: list[JournalLine], attempt: AttemptRecord) -> float | None:
     """Without times between reports in which the clock must have been set: negative ones, and very long ones."""
     own = takewhile(lambda report: report.attempt == attempt.number, reports)
     took = [(newer.ts - older.ts, newer.step - older.step) for newer, older in pairwise(own)]

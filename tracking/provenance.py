@@ -28,21 +28,21 @@ from tracking.uri import code_without_secrets, diff_without_secrets, shown_words
 from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
-CODE = ("allelse", "sweeps", "tracking", "transformer")
+OUR_CODE = ("allelse", "sweeps", "tracking", "transformer")
 """The packages whose code decides a result. Rows and other settings are recorded with the trial."""
 ROOT = Path(__file__).parents[1]
 """The folder of these packages: a checkout, or that of installed packages."""
 MOST_DIFF = 1 << 20
 """Bytes of a diff that are kept."""
 CODE_FOLDER = "code"
-DIGITS = 12  # of a hash in names of files
+FILE_DIGITS = 12  # of a hash in names of files
 INSTALLED = "@"
 """Before the name of an editable install, whose files lie in another folder than the task's."""
 EPOCH = (1980, 1, 1, 0, 0, 0)  # a zip's first moment: equal files make equal archives
-Record = dict[str, Any]
+Provenance = dict[str, Any]
 
 
-def of_process() -> Record:
+def of_process() -> Provenance:
     """What this process computes with: its machine, and the version of every package that it has imported so far."""
     cpu = {"model": _cpu_model(), "count": os.cpu_count()}
     return {
@@ -61,7 +61,7 @@ def versions() -> dict[str, str | None]:
     return {"python": platform.python_version(), DISTRIBUTION: own_version(), **dict(sorted(imported.items()))}
 
 
-def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Record:
+def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
     """What holds for all attempts of a sweep: the commit, branch and changes of the folder where the task lies."""
     command = shell_line(shown_words([sys.executable, *sys.argv]))
     return {**git_state(folder, code), "driver": socket.gethostname(), "command": command}
@@ -71,12 +71,12 @@ def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Record:
 def own_files() -> str:
     """SHA-256 of our own Python files, as they lay on disk when this process first asked: at its start."""
     whole = sha256()
-    for file in sorted(path for name in CODE for path in (ROOT / name).rglob("*.py") if path.is_file()):
+    for file in sorted(path for name in OUR_CODE for path in (ROOT / name).rglob("*.py") if path.is_file()):
         whole.update(f"{file.relative_to(ROOT).as_posix()}\0".encode() + sha256(file.read_bytes()).digest())
     return whole.hexdigest()
 
 
-def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
+def git_state(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
     """Commit, branch and uncommitted changes, all None or empty outside of a repository; so is what git cannot tell.
 
     A package installed inside another project must not get that project's commit.
@@ -95,7 +95,7 @@ def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
     return {"commit": commit, "branch": branch, "dirty": bool(names) if known else None, "changes": names, "diff": kept}
 
 
-def with_attempt(content: Record, record: Record) -> Record:
+def with_attempt(content: Provenance, record: Provenance) -> Provenance:
     """The content of ``provenance.json`` with this record, in the place of that of the same attempt."""
     others = [each for each in attempts(content) if each.get("attempt") != record["attempt"]]
     found = [*others, record]
@@ -104,9 +104,9 @@ def with_attempt(content: Record, record: Record) -> Record:
     return {**last, **told, "attempts": found, "scorings": scorings(content)}
 
 
-def with_scoring(content: Record, by: Record, on: str) -> Record:
+def with_scoring(content: Provenance, by: Provenance, on: str) -> Provenance:
     """The content with this set's scoring by a process; the sets that one attempt scores are one scoring."""
-    others: list[Record] = [{}, *scorings(content)]
+    others: list[Provenance] = [{}, *scorings(content)]
     last = others.pop()
     if by.get("attempt") is None or last.get("attempt") != by["attempt"]:
         others, last = [*others, last], {"scoring": len(others) + 1, "sets": []}
@@ -114,23 +114,23 @@ def with_scoring(content: Record, by: Record, on: str) -> Record:
     return {**content, "scorings": [*others[1:], {**last, **kept, "sets": [*last["sets"], on]}]}
 
 
-def attempts(content: Mapping[str, Any]) -> list[Record]:
+def attempts(content: Mapping[str, Any]) -> list[Provenance]:
     """The records of all attempts, the oldest first."""
     return list(content.get("attempts", [dict(content)] if content else []))
 
 
-def scorings(content: Mapping[str, Any]) -> list[Record]:
+def scorings(content: Mapping[str, Any]) -> list[Provenance]:
     """The records of all scorings, the oldest first."""
     return list(content.get("scorings", []))
 
 
-def trained_by(content: Mapping[str, Any], step: int) -> list[Record]:
+def trained_by(content: Mapping[str, Any], step: int) -> list[Provenance]:
     """The records of the attempts whose steps are in the weights of ``step``, the oldest first.
 
     An attempt goes on from a checkpoint of the attempt ``of``; without one, of the last that began before that step.
     A scoring alone begins at the end.
     """
-    found: list[Record] = []
+    found: list[Provenance] = []
     of = None
     for record in reversed(attempts(content)):
         if of is not None and record.get("attempt") != of:
@@ -142,7 +142,7 @@ def trained_by(content: Mapping[str, Any], step: int) -> list[Record]:
     return found
 
 
-def scored_by(content: Mapping[str, Any], on: str) -> Record:
+def scored_by(content: Mapping[str, Any], on: str) -> Provenance:
     """The record of the last scoring of this set; {} without one."""
     return next((each for each in reversed(scorings(content)) if on in each["sets"]), {})
 
@@ -266,4 +266,4 @@ def code_diff(before: Code, now: Code, names: Collection[str]) -> Iterator[str]:
 
 
 def _path(study: Path, digest: str) -> Path:
-    return study / CODE_FOLDER / f"{digest[:DIGITS]}.zip"
+    return study / CODE_FOLDER / f"{digest[:FILE_DIGITS]}.zip"

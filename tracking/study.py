@@ -30,7 +30,7 @@ class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sen
 
 
 @dataclass(frozen=True)
-class Trial:
+class StudyTrial:
     """One row trained with one seed."""
 
     row: str
@@ -49,7 +49,7 @@ class Trial:
 class Standing:
     """A trial, read once, since it may finish at any moment. A result of another configuration is none."""
 
-    trial: Trial
+    trial: StudyTrial
     state: TrialState
     result: dict[str, Any] | None  # of a finished trial
 
@@ -72,7 +72,7 @@ class Study:
     """
 
     folder: Path
-    trials: tuple[Trial, ...]
+    trials: tuple[StudyTrial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
     asked: tuple[dict[str, Any], ...]  # every command: {"ts", "command", "added", "dropped"}; the last two are trials
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows
@@ -109,10 +109,10 @@ class Study:
         """The change of each row before scaling, where scaling touches it."""
         return {row["row"]: row["before_scaling"] for row in self.rows if row["before_scaling"]}
 
-    def trial_folder(self, trial: Trial) -> TrialFolder:
+    def trial_folder(self, trial: StudyTrial) -> TrialFolder:
         return TrialFolder(self.folder / trial.name, self.task)
 
-    def standings(self, trials: Iterable[Trial] | None = None) -> list[Standing]:
+    def standings(self, trials: Iterable[StudyTrial] | None = None) -> list[Standing]:
         """Of all trials, or of these."""
         chosen = self.trials if trials is None else trials
         return [Standing(trial, *self.trial_folder(trial).standing(trial.key)) for trial in chosen]
@@ -193,7 +193,7 @@ def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -
     return replace(study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials))
 
 
-def _without_published(trial: Trial, names: Collection[str]) -> Trial:
+def _without_published(trial: StudyTrial, names: Collection[str]) -> StudyTrial:
     return replace(trial, published={name: of for name, of in trial.published.items() if name not in names})
 
 
@@ -284,8 +284,8 @@ def _row(fields: dict[str, Any]) -> dict[str, Any]:
     return {**texts, "published": dict(fields["published"]), "values": dict(fields["values"])}
 
 
-def _trial(fields: dict[str, Any]) -> Trial:
-    trial = Trial(**fields)
+def _trial(fields: dict[str, Any]) -> StudyTrial:
+    trial = StudyTrial(**fields)
     if not all(isinstance(value, str) for value in (trial.row, trial.group, trial.change, trial.key)):
         raise TypeError("a trial's row, group, change and key must be text")
     if not (isinstance(trial.seed, int) and isinstance(trial.published, dict)):

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from tracking.attempts import Attempt, Attempts, Process, attempt_fault
+from tracking.attempts import AttemptRecord, Attempts, Process, attempt_fault
 from tracking.card import COSTS, Card
 from tracking.files import (
     NEWEST,
@@ -37,7 +37,7 @@ from tracking.files import (
     write_atomic,
 )
 from tracking.journal import Journal, JournalLine, PastReport, journal_line, report_fault
-from tracking.provenance import Record, with_scoring
+from tracking.provenance import Provenance, with_scoring
 from tracking.uri import without_password
 
 CONFIG_PATHS = ("runs", "data", "checkpoints")
@@ -45,7 +45,7 @@ RESULT = {
     **{"key": TEXT, "step": WHOLE, "attempt": WHOLE, "seed": WHOLE, "scores": OBJECT, "diverged": WHOLE_OR_NONE},
     **dict.fromkeys(COSTS, NUMBER_OR_NONE),
 }
-TAKEN = ("checkpoints", "statistics")
+OTHER_FOLDERS = ("checkpoints", "statistics")
 """Folders of a trial whose files have a form of their own."""
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
 
@@ -80,7 +80,7 @@ class TrialFolder:
         self.attempts.begin(number, process)
         self.error_path.unlink(missing_ok=True)
 
-    def newest_attempt(self) -> Attempt | None:
+    def newest_attempt(self) -> AttemptRecord | None:
         """The last one; None without any, and if their file is damaged."""
         return unless_damaged(self.attempts.newest, None)
 
@@ -182,7 +182,7 @@ class TrialFolder:
             raise DamagedFileError(self.provenance_path, "must have a commit")
         return content or {}
 
-    def scored_again(self, process: Record, on: str) -> None:
+    def scored_again(self, process: Provenance, on: str) -> None:
         """Keep by what this set was scored outside of an attempt."""
         content = with_scoring(self.provenance(), process, on)
         write_atomic(self.provenance_path, to_json({"commit": None} | content) + "\n")
@@ -324,7 +324,7 @@ def is_artifact_name(name: str) -> bool:
     """Whether a task may keep a text at this path in the trial's folder: below a folder, so over none of our files."""
     parts = PurePosixPath(name).parts
     plain = name.isprintable() and not any(part.startswith((".", "/")) for part in parts)
-    return plain and len(parts) > 1 and parts[0] not in TAKEN
+    return plain and len(parts) > 1 and parts[0] not in OTHER_FOLDERS
 
 
 def statistics_name(set_name: str) -> str:

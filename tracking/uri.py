@@ -8,13 +8,13 @@ from typing import Any
 
 URI_VARIABLE = "ALLELSE_TRACKING_URI"  # passes the store's address to our processes
 HERE = "<paths.runs>/mlflow.db"  # how the files of a study name the default store, which may be moved with them
-MARK = "***"  # replaces a secret
+MASK = "***"  # replaces a secret
 _WORD_ENDS = r"""(?:\s|\Z|['"](?:[\s,;:)\]}]|\Z))"""  # a quote inside a word may belong to a password
 _NO_AT = rf"(?:(?!{_WORD_ENDS})[^@])*"
 _PASSWORD = r"(?:(?!://)[^@\n])*@(?:[^/?#@\s]*@)*"  # drivers take one with / ? # and spaces, as SQLAlchemy does
 _USERINFO = re.compile(  # digits are a port only where no @ follows in the same word
     rf"""(?:(?<=\bhttp)|(?<=\bhttps))://[^:/?#\s\[]*:(?!\d+(?:[][/?#'"),;]{_NO_AT})?{_WORD_ENDS}){_PASSWORD}"""
-    rf"""|(?<!\bhttp)(?<!\bhttps)(?<=\w)://(?!{re.escape(MARK)}@)[^:/\s\[]*:"""
+    rf"""|(?<!\bhttp)(?<!\bhttps)(?<=\w)://(?!{re.escape(MASK)}@)[^:/\s\[]*:"""
     rf"""(?!\d+(?:[][?#'"),;]{_NO_AT})?{_WORD_ENDS}){_PASSWORD}"""
     r"|(?<=\w)://[^/?#\s]*@",  # a name alone may be a token
     re.IGNORECASE,
@@ -62,7 +62,7 @@ def artifact_folder(runs: Path) -> Path:
     return runs.resolve() / "mlflow-artifacts"
 
 
-def without_password(text: str, mark: str = MARK, named: re.Pattern[str] = _NAMED) -> str:
+def without_password(text: str, mark: str = MASK, named: re.Pattern[str] = _NAMED) -> str:
     """`text` with `mark` for the user, password and secret query values of every URI in it, and for secrets.
 
     These stand behind a name that ends in password, secret, token or api_key, or in the environment under such a name.
@@ -92,13 +92,13 @@ def diff_without_secrets(diff: str) -> str:
 def shown_words(words: Iterable[str]) -> list[str]:
     """The words of a command line without secrets: of KEY=VALUE all of the value, whatever is in it."""
     split = [(word, *word.partition("=")) for word in words]
-    return [f"{key}={MARK}" if mark and is_secret(key) else without_password(word) for word, key, mark, _ in split]
+    return [f"{key}={MASK}" if mark and is_secret(key) else without_password(word) for word, key, mark, _ in split]
 
 
 def shown_tree(tree: Any) -> Any:
     """``without_passwords`` for a reader: the whole value of a key that names a secret is hidden."""
     if isinstance(tree, dict):
-        return {key: MARK if is_secret(str(key)) and each else shown_tree(each) for key, each in tree.items()}
+        return {key: MASK if is_secret(str(key)) and each else shown_tree(each) for key, each in tree.items()}
     return without_passwords(tree)
 
 

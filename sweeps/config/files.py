@@ -124,7 +124,7 @@ HEADER = re.compile(r"([ \t]*(#.*)?\n)*?[ \t]*#[ \t]*@package[ \t]+\S+")
 """The package among the first comments, which may hold a license before it."""
 MISREAD = re.compile(r"[-+]?0[\d_]+$|.*:")
 """Numbers that YAML 1.1 reads as octal or as base 60."""
-NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem]:
@@ -188,7 +188,12 @@ def _misread(node: yaml.Node, key: str, shown: str) -> Iterator[Problem]:
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _misread(item, key, shown)
-    elif isinstance(node, yaml.ScalarNode) and node.tag in NUMBERS and node.style is None and MISREAD.match(node.value):
+    elif (
+        isinstance(node, yaml.ScalarNode)
+        and node.tag in NUMBER_TAGS
+        and node.style is None
+        and MISREAD.match(node.value)
+    ):
         read, place = yaml.safe_load(node.value), f"{shown}:{node.start_mark.line + 1}"
         fix = f"write {read}, or put quotes around a text"
         yield Problem(key, f"is {node.value}, which YAML reads as {read}", fix, None, place)

@@ -23,7 +23,7 @@ Count = Annotated[int, Range(1, 2**31 - 1)]
 
 
 @dataclass(frozen=True)
-class Row:
+class DeclaredRow:
     """The line of the study's table that a configuration fills. ``published`` holds a paper's figures by metric."""
 
     group: str
@@ -94,7 +94,7 @@ class Settings:
     """One row of a study, complete. ``trial`` is the configuration of the task."""
 
     source: TaskSource
-    row: Row
+    row: DeclaredRow
     scale: Scale
     trial: Any
     cluster: Cluster
@@ -154,7 +154,7 @@ def parse_scale(task: Task[Any], tree: object) -> tuple[Scale | None, list[Probl
 
 
 def _settings(source: TaskSource, tree: Any) -> Settings:
-    row = Row(tree.row.group, tree.row.change, asdict(tree.row.published))
+    row = DeclaredRow(tree.row.group, tree.row.change, asdict(tree.row.published))
     trial = source.task.schema(**{group: getattr(tree, group) for group in Schema.of(source.task).groups})
     return Settings(source, row, _scale(tree.scale), trial, tree.cluster, tree.sweep, tree.tracking, tree.paths)
 
@@ -184,7 +184,7 @@ def _at_home(text: str) -> str:
     return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for an unknown user
 
 
-LONGEST_NAME = 240
+LONGEST_STUDY_NAME = 240
 """Bytes of a study's name. A file's name takes 255, and our own files add a few."""
 FOLDER_NAME = 'must be the name of a folder in paths.runs: without "/", no "." at its start, no space at either end'
 LONGEST_EXPERIMENT = 256  # characters, as MLflow's database has them
@@ -226,8 +226,8 @@ def _name_problems(settings: Settings) -> Iterator[Problem]:
     key, name = ("sweep.name", settings.sweep.name or "") if named else ("scale.name", settings.scale.name)
     if not name or name != name.strip() or not name.isprintable() or name.startswith(".") or "/" in name:
         yield Problem(key, f"is {_quoted(name)}", FOLDER_NAME)
-    elif (size := len(name.encode())) > LONGEST_NAME:
-        yield Problem(key, f"is a name of {size} bytes", f"must have at most {LONGEST_NAME}")
+    elif (size := len(name.encode())) > LONGEST_STUDY_NAME:
+        yield Problem(key, f"is a name of {size} bytes", f"must have at most {LONGEST_STUDY_NAME}")
 
 
 def _place_problems(paths: Paths) -> Iterator[Problem]:

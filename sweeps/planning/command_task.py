@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sweeps.config.hydra import Library, parsed
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
-from sweeps.planning.composition import Record
+from sweeps.planning.composition import StudyRecord
 from sweeps.planning.naming import known_study
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError
 from tracking.study import Study
@@ -13,7 +13,7 @@ from tracking.study import Study
 TASK_KEY = "task"
 
 
-def library_of(overrides: list[str], here: Path, record: Record | None = None, trains: bool = True) -> Library:
+def library_of(overrides: list[str], here: Path, record: StudyRecord | None = None, trains: bool = True) -> Library:
     """The configuration of the command's task. Raises RefusedError if it cannot be imported.
 
     To read a study needs no task: without ``trains``, the default task's files stand in for those of a recorded task.

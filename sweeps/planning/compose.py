@@ -15,13 +15,13 @@ from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
 from sweeps.planning.command_task import TASK_KEY, library_of
-from sweeps.planning.composition import ComposedRow, Composition, Record
+from sweeps.planning.composition import ComposedRow, Composition, StudyRecord
 from sweeps.planning.naming import other_study
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
 
 
 def compose_sweep(
-    overrides: list[str], here: Path | None = None, record: Record | None = None, library: Library | None = None
+    overrides: list[str], here: Path | None = None, record: StudyRecord | None = None, library: Library | None = None
 ) -> Composition:
     """Every row that the overrides name or make, after those of ``record``. Raises RefusedError with every problem."""
     composer = _Composer(overrides, here or Path.cwd(), record, library, sweeps=True)
@@ -33,7 +33,7 @@ def compose_sweep(
 def compose_row(
     overrides: list[str],
     here: Path | None = None,
-    record: Record | None = None,
+    record: StudyRecord | None = None,
     row: str = BASE,
     library: Library | None = None,
 ) -> Composition:
@@ -62,7 +62,7 @@ class _Composer:
         self,
         overrides: list[str],
         here: Path,
-        record: Record | None,
+        record: StudyRecord | None,
         library: Library | None,
         trains: bool = True,
         sweeps: bool = False,

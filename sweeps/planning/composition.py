@@ -15,7 +15,7 @@ from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.schema import Problem, Values, dotted, nested
 from sweeps.task import Costs
-from tracking.study import Study, Trial
+from tracking.study import Study, StudyTrial
 from tracking.table.caption import scaling_note
 from tracking.trial import recorded_runs
 
@@ -140,7 +140,7 @@ class RecordedRow:
 
 
 @dataclass(frozen=True)
-class Record:
+class StudyRecord:
     """``settings`` are base's final values by dotted key; ``options`` and ``values`` compose to them again."""
 
     study: Study
@@ -161,7 +161,7 @@ class Record:
         return kept | {"sweep.name": self.study.name}
 
 
-def read_record(study: Study, source: TaskSource) -> Record:
+def read_record(study: Study, source: TaskSource) -> StudyRecord:
     """What `study.json` records, with places where they lie now."""
     before, schema = recorded_runs(study.folder), Schema.of(source.task)
     places = [key for key, role in schema.fingerprinted.items() if role.place]
@@ -179,7 +179,7 @@ def read_record(study: Study, source: TaskSource) -> Record:
     }
     options, values = (dict(study.chosen.get(name, {})) for name in ("options", "values"))
     options.pop("task", None)  # it is ``source``
-    return Record(study, source, schema.neutral | current(dotted(study.settings)), rows, options, current(values))
+    return StudyRecord(study, source, schema.neutral | current(dotted(study.settings)), rows, options, current(values))
 
 
 def values_of(settings: Settings) -> Values:
@@ -194,7 +194,7 @@ def decides_weights(schema: Schema, key: str) -> bool:
     return key.startswith("scale.") or schema.decides_weights(key)
 
 
-def recording(composition: Composition, before: Study, trials: Sequence[Trial], sizes: Mapping[str, str]) -> Study:
+def recording(composition: Composition, before: Study, trials: Sequence[StudyTrial], sizes: Mapping[str, str]) -> Study:
     """The study with these settings, and its rows in the order of its trials. All other fields stay.
 
     ``sizes`` has words on rows whose model is of another size than base's.

@@ -20,7 +20,7 @@ from sweeps.worker.prepared import data_place, identity
 from tracking.attempts import in_hand
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.provenance import Code
-from tracking.study import Study, Trial
+from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder, TrialState
 from tracking.uri import shown_words, without_passwords
 from tracking.words import shell_line
@@ -32,7 +32,7 @@ GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 class PlannedTrial:
     """One row with one seed. Its costs are computed, before training."""
 
-    trial: Trial
+    trial: StudyTrial
     settings: Settings
     fingerprint: str
     costs: Costs
@@ -189,7 +189,7 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
             fingerprints[declared] = task.fingerprint(row.settings.trial)
         fingerprint = fingerprints[declared]
         key = schema.trial_key(settings.trial, seed, fingerprint)
-        trial = Trial(name, settings.row.group, changes[name], seed, key, settings.row.published)
+        trial = StudyTrial(name, settings.row.group, changes[name], seed, key, settings.row.published)
         yield PlannedTrial(trial, settings, fingerprint, task.costs(settings.trial))
 
 

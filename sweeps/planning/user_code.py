@@ -26,14 +26,14 @@ from sweeps.worker.recorded_code import INSTALLS, holds_python
 from tracking.attempts import in_hand
 from tracking.files import DamagedFileError, unless_damaged, write_atomic
 from tracking.provenance import (
-    CODE,
     CODE_FOLDER,
-    DIGITS,
     DISTRIBUTION,
+    FILE_DIGITS,
     INSTALLED,
+    OUR_CODE,
     ROOT,
     Code,
-    Record,
+    Provenance,
     changed_files,
     code_diff,
     of_sweep,
@@ -158,21 +158,21 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def origin_of(source: TaskSource, code: Code | None) -> Record:
+def origin_of(source: TaskSource, code: Code | None) -> Provenance:
     """Where the code comes from at this moment: commit, branch and the uncommitted diff as ``diff``."""
     if code is None:
-        return of_sweep(ROOT, CODE)
+        return of_sweep(ROOT, OUR_CODE)
     module = sys.modules.get(reference_of(source.name).partition(":")[0])
     file = getattr(module, "__file__", None)
     return of_sweep(Path(file).parent if file else Path(source.folder))
 
 
-def keep_origin(study: Path, record: Record, code: Code | None) -> Record:
+def keep_origin(study: Path, record: Provenance, code: Code | None) -> Provenance:
     """Keep the code and the uncommitted diff in the study; returns what provenance has of every attempt."""
     text = record["diff"]
     if code is not None:
         write_code(study, code)
-    name = f"{CODE_FOLDER}/{sha256(text.encode()).hexdigest()[:DIGITS]}.diff" if text else None
+    name = f"{CODE_FOLDER}/{sha256(text.encode()).hexdigest()[:FILE_DIGITS]}.diff" if text else None
     if name is not None and not (study / name).exists():
         write_atomic(study / name, text)
     return {**record, "diff": name, "code": code and code.digest}
@@ -261,7 +261,7 @@ def _is_circle(link: Path, real: tuple[str, ...]) -> bool:
 
 
 def _is_ours(folder: Path) -> bool:
-    return folder.name in CODE and getattr(sys.modules.get(folder.name), "__path__", [None])[0] == str(folder)
+    return folder.name in OUR_CODE and getattr(sys.modules.get(folder.name), "__path__", [None])[0] == str(folder)
 
 
 def _editable_folders(here: Path) -> Iterator[tuple[str, Path]]:

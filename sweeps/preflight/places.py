@@ -19,7 +19,7 @@ from tracking.uri import without_password
 from tracking.words import size
 
 LOCAL = ("file://", "local://")
-LONGEST_NAME = 255  # bytes, on the common filesystems
+LONGEST_FILE_NAME = 255  # bytes, on the common filesystems
 
 
 def place_problems(paths: Paths) -> list[Problem]:
@@ -57,9 +57,11 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
 def name_problems(plan: Plan) -> Iterator[Problem]:
     """Trials whose folder would have too long a name."""
     for planned in plan.pending:
-        if (length := len(planned.trial.name.encode())) > LONGEST_NAME:
+        if (length := len(planned.trial.name.encode())) > LONGEST_FILE_NAME:
             found = f"gives a trial folder whose name takes {length} bytes"
-            yield Problem(f"row {planned.trial.row}", found, f"must have at most {LONGEST_NAME}; rename the row's file")
+            yield Problem(
+                f"row {planned.trial.row}", found, f"must have at most {LONGEST_FILE_NAME}; rename the row's file"
+            )
 
 
 def _folder_problems(key: str, folder: str) -> Iterator[Problem]:

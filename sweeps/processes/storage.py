@@ -30,7 +30,7 @@ def signs() -> int:
     return _signs
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
 READ_ONLY = {errno.EROFS: "make it writable"}
 DISKS_AWAY = errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT
@@ -42,7 +42,7 @@ FIXES = FULL | READ_ONLY | AWAY | BUSY
 """What to do, by the number of the system's error. s3fs gives its faults such a number, too."""
 IN_USE = errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ESTALE
 """Errors of removing a folder in which a process has a file open (NFS keeps that file), or writes one."""
-NO_ANSWER = {"ConnectionError", "HTTPClientError", "TimeoutError"}
+AWAY_ERRORS = {"ConnectionError", "HTTPClientError", "TimeoutError"}
 """Names of errors without a number: those of Python, botocore and requests."""
 
 
@@ -62,7 +62,7 @@ def storage_fault(error: Exception, place: str) -> StorageError | None:
     """The same error with a place, if it is one that may pass. ``place`` is for errors that name none."""
     number = getattr(error, "errno", None)  # also of an error of ours that was made from the system's
     words = getattr(error, "strerror", None)
-    if number is None and not NO_ANSWER.isdisjoint(kind.__name__ for kind in type(error).__mro__):
+    if number is None and not AWAY_ERRORS.isdisjoint(kind.__name__ for kind in type(error).__mro__):
         number, words = errno.ETIMEDOUT, str(error).partition("\n")[0]
     if number not in FIXES:
         return None
@@ -93,7 +93,7 @@ def unless_in_use() -> Iterator[None]:
             raise
 
 
-def patiently(act: Callable[[], Found], place: str, tell: Callable[[str], None], left: Event | None = None) -> Found:
+def patiently(act: Callable[[], Result], place: str, tell: Callable[[str], None], left: Event | None = None) -> Result:
     """What ``act`` returns; it can be repeated. ``tell`` gets a line when storage fails, and when it is back.
 
     Raises StorageError once ``STORAGE_S`` have passed since it first failed, or once ``left`` is set.

@@ -19,7 +19,7 @@ from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages, other_packages
 from sweeps.processes.times import FIRST_ORDER_S, IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.failures import Silence, died, silent
-from sweeps.running.worker import Answer, Place, WorkerActor
+from sweeps.running.worker import Answer, WorkerActor, WorkerPlace
 from sweeps.worker.events import (
     Assignment,
     Event,
@@ -144,7 +144,7 @@ class WorkerGroup:
         self._code = ray.put(code)  # once, and not with each trial
         self._workers: list[Any] = []
         self._beginning: Waits[None] | None = None
-        self._places: list[Place] = []
+        self._places: list[WorkerPlace] = []
         self._polls: dict[Any, int] = {}  # the rank by the poll that is under way
         self._unfinished: set[int] = set()
         self._recorded = 0  # the step of the last report that the sweep has recorded
@@ -220,7 +220,7 @@ class WorkerGroup:
         except RayError as error:
             yield [died(error, "a worker that was starting")]
 
-    def _located(self, within_s: float) -> Waits[list[Place]]:
+    def _located(self, within_s: float) -> Waits[list[WorkerPlace]]:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
         compared = self._packages is not None
         return (yield from self._answers([worker.place.remote(compared) for worker in self._workers], within_s))

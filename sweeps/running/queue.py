@@ -34,7 +34,7 @@ from sweeps.worker.events import Event, Failed, Finished, Lost, Order, Report, R
 from tracking.files import DamagedFileError
 from tracking.provenance import Code
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 NOTHING = Order(None)
 NO_START = "no trial process starts; see Ray's logs"
 FAILED_STARTS = 5
@@ -210,7 +210,7 @@ class Queue:
         for each in processes:
             self._give[each](replace(self._orders[each], stop=each in stops, poll_s=poll_s))
 
-    def _record(self, name: str, act: Callable[[], Found]) -> Found | None:
+    def _record(self, name: str, act: Callable[[], T]) -> T | None:
         """What ``act`` returns; None once the trial's folder was removed, which ends it. Raises UnrecordedError."""
         if name in self._removed:
             return None

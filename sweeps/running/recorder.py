@@ -32,7 +32,7 @@ from tracking.log import append_log, marked, utc
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 REMOVED = "its folder was removed; the same command trains it again"
 
 
@@ -193,13 +193,13 @@ class Recorder:
         of_all = attempts(self.folder.provenance())
         return next((each for each in of_all if each.get("attempt") == self.attempt), {})
 
-    def patiently(self, act: Callable[[], Found], say: Callable[[str], None]) -> Found:
+    def patiently(self, act: Callable[[], T], say: Callable[[str], None]) -> T:
         """What ``act`` returns, which records. ``say`` gets a line when storage fails, and when it is back.
 
         Raises RemovedError, UnrecordedError.
         """
 
-        def unless_removed() -> Found:
+        def unless_removed() -> T:
             if self._is_removed():
                 raise RemovedError
             return act()

@@ -213,7 +213,7 @@ def _remove(session: Path) -> None:
 SYNCER = "tracking.mlflow.sync"
 """It carries the rest to MLflow, and then ends by itself."""
 NODE, HEAD = "raylet", "gcs_server"
-DEATHS = {HEAD: "Ray's head process (gcs_server) ended", NODE: "Ray's node process (raylet) ended"}
+RAY_ENDS = {HEAD: "Ray's head process (gcs_server) ended", NODE: "Ray's node process (raylet) ended"}
 OWN_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL)
 
 
@@ -253,7 +253,7 @@ class RayWatch:
         """Why no trial can run any more."""
         for name, process in self._needed.items():
             if not _runs(process):
-                return DEATHS[name]
+                return RAY_ENDS[name]
         silent = self._joined and self._silent()
         return f"Ray's head at {self._address} no longer answers" if silent else None
 
@@ -284,7 +284,7 @@ class RayWatch:
 
 def _named(processes: Iterable[psutil.Process]) -> dict[str, psutil.Process]:
     """Those of Ray's own that nothing runs without, by name."""
-    return {each.name(): each for each in processes if each.name() in DEATHS}
+    return {each.name(): each for each in processes if each.name() in RAY_ENDS}
 
 
 def _is_our_node(process: psutil.Process, head: str) -> bool:

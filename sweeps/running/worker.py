@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerPlace:
     """Where a worker runs. ``log`` is the file of its standard error there.
 
     ``packages`` are those of this worker, if they are compared.
@@ -87,11 +87,11 @@ class WorkerActor:
         """As Ray's tools show it."""
         return f"worker {self.rank}"
 
-    def place(self, compared: bool) -> Place:
+    def place(self, compared: bool) -> WorkerPlace:
         """Where this worker runs, and the packages that are ``compared``."""
         node = ray.get_runtime_context().get_node_id()
         log = Path(f"/proc/self/fd/{STDERR}").resolve()
-        return Place(socket.gethostname(), node, os.getpid(), log, _packages() if compared else None)
+        return WorkerPlace(socket.gethostname(), node, os.getpid(), log, _packages() if compared else None)
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""

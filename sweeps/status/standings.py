@@ -20,7 +20,7 @@ from sweeps.schema import RefusedError, nested
 from tracking.attempts import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of
 from tracking.mlflow.ledger import Lag
-from tracking.study import Study, Trial
+from tracking.study import Study, StudyTrial
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.trial import TrialFolder
 from tracking.words import stopped_at
@@ -29,7 +29,7 @@ from tracking.words import time as as_time
 Line = dict[str, Any]
 """One trial: what `status --json` prints, and for the tables also ``look`` and ``watched``."""
 ONLY_SHOWN = ("look", "watched")
-MOST_LINES = 100
+MOST_TRIALS = 100
 MOST_NOTES = 20
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
@@ -65,7 +65,7 @@ class Standings:
         ]
         return [_line_of(self.study, trial, seen, self._rows, lag, known, running) for trial, seen in looks]
 
-    def _look(self, trial: Trial, folder: TrialFolder, again: bool) -> Look:
+    def _look(self, trial: StudyTrial, folder: TrialFolder, again: bool) -> Look:
         known = self._known.get(trial.key)
         if known is not None and not again:
             return known[1]
@@ -79,7 +79,7 @@ class Standings:
 
 
 def _line_of(
-    study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], running: "_Runners"
+    study: Study, trial: StudyTrial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], running: "_Runners"
 ) -> Line:
     headline, steps = study.task.headline, rows.steps(trial.row)
     state, where = _state(seen, known)
@@ -168,7 +168,7 @@ class _Rows:
         return any(scores["decode"] != self._known[row][1] for scores in result["scores"].values())
 
 
-def status_table(study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_LINES) -> Table:
+def status_table(study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_TRIALS) -> Table:
     """A line per trial. Of more than ``most`` those come first that run or failed, and the others are left out.
 
     In a narrow terminal, columns that one can do without are left out, and notes are cut.

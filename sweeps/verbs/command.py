@@ -15,7 +15,7 @@ from sweeps.console import ERR, OUT, print_failure, print_interruption, print_re
 from sweeps.planning.naming import known_study, some_of, studies_there
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.files import DamagedFileError
-from tracking.study import Study, Trial, studies
+from tracking.study import Study, StudyTrial, studies
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
@@ -112,7 +112,7 @@ class Named:
     name: str
     study: Study
     row: str | None
-    trials: tuple[Trial, ...]
+    trials: tuple[StudyTrial, ...]
 
 
 def meant(name: str, here: Study | None, runs: Path) -> Named | None:

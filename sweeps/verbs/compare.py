@@ -49,7 +49,7 @@ SIDES_KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
 LOWEST_P = 0.001
 NO_BREAK = "\N{NO-BREAK SPACE}"
-Pair = tuple[Side, Side]
+SidePair = tuple[Side, Side]
 
 
 def compare(names: list[str], overrides: list[str], set_name: str | None, metric: str | None, as_json: bool) -> None:
@@ -109,7 +109,7 @@ def _mismatch(first: Named, second: Named) -> Problem | None:
     return None
 
 
-def _pairs(first: Named, second: Named) -> list[Pair]:
+def _pairs(first: Named, second: Named) -> list[SidePair]:
     """The finished trials of two trials or rows; of two studies one pair for each row that both have finished.
 
     Raises RefusedError if there are none.
@@ -142,14 +142,16 @@ def _states(named: Named) -> str:
     return f"{named.name} is {' and '.join(words)}"
 
 
-def _left_out(first: Named, second: Named, pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
+def _left_out(first: Named, second: Named, pairs: Sequence[SidePair]) -> tuple[list[str], list[str]]:
     """The rows of each study that are not compared: one of the two studies has no finished trial of them."""
     shared = {side.trials[0].row for side, _ in pairs}
     ours, theirs = ([row for row in rows_of(each.study) if row not in shared] for each in (first, second))
     return ours, theirs
 
 
-def _chosen_metrics(pairs: Sequence[Pair], name: str | None, set_name: str | None, of_studies: bool) -> list[Metric]:
+def _chosen_metrics(
+    pairs: Sequence[SidePair], name: str | None, set_name: str | None, of_studies: bool
+) -> list[Metric]:
     """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
     card, checked = pairs[0][0].study.task, Checked()
     results = (result for pair in pairs for side in pair for result in side.results.values())

@@ -24,7 +24,7 @@ from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.log import FollowedLog
 from tracking.statistics.rows import BASE, table
-from tracking.study import Study, Trial, last_active, last_asked, read_study
+from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.words import number, shell_line
@@ -226,12 +226,12 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
     return answers
 
 
-def _can_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> bool:
+def _can_stop(study: Study, trial: StudyTrial, live: Sequence[Runner]) -> bool:
     state = study.trial_folder(trial).state(trial.key)
     return state not in ("finished", "failed") and any(trial.name in runner.trials for runner in live)
 
 
-def _shown_log(study: Study, trial: Trial, follow: bool) -> Iterator[str]:
+def _shown_log(study: Study, trial: StudyTrial, follow: bool) -> Iterator[str]:
     """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does not run."""
     folder = study.trial_folder(trial)
     with closing(FollowedLog(folder.log_path)) as log:
@@ -243,7 +243,7 @@ def _shown_log(study: Study, trial: Trial, follow: bool) -> Iterator[str]:
     yield text + (f"--- error.txt\n{error.rstrip()}\n" if error else "")
 
 
-def _one_trial(study: Study, names: Sequence[str]) -> Trial:
+def _one_trial(study: Study, names: Sequence[str]) -> StudyTrial:
     """The one trial that is named. Raises RefusedError."""
     if len(names) == 1:
         return _trial_named(study, names[0])
@@ -252,7 +252,7 @@ def _one_trial(study: Study, names: Sequence[str]) -> Trial:
     raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")])
 
 
-def _trial_named(study: Study, name: str) -> Trial:
+def _trial_named(study: Study, name: str) -> StudyTrial:
     """Raises RefusedError with the nearest name."""
     found = next((trial for trial in study.trials if trial.name == name), None)
     if found is None:
@@ -278,6 +278,6 @@ def _running_study(overrides: list[str]) -> Study:
     raise RefusedError([Problem("sweep.name", found, allowed)])
 
 
-def _still_runs(study: Study, trial: Trial) -> bool:
+def _still_runs(study: Study, trial: StudyTrial) -> bool:
     """Whether a process still has the trial to run, or runs it."""
     return bool(in_hand(study.folder, [trial.name], lambda name: study.trial_folder(trial).newest_attempt()))

@@ -21,7 +21,7 @@ from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides, part, unknown
 from tracking.card import Card
 from tracking.files import write_atomic
-from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
+from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import shown_words
 from tracking.words import shell_line
@@ -144,7 +144,7 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
     return place
 
 
-def _named(study: Study, names: Sequence[str]) -> list[Trial]:
+def _named(study: Study, names: Sequence[str]) -> list[StudyTrial]:
     """The trials that the names mean, in the order of the table. Raises RefusedError with every problem."""
     allowed = f"must be one of them, or a trial such as {study.trials[-1].name}"
     problems = [
@@ -157,7 +157,7 @@ def _named(study: Study, names: Sequence[str]) -> list[Trial]:
     return trials
 
 
-def _left_without_base(study: Study, trials: list[Trial]) -> Iterator[Problem]:
+def _left_without_base(study: Study, trials: list[StudyTrial]) -> Iterator[Problem]:
     """A problem if nothing would be left, or only rows that cannot be compared with base."""
     left = [trial.row for trial in study.trials if trial not in trials]
     if trials and not left:
@@ -168,7 +168,7 @@ def _left_without_base(study: Study, trials: list[Trial]) -> Iterator[Problem]:
         yield Problem("ROW", found, "drop the other rows first")
 
 
-def _without(study: Study, dropped: Sequence[Trial], typed: Sequence[str]) -> Study:
+def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) -> Study:
     """The study's record without these trials, and without rows and seeds that no other trial has."""
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows, seeds = {trial.row for trial in trials}, {trial.seed for trial in trials}

@@ -34,7 +34,7 @@ from tracking.table.layout import column_names, viewed
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
 
-SELECTING = ("sweep.rows=", "sweep.seeds=")
+SELECTING_RECORDED = ("sweep.rows=", "sweep.seeds=")
 """The overrides that select from a recorded study."""
 
 
@@ -89,7 +89,7 @@ def table(
     if methods and as_format is not None:
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
         raise RefusedError([Problem("--methods", found, allowed)])
-    study, settings = taken_study(overrides, SELECTING)
+    study, settings = taken_study(overrides, SELECTING_RECORDED)
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
     if methods:
@@ -213,7 +213,7 @@ def report(
     from sweeps.verbs.texts import texts_of
 
     _refuse_places(output, figures, no_figures)
-    study, settings = taken_study(overrides, SELECTING)
+    study, settings = taken_study(overrides, SELECTING_RECORDED)
     page_path = output or study.folder / "report.html"
     made = Choice(study, settings, overrides or []).table()
     from tracking.files import write_atomic

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sweeps.schema import RefusedError
 from tracking.files import DamagedFileError, decoded, read_whole
 from tracking.statistics.comparison import Differing, SampleCompared, Side
-from tracking.study import Study, Trial
+from tracking.study import Study, StudyTrial
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
@@ -34,7 +34,7 @@ def _sample_with_texts(sample: SampleCompared, lines: Mapping[str, Sequence[str]
     return replace(sample, texts=texts)
 
 
-def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, list[str]]:
+def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[str, list[str]]:
     """Of the task's artifacts, one line per sample; without damaged ones."""
     found: dict[str, list[str]] = {}
     for artifact in study.task.artifacts:
@@ -46,7 +46,7 @@ def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, 
     return found
 
 
-def _prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[dict[str, Sequence[str]], str]:
+def _prepared_texts(study: Study, trial: StudyTrial, set_name: str, data: Path) -> tuple[dict[str, Sequence[str]], str]:
     """Sources, references and the like; none with the reason."""
     from sweeps.planning.command_task import source_of_study  # these import Hydra
     from sweeps.planning.composition import moved

@@ -26,7 +26,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from sweeps.config.tasks import forget_tasks
-from tracking.provenance import CODE, Code
+from tracking.provenance import OUR_CODE, Code
 
 INSTALLS = ("site-packages", "dist-packages")
 """Folders below the user's that hold installed packages."""
@@ -72,7 +72,7 @@ class _Finder:
         for path, inner in ((f"{package}{os.sep}__init__.py", [package]), (f"{package}.py", None)):
             if loader := self.known.loader(fullname, path):
                 return spec_from_file_location(fullname, path, loader=loader, submodule_search_locations=inner)
-        return (self._ours if fullname in CODE else self._compiled).find_spec(fullname, target)
+        return (self._ours if fullname in OUR_CODE else self._compiled).find_spec(fullname, target)
 
     def invalidate_caches(self) -> None:
         self._compiled.invalidate_caches()
@@ -90,7 +90,7 @@ class _Recorded:
             if not any(map(Path(place).is_relative_to, self._roots)):  # a link led out of them
                 self._roots.append(Path(place))
         self._ours = [
-            Path(os.path.realpath(each)) for name in CODE for each in getattr(sys.modules.get(name), "__path__", ())
+            Path(os.path.realpath(each)) for name in OUR_CODE for each in getattr(sys.modules.get(name), "__path__", ())
         ]
 
     def loader(self, fullname: str, path: str) -> RecordedLoader | None:

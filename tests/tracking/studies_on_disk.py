@@ -5,7 +5,7 @@ from typing import Any
 
 from tracking.attempts import own_process
 from tracking.mlflow.store import Store as OpenStore
-from tracking.study import Study, Trial, write_study
+from tracking.study import Study, StudyTrial, write_study
 from tracking.trial import TrialFolder
 from transformer.card import CARD
 
@@ -28,7 +28,7 @@ CELLS: dict[str, dict[str, object]] = {
 
 def make_study(folder: Path, seeds: dict[str, list[int]]) -> Study:
     trials = tuple(
-        Trial(row, GROUPS[row], f"change of {row}", seed, f"{folder.name}-{row}-{seed}", PUBLISHED[row])
+        StudyTrial(row, GROUPS[row], f"change of {row}", seed, f"{folder.name}-{row}-{seed}", PUBLISHED[row])
         for row, numbers in seeds.items()
         for seed in numbers
     )
@@ -50,7 +50,7 @@ def report(folder: TrialFolder, attempt: int, steps: range, checkpoints: tuple[i
         )
 
 
-def result(trial: Trial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:
+def result(trial: StudyTrial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:
     scores = {
         "nll": 1.5,
         "ppl": 4.5,
@@ -66,7 +66,7 @@ def result(trial: Trial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:
     }
 
 
-def finish(study: Study, trial: Trial, attempt: int, step: int, **dev: Any) -> None:
+def finish(study: Study, trial: StudyTrial, attempt: int, step: int, **dev: Any) -> None:
     folder = study.trial_folder(trial)
     folder.write_result(result(trial, attempt, step, **dev))
     folder.attempts.end(attempt, "finished")

@@ -11,7 +11,7 @@ from tracking.statistics.findings import NONE, find
 from tracking.statistics.rows import TableRow, table
 from tracking.study import Study
 from tracking.table import layout as printed
-from tracking.table.columns import PLAIN, View
+from tracking.table.columns import PLAIN_VIEW, View
 
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Study:
@@ -22,7 +22,7 @@ def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Stu
     return study
 
 
-def shown(study: Study, width: int = 120, view: View = PLAIN, base: str = "base", *, tested: bool = False) -> str:
+def shown(study: Study, width: int = 120, view: View = PLAIN_VIEW, base: str = "base", *, tested: bool = False) -> str:
     """The table for a terminal, without color."""
     rows = table(study, base)
     findings = find(study, rows, base) if tested else NONE

@@ -23,7 +23,7 @@ from faulty_stores import (
 from studies_on_disk import EXPERIMENT, begin, finish, make_study, report
 
 from tracking.mlflow.store import open_store
-from tracking.study import Study, Trial
+from tracking.study import Study, StudyTrial
 from tracking.uri import default_uri
 
 pytestmark = pytest.mark.faults
@@ -48,7 +48,7 @@ class Syncer:
         path = self.study.folder / "mlflow-sync.json"
         return list(json.loads(path.read_text())["problems"]) if path.exists() else []
 
-    def step(self, trial: Trial) -> int:
+    def step(self, trial: StudyTrial) -> int:
         """The last step that arrived; -1 before the first."""
         path = self.study.folder / "mlflow-ledger.json"
         stores = json.loads(path.read_text()).values() if path.exists() else []

@@ -8,7 +8,7 @@ import string
 import pytest
 
 from tracking.uri import (
-    MARK,
+    MASK,
     code_without_secrets,
     diff_without_secrets,
     shown_tree,
@@ -31,20 +31,20 @@ SAFE = (
 )
 ODBC = "mssql+pyodbc:///?odbc_connect="
 SHOWN = {
-    "postgresql://mlflow:2024#secret@db/mlflow": f"postgresql://{MARK}@db/mlflow",
-    "postgresql://mlflow:2024?secret@db/mlflow": f"postgresql://{MARK}@db/mlflow",
-    "http://mlflow:5000/secret@db/mlflow": f"http://{MARK}@db/mlflow",
-    "redis://:2024#secret@db": f"redis://{MARK}@db",
-    "postgresql://me@server:2024#secret@db/x": f"postgresql://{MARK}@db/x",
-    "postgresql://us#er:secret@db/x": f"postgresql://{MARK}@db/x",
-    "mysql+my_driver://me:secret@db/x": f"mysql+my_driver://{MARK}@db/x",
-    "https://ghp_abc@host/x": f"https://{MARK}@host/x",
-    "https://host/back#access_token=secret": f"https://host/back#access_token={MARK}",
-    "https://host/x?to=postgresql%3A%2F%2Fme%3Asecret%40db&a=b": f"https://host/x?to={MARK}&a=b",
-    "https://host/x?with=UID%253Dme%253BPWD%253Dsecret": f"https://host/x?with={MARK}",
-    **{f"https://host/x?{name}=abc%2Fdef": f"https://host/x?{name}={MARK}" for name in ("sig", "X-Amz-Signature")},
-    f"{ODBC}DRIVER%3D%7BODBC+Driver%7D%3BUID%3Dme%3BPWD%3Dsecret&a=b": f"{ODBC}{MARK}&a=b",
-    f"{ODBC}DRIVER={{ODBC Driver 17}};SERVER=db;UID=me;PWD={{se cr&et}}&a=b": f"{ODBC}{MARK}&a=b",
+    "postgresql://mlflow:2024#secret@db/mlflow": f"postgresql://{MASK}@db/mlflow",
+    "postgresql://mlflow:2024?secret@db/mlflow": f"postgresql://{MASK}@db/mlflow",
+    "http://mlflow:5000/secret@db/mlflow": f"http://{MASK}@db/mlflow",
+    "redis://:2024#secret@db": f"redis://{MASK}@db",
+    "postgresql://me@server:2024#secret@db/x": f"postgresql://{MASK}@db/x",
+    "postgresql://us#er:secret@db/x": f"postgresql://{MASK}@db/x",
+    "mysql+my_driver://me:secret@db/x": f"mysql+my_driver://{MASK}@db/x",
+    "https://ghp_abc@host/x": f"https://{MASK}@host/x",
+    "https://host/back#access_token=secret": f"https://host/back#access_token={MASK}",
+    "https://host/x?to=postgresql%3A%2F%2Fme%3Asecret%40db&a=b": f"https://host/x?to={MASK}&a=b",
+    "https://host/x?with=UID%253Dme%253BPWD%253Dsecret": f"https://host/x?with={MASK}",
+    **{f"https://host/x?{name}=abc%2Fdef": f"https://host/x?{name}={MASK}" for name in ("sig", "X-Amz-Signature")},
+    f"{ODBC}DRIVER%3D%7BODBC+Driver%7D%3BUID%3Dme%3BPWD%3Dsecret&a=b": f"{ODBC}{MASK}&a=b",
+    f"{ODBC}DRIVER={{ODBC Driver 17}};SERVER=db;UID=me;PWD={{se cr&et}}&a=b": f"{ODBC}{MASK}&a=b",
 }
 
 
@@ -63,7 +63,7 @@ def test_no_part_of_a_password_is_left(scheme: str) -> None:
     for secret, path, around in itertools.product(secrets(), PATHS, AROUND):
         host = next(hosts)
         shown = without_password(around.replace("{}", f"{scheme}://somebody:{secret}@{host}{path}"))
-        assert f"{MARK}@{host}" in shown, secret
+        assert f"{MASK}@{host}" in shown, secret
         assert not any(part in shown for part in (secret, secret[-3:], "somebody")), secret
 
 
@@ -73,7 +73,7 @@ def test_no_secret_of_a_query_is_left(name: str) -> None:
     for secret, before in itertools.product(
         known, ("sqlite:////a.db?", "https://host/x?a=b&", "s3://b/?X-Amz-Date=1&")
     ):
-        assert without_password(f"{before}{name}={secret}&mode=ro") == f"{before}{name}={MARK}&mode=ro"
+        assert without_password(f"{before}{name}={secret}&mode=ro") == f"{before}{name}={MASK}&mode=ro"
 
 
 @pytest.mark.parametrize(("address", "shown"), SHOWN.items())
@@ -97,25 +97,25 @@ def test_hiding_twice_changes_nothing() -> None:
 
 def test_trees_and_command_lines_keep_their_form() -> None:
     tree = {"login": {"api_key": "abc def", "tokens": 3, "token": None, "secret": {"a": 1}}}
-    assert shown_tree(tree) == {"login": {"api_key": MARK, "tokens": 3, "token": None, "secret": MARK}}
+    assert shown_tree(tree) == {"login": {"api_key": MASK, "tokens": 3, "token": None, "secret": MASK}}
     nested = {"a": {"b": ["x", "http://me:pw@host"]}, "c": None, "d": 3, "e": True}
-    assert without_passwords(nested) == {"a": {"b": ["x", f"http://{MARK}@host"]}, "c": None, "d": 3, "e": True}
+    assert without_passwords(nested) == {"a": {"b": ["x", f"http://{MASK}@host"]}, "c": None, "d": 3, "e": True}
     words = ["sweep", "model.api_key=abc def", "login.PASSWORD={a: b}", "train.tokens_per_batch=40", "--token"]
-    assert shown_words(words) == ["sweep", f"model.api_key={MARK}", f"login.PASSWORD={MARK}", *words[3:]]
+    assert shown_words(words) == ["sweep", f"model.api_key={MASK}", f"login.PASSWORD={MASK}", *words[3:]]
     typed = shlex.join(map(without_password, ["tracking.uri='postgresql://me:pw@host/db?password=pw'", "model.d=64"]))
-    assert shlex.split(typed) == [f"tracking.uri='postgresql://{MARK}@host/db?password={MARK}'", "model.d=64"]
+    assert shlex.split(typed) == [f"tracking.uri='postgresql://{MASK}@host/db?password={MASK}'", "model.d=64"]
 
 
 def test_code_stays_code_but_for_text_in_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TOKEN", "of-the-environment")
     code = "token = tokens[i]; password: str; use(api_key=key, token=None)  # of-the-environment\n"
-    assert code_without_secrets(code) == code.replace("of-the-environment", MARK)
+    assert code_without_secrets(code) == code.replace("of-the-environment", MASK)
     code = 'api_key: str = "abc def"; token=f"abc"; {"password": \'abc\'}; my_secret = os.getenv("abc")'
     assert "abc" not in code_without_secrets(code)
-    assert code_without_secrets("postgresql://me:pw@host") == f"postgresql://{MARK}@host"
+    assert code_without_secrets("postgresql://me:pw@host") == f"postgresql://{MASK}@host"
 
 
 def test_a_diff_is_cleaned_by_the_kind_of_each_file() -> None:
     python, other = "diff --git a/a.py b/a.py\n+token = tokens[i]\n", "diff --git a/a.yaml b/a.yaml\n+api_key: abc\n"
     for parts in ((python, other), (other, python)):
-        assert diff_without_secrets("".join(parts)) == "".join(parts).replace("abc", MARK)
+        assert diff_without_secrets("".join(parts)) == "".join(parts).replace("abc", MASK)

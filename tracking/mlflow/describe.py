@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tracking.attempts import Attempt
+from tracking.attempts import AttemptRecord
 from tracking.card import COSTS, Card
 from tracking.files import unless_damaged
 from tracking.journal import JournalLine
@@ -19,9 +19,9 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.store import DELTA, Point
 from tracking.provenance import prepared_place
 from tracking.statistics.rows import BASE, TableRow, minus, table
-from tracking.study import Study, Trial, seconds
+from tracking.study import Study, StudyTrial, seconds
 from tracking.trial import TrialFolder
-from tracking.uri import MARK, is_secret, without_password
+from tracking.uri import MASK, is_secret, without_password
 from tracking.words import stopped_at
 
 # These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may also change: a
@@ -37,8 +37,8 @@ class Described:
     """One trial that has begun, read once."""
 
     study: Study
-    trial: Trial
-    attempts: list[Attempt]
+    trial: StudyTrial
+    attempts: list[AttemptRecord]
 
     @cached_property
     def folder(self) -> TrialFolder:
@@ -273,7 +273,7 @@ def owner(path: Path) -> str:
     return ""
 
 
-def base_of(study: Study) -> tuple[Trial, ...]:
+def base_of(study: Study) -> tuple[StudyTrial, ...]:
     """All trials of base."""
     return tuple(trial for trial in study.trials if trial.row == BASE)
 
@@ -305,6 +305,6 @@ def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{name}.")
         elif value is not None:
-            shown = MARK if is_secret(name) else without_password(str(value), mark="")  # existing runs have this form
+            shown = MASK if is_secret(name) else without_password(str(value), mark="")  # existing runs have this form
             flat[f"{prefix}{name}"] = shown
     return flat

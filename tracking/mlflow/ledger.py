@@ -23,7 +23,7 @@ from filelock import FileLock
 
 from tracking.files import DamagedFileError, read_object, read_whole, to_json, unless_damaged, unless_lost, write_atomic
 from tracking.journal import JournalLine, reports_behind
-from tracking.study import STUDY_FILE, Study, Trial, read_study
+from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
 from tracking.trial import TrialFolder
 from tracking.uri import HERE, default_uri, store_name, without_password
 from tracking.words import time as as_time
@@ -196,7 +196,7 @@ def lag(study: Study, uri: str | None) -> Lag:
     return Lag(state, steps, sum(_behind(study, trial, known[trial.key]) for trial in study.trials))
 
 
-def _behind(study: Study, trial: Trial, sent: Sent) -> int:
+def _behind(study: Study, trial: StudyTrial, sent: Sent) -> int:
     """How many reports and results could be sent but were not; 0 for a damaged trial."""
     folder = study.trial_folder(trial)
     digest = result_digest(folder)

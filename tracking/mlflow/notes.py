@@ -15,15 +15,15 @@ from tracking.table.caption import caption
 from tracking.table.columns import columns_of
 from tracking.table.layout import brief, written
 from tracking.table.text import TextTable, markdown
-from tracking.trial import TAKEN, TrialFolder
+from tracking.trial import OTHER_FOLDERS, TrialFolder
 from tracking.uri import shown_tree, without_password
 
 NOTE = "mlflow.note.content"
-LONGEST = 20_000  # characters of a tag of an experiment
+LONGEST_NOTE = 20_000  # characters of a tag of an experiment
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
 """The tag by which MLflow finds the tables of a run, `mlflow.loggedArtifacts`."""
-MOST_LINES = 100  # per set
+LINES_PER_SET = 100  # per set
 FILES = {"table.md": "md", "table.csv": "csv"}  # of the study's run, with the formats of `allelse table`
 
 
@@ -46,7 +46,7 @@ def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> st
     table = TextTable(study.name, columns, lines, tuple(row.group for row in rows), caption(card, rows, findings))
     again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
     text = f"{_first_line(study, rows)}\n\n{markdown(table)}\n{again}"
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= LONGEST_NOTE else f"{text[: LONGEST_NOTE - 1]}…"
 
 
 def _first_line(study: Study, rows: Sequence[TableRow]) -> str:
@@ -84,7 +84,9 @@ def samples(folder: TrialFolder) -> str:
     Columns: the sample, such as `dev 001`, and each folder of texts, such as `answers`. MLflow's comparison groups
     by the first column and shows the second.
     """
-    kinds = sorted(path.name for path in folder.path.glob("*/") if path.name not in TAKEN and any(path.glob("*.txt")))
+    kinds = sorted(
+        path.name for path in folder.path.glob("*/") if path.name not in OTHER_FOLDERS and any(path.glob("*.txt"))
+    )
     sets = list(dict.fromkeys(path.stem for kind in kinds for path in sorted((folder.path / kind).glob("*.txt"))))
     rows = [row for name in sets for row in _rows(folder.path, kinds, name)]
     return json.dumps({"columns": ["sample", *kinds], "data": rows}, ensure_ascii=False) if rows else ""
@@ -92,7 +94,7 @@ def samples(folder: TrialFolder) -> str:
 
 def _rows(folder: Path, kinds: Sequence[str], name: str) -> list[list[str]]:
     texts = [_text(folder / kind / f"{name}.txt").splitlines() for kind in kinds]
-    count = min(MOST_LINES, max(map(len, texts)))
+    count = min(LINES_PER_SET, max(map(len, texts)))
     return [[f"{name} {at + 1:03d}", *(text[at] if at < len(text) else "" for text in texts)] for at in range(count)]
 
 

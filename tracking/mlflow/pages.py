@@ -23,7 +23,7 @@ from tracking.journal import JournalLine
 from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.store import DELTA, quoted, without_new_folder
 from tracking.statistics.rows import BASE
-from tracking.study import Study, Trial, seconds
+from tracking.study import Study, StudyTrial, seconds
 from tracking.uri import artifact_folder
 
 VAL, FINAL, BEST, LAST, PUBLISHED = "val/", "final/", "best/", "last/", "published/"
@@ -31,7 +31,7 @@ PUBLISHED_DELTA = "published/delta/"
 OF_OTHERS = (BEST, LAST, DELTA, PUBLISHED)  # these are not of the finished model
 ROW = "row."  # tags: mean ± sd of a run's row, and its difference from base
 
-WIDTH = 22  # characters of a run's name that MLflow's list shows
+LISTED_WIDTH = 22  # characters of a run's name that MLflow's list shows
 GOLDEN = 0.618034  # of the color circle, so that neighbors in the table differ most
 SHADES = (0.42, 0.58, 0.72, 0.34, 0.5)
 
@@ -41,7 +41,7 @@ KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then open
 COST_COLUMNS = {"params": 75, "flops": 130, "seconds": 65}  # metric, width in pixels
 ROW_WIDTH, SCORE_WIDTH, SEED_WIDTH = 135, 75, 45
 LOSS = "train/loss"
-LONGEST = 20_000  # MLflow's limit of a tag of an experiment
+LONGEST_TAG = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
 
 
@@ -72,19 +72,19 @@ def run_names(study: Study) -> dict[str, str]:
     return {each.key: short[each.key] if taken[short[each.key]] == 1 else _whole(each) for each in study.trials}
 
 
-def _short(trial: Trial) -> str:
+def _short(trial: StudyTrial) -> str:
     """The first of these that fits: the change, its first value, the words of the row's name, the row's name."""
     words = trial.row.removeprefix(f"{trial.group.lower()}_").replace("_", " ")
     choices = () if trial.group == trial.row else (trial.change, trial.change.partition(",")[0], words)
     names = [f"{trial.group} {choice} s{trial.seed}" for choice in choices if choice]
-    return next((name for name in names if len(name) <= WIDTH), _whole(trial))
+    return next((name for name in names if len(name) <= LISTED_WIDTH), _whole(trial))
 
 
-def _whole(trial: Trial) -> str:
+def _whole(trial: StudyTrial) -> str:
     return f"{trial.row} s{trial.seed}"
 
 
-def color_of(study: Study, trial: Trial) -> str:
+def color_of(study: Study, trial: StudyTrial) -> str:
     """`#rrggbb`: a hue per row, a shade per seed; base is gray, as the reference of all others."""
     rows = list(dict.fromkeys(each.row for each in study.trials))
     seeds = sorted({each.seed for each in study.trials if each.row == trial.row})
@@ -105,7 +105,7 @@ def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
     """
     tabled = study.task.tabled
     views = (_view(study, logged, tabled[:most]) for most in range(len(tabled), -1, -1))
-    return {f"{TAG}{view_id(study.mark)}": next((view for view in views if len(view) <= LONGEST), "")}
+    return {f"{TAG}{view_id(study.mark)}": next((view for view in views if len(view) <= LONGEST_TAG), "")}
 
 
 def first_asked_ms(study: Study) -> int:

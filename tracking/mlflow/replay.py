@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tracking.attempts import Attempt, Runner, runners, runs
+from tracking.attempts import AttemptRecord, Runner, runners, runs
 from tracking.files import DamagedFileError
 from tracking.journal import Journal, unsent
 from tracking.look import settled_stamps, stamps_of
@@ -36,7 +36,7 @@ from tracking.mlflow.pages import KIND, ROW, first_asked_ms, points_in, view_tag
 from tracking.mlflow.store import Status, Store
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table
-from tracking.study import STUDY_FILE, Study, Trial, read_study
+from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
 from tracking.trial import TrialState
 from tracking.words import cause_of, out_of_reach
 
@@ -115,7 +115,7 @@ class Replay:
         self._seen = {key: self._seen[key] for key, sent in known.items() if sent and sent.run == self._runs.get(key)}
         self._lost = False
 
-    def _replay_changes(self, study: Study, trial: Trial) -> list[int]:
+    def _replay_changes(self, study: Study, trial: StudyTrial) -> list[int]:
         """How many points were sent; [] before the trial has started."""
         folder = study.trial_folder(trial)
         attempts = folder.attempts.all()
@@ -132,7 +132,7 @@ class Replay:
         self._seen[trial.key] = {**seen, "run": looks}
         return [points]
 
-    def _has_ended(self, attempt: Attempt) -> bool:
+    def _has_ended(self, attempt: AttemptRecord) -> bool:
         return attempt.process.is_here and attempt.process.pid == self._ended
 
     def _replay(self, about: Described) -> int:
@@ -205,7 +205,7 @@ class Replay:
             seen["view"] = looks
         return self._artifacts(study, begun, own)
 
-    def _artifacts(self, study: Study, begun: list[Trial], own: bool) -> tuple[str, ...]:
+    def _artifacts(self, study: Study, begun: list[StudyTrial], own: bool) -> tuple[str, ...]:
         """A store may refuse them: one notice, and the next try after a pause."""
         if time.monotonic() < self._retry_due and self._running:
             return ()
@@ -222,7 +222,7 @@ class Replay:
         self._complaint = ""
         return ()
 
-    def _page(self, study: Study, trial: Trial) -> None:
+    def _page(self, study: Study, trial: StudyTrial) -> None:
         """A trial's artifacts."""
         folder, lives, seen = study.trial_folder(trial), trial.key in self._running, self._seen[trial.key]
         looks, sent = (settled_stamps(folder), lives), self._ledger.get(trial.key)
@@ -233,7 +233,7 @@ class Replay:
             self._send(trial.key, sent, {**_files(files), "tags of files": tables, "model": model})
             seen["page"] = looks
 
-    def _study_page(self, study: Study, begun: list[Trial], own: bool) -> None:
+    def _study_page(self, study: Study, begun: list[StudyTrial], own: bool) -> None:
         """The study in words, and its files; while trials run, one version per minute: it takes seconds to make."""
         seen, sent = self._seen[STUDY], self._ledger.get(STUDY)
         looks = tuple(self._seen[trial.key]["page"] for trial in begun), seen["view"]

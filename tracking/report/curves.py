@@ -27,13 +27,13 @@ from tracking.report.drawing import (
 from tracking.statistics.rows import BASE
 from tracking.study import Study
 
-POINTS = 120
+COLUMN_POINTS = 120
 """As many as a column of a paper can show."""
 SEEN = 8
 """Reports of a journal that tell the names in it."""
 SeedCurve = dict[int, float]  # by step
 AXES, LINE = 2.26, 0.13  # inches: a plot with its title and axis, a line of the legend
-LETTERS = 46
+TITLE_LETTERS = 46
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,9 @@ def _curves_of(path: Path, card: Card) -> dict[str, SeedCurve]:
         seen = journal.evenly(SEEN, f'{ending}"')
         names += [name for report in seen for name in report.metrics if name.rpartition("/")[2] == ending]
     found = {
-        name: {each.step: each.metrics[name] for each in journal.evenly(POINTS, f'"{name}"') if name in each.metrics}
+        name: {
+            each.step: each.metrics[name] for each in journal.evenly(COLUMN_POINTS, f'"{name}"') if name in each.metrics
+        }
         for name in dict.fromkeys(names)
     }
     return {name: curve for name, curve in found.items() if curve}
@@ -122,7 +124,7 @@ def _panel(
         axes.set_title(shortened(groups, 40))
         axes.set_title(label, loc="right", fontsize=7, fontweight="normal")
         _frame(axes, *ranges)
-        legend = legend_below(figure, lines, [shortened(entry.full, LETTERS) for entry in part])
+        legend = legend_below(figure, lines, [shortened(entry.full, TITLE_LETTERS) for entry in part])
         for entry, line, text in zip(part, legend.get_lines(), legend.get_texts(), strict=True):
             drawing.mark(line, entry.place)
             drawing.mark(text, entry.place)

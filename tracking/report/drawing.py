@@ -28,20 +28,20 @@ VARIABLES = {
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 REFERENCE = re.compile(r"(?:url\(|^)#")
 COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
-WIDTH = 3.3  # inches: one column of a paper with two
-POINTS = 8.0
+FIGURE_WIDTH = 3.3  # inches: one column of a paper with two
+FONT_POINTS = 8.0
 DOTS_PER_INCH = 300
-FORMATS: dict[str, dict[str, None]] = {
+FIGURE_FORMATS: dict[str, dict[str, None]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
     "png": {"Software": None},
 }
 """Each with what matplotlib would write into it, and what changes from day to day."""
 STYLE = {
-    **{"font.family": ["DejaVu Sans"], "font.size": POINTS, "text.color": INK, "text.parse_math": False},
+    **{"font.family": ["DejaVu Sans"], "font.size": FONT_POINTS, "text.color": INK, "text.parse_math": False},
     **{"axes.linewidth": 0.6, "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.unicode_minus": True},
     **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.titlelocation": "left"},
-    **{"axes.titlesize": POINTS, "axes.titleweight": "bold", "axes.labelsize": POINTS, "axes.titlepad": 6.0},
+    **{"axes.titlesize": FONT_POINTS, "axes.titleweight": "bold", "axes.labelsize": FONT_POINTS, "axes.titlepad": 6.0},
     **{"axes.grid": True, "grid.color": RULE, "grid.linewidth": 0.5, "figure.facecolor": "none"},
     **{"axes.facecolor": "none", "savefig.facecolor": "none", "xtick.color": MUTED, "ytick.color": MUTED},
     **{f"{axis}tick.{key}": value for axis in "xy" for key, value in (("labelsize", 7.0), ("labelcolor", INK))},
@@ -137,7 +137,7 @@ class Drawing:
         held = io.BytesIO()
         with styled({"svg.fonttype": font}):
             self._lay_out()
-            self.figure.savefig(held, format=kind, metadata=FORMATS[kind], dpi=DOTS_PER_INCH)
+            self.figure.savefig(held, format=kind, metadata=FIGURE_FORMATS[kind], dpi=DOTS_PER_INCH)
         return held.getvalue()
 
     def _lay_out(self) -> None:
@@ -169,7 +169,7 @@ def new_figure(height: float, rows: int = 1) -> tuple[Any, list[Any]]:
     """A figure of one column's width and this height in inches, with its axes from top to bottom."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
     axes = figure.subplots(rows, 1, squeeze=False)
     return figure, [line[0] for line in axes]
 

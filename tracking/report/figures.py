@@ -29,7 +29,7 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
-from tracking.statistics.finding import SAYS, Kind, label
+from tracking.statistics.finding import SAYS, FindingKind, label
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.table.columns import PARAMS
@@ -37,22 +37,22 @@ from tracking.words import flops, parameters, signed
 
 LINE, FRAME, TOP, SIGN = 0.23, 0.68, 0.2, 0.13
 """Inches: a row, title and axis, a second scale, a line of the legend."""
-COLUMNS = 2  # of the legend
-LETTERS = 27
+LEGEND_COLUMNS = 2  # of the legend
+ROW_LETTERS = 27
 APART = 3  # published differences that are so many times larger or smaller have a scale of their own
-COLORS: dict[Kind | None, str] = {
+COLORS: dict[FindingKind | None, str] = {
     "better": BLUE,
     "better by": BLUE,
     "worse": PURPLE,
     "worse within": PURPLE,
     "no worse": GREEN,
 }
-HOLLOW = {"markerfacecolor": PAPER, "markeredgecolor": VERMILION, "markeredgewidth": 0.9, "linestyle": "none"}
+HOLLOW_MARKER = {"markerfacecolor": PAPER, "markeredgecolor": VERMILION, "markeredgewidth": 0.9, "linestyle": "none"}
 FAR = 12  # times the median: a row that diverged lies at the edge, with its number
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">")
 PLOT = 1.9  # inches: a scatter with its title and axis
 MOST = 3  # metrics with scatters
-BESIDE = 0.014  # of their cost
+NUDGE = 0.014  # of their cost
 LONGEST_GROUP, LEGEND_LETTERS = 14, 52  # letters of a group's name, and of a line of the legend
 Write = Callable[[float | None], str]
 Styles = dict[str, tuple[str, str]]  # color and marker by group
@@ -65,7 +65,7 @@ class Difference:
     entry: Entry
     value: float
     interval: tuple[float, float] | None
-    kind: Kind | None  # what the test over seeds says; None without one
+    kind: FindingKind | None  # what the test over seeds says; None without one
     mark: str  # of the table
     published: float | None
     text: str  # shown when pointed at
@@ -97,7 +97,7 @@ def _drawn(metric: Metric, shown: Sequence[Difference], reference: str) -> Drawi
     edge, paper = _edges(shown)
     with styled():
         signs = _signs(shown, "published (top)" if paper != edge else "published")
-        height = FRAME + LINE * len(shown) + TOP * (paper != edge) + SIGN * -(-len(signs) // COLUMNS)
+        height = FRAME + LINE * len(shown) + TOP * (paper != edge) + SIGN * -(-len(signs) // LEGEND_COLUMNS)
         figure, (axes,) = new_figure(height)
         title = f"Δ{metric.label} from {reference}"
         drawing = Drawing(f"differences-{metric.name}", title, f"{title}: {'; '.join(e.text for e in shown)}", figure)
@@ -108,7 +108,7 @@ def _drawn(metric: Metric, shown: Sequence[Difference], reference: str) -> Drawi
         _names(drawing, axes, shown)
         for place, each in enumerate(shown):
             _row(drawing, axes, place, each, edge, edge / paper)
-        legend_below(figure, [*signs.values()], [*signs], COLUMNS)
+        legend_below(figure, [*signs.values()], [*signs], LEGEND_COLUMNS)
     return drawing
 
 
@@ -116,7 +116,7 @@ def _row(drawing: Drawing, axes: Any, place: int, each: Difference, edge: float,
     color = COLORS.get(each.kind, MUTED)
     if each.published is not None:
         marker, at = _at(each.published * ratio, edge, "D")
-        (hollow,) = axes.plot([at], [place + 0.27], marker=marker, markersize=3.6, **HOLLOW)
+        (hollow,) = axes.plot([at], [place + 0.27], marker=marker, markersize=3.6, **HOLLOW_MARKER)
         drawing.mark(hollow, each.entry.place, each.text)
     if each.interval is not None:
         low, high = (max(-edge, min(edge, end)) for end in each.interval)
@@ -142,9 +142,9 @@ def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
 
 def _two_lines(text: str) -> str:
     """Broken after a comma where possible: `d_k = d_v = 16` stays together."""
-    parts = [part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) < LETTERS else part for part in text.split(", ")]
-    first, *rest = textwrap.wrap(", ".join(parts), LETTERS) or [text]
-    return "\n".join([first, *([shortened(" ".join(rest), LETTERS)] if rest else [])])
+    parts = [part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) < ROW_LETTERS else part for part in text.split(", ")]
+    first, *rest = textwrap.wrap(", ".join(parts), ROW_LETTERS) or [text]
+    return "\n".join([first, *([shortened(" ".join(rest), ROW_LETTERS)] if rest else [])])
 
 
 def _frame(axes: Any, metric: Metric, count: int, edge: float) -> None:
@@ -186,7 +186,7 @@ def _signs(shown: Sequence[Difference], paper: str) -> dict[str, Any]:
     if any(each.interval is None for each in shown):
         found["not tested"] = sign("|", MUTED, linestyle="none")
     if any(each.published is not None for each in shown):
-        found[paper] = sign("D", VERMILION, **HOLLOW)
+        found[paper] = sign("D", VERMILION, **HOLLOW_MARKER)
     return found
 
 
@@ -213,7 +213,7 @@ def _at(value: float, edge: float, marker: str) -> tuple[str, float]:
 
 
 @dataclass(frozen=True)
-class Point:
+class Dot:
     """One row: its cost, its score, and the standard deviation over seeds."""
 
     entry: Entry
@@ -235,26 +235,26 @@ def scatters(card: Card, rows: Sequence[TableRow], entries: Sequence[Entry]) -> 
     ]
 
 
-def _ours(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> Iterator[Point]:
+def _ours(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> Iterator[Dot]:
     for row, entry in rows:
         x, y, sd = getattr(row, cost), row.scores[metric.name], row.sd.get(metric.name)
         if x and y is not None:
             spread = f" ± {metric.text(sd)}" if sd is not None else ""
-            yield Point(entry, x, y, sd, f"{entry.full}: {metric.text(y)}{spread}, {write(x)}")
+            yield Dot(entry, x, y, sd, f"{entry.full}: {metric.text(y)}{spread}, {write(x)}")
 
 
-def _published(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> Iterator[Point]:
+def _published(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> Iterator[Dot]:
     """At the published parameters, where a blank cell means base's; at our own FLOPs, which nobody published."""
     base = next((row.published.get(PARAMS) for row, _ in rows if row.row == BASE), None)
     for row, entry in rows:
         y, millions = row.published.get(metric.name), row.published.get(PARAMS) or base
         x = row.flops if cost == "flops" else millions and millions * 1e6
         if x and y is not None:
-            yield Point(entry, x, y, None, f"{entry.full}: {metric.text(y)} published, {write(x)}")
+            yield Dot(entry, x, y, None, f"{entry.full}: {metric.text(y)} published, {write(x)}")
 
 
 def _scatter(
-    metric: Metric, cost: str, label: str, ours: Sequence[Point], paper: Sequence[Point], styles: Styles
+    metric: Metric, cost: str, label: str, ours: Sequence[Dot], paper: Sequence[Dot], styles: Styles
 ) -> Drawing:
     """Published points stand in a plot of their own, below ours."""
     parts, shown = [part for part in (ours, paper) if part], {point.entry.group for point in (*ours, *paper)}
@@ -276,15 +276,15 @@ def _scatter(
     return drawing
 
 
-def _side_by_side(part: Sequence[Point]) -> Iterator[float]:
+def _side_by_side(part: Sequence[Dot]) -> Iterator[float]:
     """Where the points stand: those of one cost a little apart, so that none hides another."""
     alike, placed = Counter(point.cost for point in part), Counter[float]()
     for point in part:
-        yield point.cost * (1 + BESIDE * (placed[point.cost] - (alike[point.cost] - 1) / 2))
+        yield point.cost * (1 + NUDGE * (placed[point.cost] - (alike[point.cost] - 1) / 2))
         placed[point.cost] += 1
 
 
-def _point(drawing: Drawing, axes: Any, point: Point, x: float, style: tuple[str, str], hollow: bool) -> None:
+def _point(drawing: Drawing, axes: Any, point: Dot, x: float, style: tuple[str, str], hollow: bool) -> None:
     color, marker = style
     if point.sd is not None:
         ends = [point.score - point.sd, point.score + point.sd]

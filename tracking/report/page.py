@@ -16,22 +16,22 @@ from tracking.card import Card, Metric
 from tracking.files import unless_damaged, write_atomic
 from tracking.provenance import changes
 from tracking.report.curves import curve_figures
-from tracking.report.drawing import FORMATS, Drawing, Entry, entries
+from tracking.report.drawing import FIGURE_FORMATS, Drawing, Entry, entries
 from tracking.report.figures import forest, scatters
 from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow, table
-from tracking.study import Study, Trial, last_active, seconds
+from tracking.study import Study, StudyTrial, last_active, seconds
 from tracking.table.caption import caption, methods
 from tracking.table.columns import COST_LABELS, StudyColumn, View, columns_of, cost_words, interval_of
 from tracking.table.layout import brief, published_names, score_names
 from tracking.table.text import templates
 from tracking.words import stopped_at, time
 
-SHOWN = 8
-Texts = Mapping[str, Sequence[str]]
+SHOWN_SAMPLES = 8
+SetTexts = Mapping[str, Sequence[str]]
 """Lines of the set by what they are, such as source and reference. The last one is what outputs are compared with."""
 INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
-HOLLOW = " Hollow: the published difference."
+HOLLOW_NOTE = " Hollow: the published difference."
 DEVIATIONS = "Error bars: one standard deviation over seeds. Rows of equal cost are drawn side by side."
 PUBLISHED_COSTS = (
     " A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
@@ -58,7 +58,7 @@ class Content:
     study: Study
     rows: Sequence[TableRow]
     findings: Findings
-    texts: Texts = field(default_factory=dict)
+    texts: SetTexts = field(default_factory=dict)
     drawn: bool = True  # whether it has figures, for which journals are read
 
     @cached_property
@@ -90,7 +90,7 @@ class Section:
     shown: Any
 
 
-def whole_content(study: Study, texts: Texts | None = None) -> Content:
+def whole_content(study: Study, texts: SetTexts | None = None) -> Content:
     """Of all rows, with differences from base."""
     rows = table(study)
     return Content(study, rows, find(study, rows, BASE), texts or {})
@@ -100,7 +100,7 @@ def write_figures(folder: Path, figures: Figures) -> int:
     """Write every figure as SVG, PDF and PNG. The folder is created; files of the same names are replaced.
 
     Returns how many files there are."""
-    files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures.all for kind in FORMATS}
+    files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures.all for kind in FIGURE_FORMATS}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_atomic(folder / name, content)
@@ -117,7 +117,7 @@ def page(content: Content) -> str:
 def _sections(content: Content) -> list[Section]:
     study, rows, entries, findings = content.study, content.rows, content.entries, content.findings
     figures, found = content.figures, _samples(study, entries, content.texts).items()
-    hollow, costs_of_paper = (HOLLOW, PUBLISHED_COSTS) if content.published else ("", "")
+    hollow, costs_of_paper = (HOLLOW_NOTE, PUBLISHED_COSTS) if content.published else ("", "")
     differences = figures.differences and {"drawings": figures.differences, "note": INTERVALS + hollow}
     scores = figures.scores and {"drawings": figures.scores, "note": DEVIATIONS + costs_of_paper}
     notes = caption(study.task, rows, findings, View(intervals=True))
@@ -266,7 +266,7 @@ def _trial_facts(held: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items() if value}
 
 
-def _trial_cells(study: Study, trial: Trial) -> tuple[object, ...]:
+def _trial_cells(study: Study, trial: StudyTrial) -> tuple[object, ...]:
     """State, attempts, step, time, key."""
     folder = study.trial_folder(trial)
     state, result = folder.standing(trial.key)
@@ -289,7 +289,7 @@ class Output:
     lines: list[str]
 
 
-def _samples(study: Study, entries: Sequence[Entry], texts: Texts) -> dict[str, dict[str, Any]]:
+def _samples(study: Study, entries: Sequence[Entry], texts: SetTexts) -> dict[str, dict[str, Any]]:
     """By artifact; an artifact that no finished trial has is left out."""
     on, found = study.task.headline.set, dict[str, dict[str, Any]]()
     for artifact in study.task.artifacts:
@@ -307,20 +307,24 @@ def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output 
     return None
 
 
-def _shown(outputs: Sequence[Output], texts: Texts, set_name: str) -> dict[str, Any]:
+def _shown(outputs: Sequence[Output], texts: SetTexts, set_name: str) -> dict[str, Any]:
     """Some of the lines that all rows have, evenly spaced among those on which rows differ."""
     count = min(len(output.lines) for output in outputs)
     given = {name: lines for name, lines in texts.items() if len(lines) == count}
     differing = [place for place in range(count) if len({output.lines[place] for output in outputs}) > 1]
     places = differing or list(range(count))
-    chosen = [places[at * len(places) // SHOWN] for at in range(SHOWN)] if len(places) > SHOWN else places
+    chosen = (
+        [places[at * len(places) // SHOWN_SAMPLES] for at in range(SHOWN_SAMPLES)]
+        if len(places) > SHOWN_SAMPLES
+        else places
+    )
     seeds = ", ".join(map(str, sorted({output.seed for output in outputs})))
     words = f"{len(chosen)} of {count} lines of {set_name}, evenly spaced among those on which rows differ"
     marks = f"Marked: words that the {[BASE, *given][-1]} does not have there. Struck: words left out."
     return {"note": f"{words}; seed {seeds}. {marks}", "samples": [_sample(outputs, given, place) for place in chosen]}
 
 
-def _sample(outputs: Sequence[Output], texts: Texts, place: int) -> dict[str, Any]:
+def _sample(outputs: Sequence[Output], texts: SetTexts, place: int) -> dict[str, Any]:
     """``wrote``: each line with the rows that wrote it."""
     base = next((output for output in outputs if output.entry.is_base), outputs[0])
     given = {name: lines[place] for name, lines in texts.items()}

@@ -10,14 +10,22 @@ from tracking.files import unless_damaged
 from tracking.provenance import Code, changed_files, code_diff, read_code
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.rows import metric_mean, minus
-from tracking.statistics.samples import Evaluated, SampleTest, UntestedError, evaluated, paired_tests, samples, scores
+from tracking.statistics.samples import (
+    EvaluatedSet,
+    SampleTest,
+    UntestedError,
+    evaluated,
+    paired_tests,
+    samples,
+    scores,
+)
 from tracking.statistics.unlike_trials import THEN, aspects
-from tracking.study import Study, Trial
+from tracking.study import Study, StudyTrial
 from tracking.words import listed
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
 """Groups of config.yaml that say how a trial ran, not what it is."""
-SHOWN = 10
+SHOWN_TEXTS = 10
 FIRST, SECOND = "first", "second"
 
 
@@ -27,12 +35,12 @@ class Side:
 
     label: str
     study: Study
-    trials: tuple[Trial, ...]
+    trials: tuple[StudyTrial, ...]
     results: Mapping[int, dict[str, Any]]  # by seed
     diverged: tuple[int, ...] = ()  # the other finished seeds
 
     @staticmethod
-    def of(label: str, study: Study, trials: Iterable[Trial]) -> "Side":
+    def of(label: str, study: Study, trials: Iterable[StudyTrial]) -> "Side":
         """Only the finished ones of these trials."""
         seen = study.standings(trials)
         kept = [each for each in seen if each.counted is not None]
@@ -103,7 +111,7 @@ class Differing:
 
     metric: Metric | None
     set_name: str
-    trials: tuple[Trial, Trial] | None = None
+    trials: tuple[StudyTrial, StudyTrial] | None = None
     samples: list[SampleCompared] = field(default_factory=list)
     note: str = ""
 
@@ -157,11 +165,11 @@ def _unequal(ours: Mapping[str, Any], theirs: Mapping[str, Any], names: Iterable
     return {name: (one, other) for name, (one, other) in both.items() if one != other}
 
 
-def _origin(side: Side, trial: Trial) -> dict[str, str]:
+def _origin(side: Side, trial: StudyTrial) -> dict[str, str]:
     return {name: THEN.join(values) for name, values in (aspects(side.study, trial) or {}).items()}
 
 
-def _last_code(side: Side, trial: Trial) -> Code | None:
+def _last_code(side: Side, trial: StudyTrial) -> Code | None:
     digest = unless_damaged(side.study.trial_folder(trial).provenance, {}).get("code")
     return unless_damaged(partial(read_code, side.study.folder, digest), None) if digest else None
 
@@ -186,7 +194,7 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
     ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
     note = "" if ordered else f"every {noun} has the same {metric.label}"
-    return Differing(metric, of_set, (pairs[0][0].trial, pairs[0][1].trial), ordered[:SHOWN], note)
+    return Differing(metric, of_set, (pairs[0][0].trial, pairs[0][1].trial), ordered[:SHOWN_TEXTS], note)
 
 
 def _metric(
@@ -223,9 +231,9 @@ def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> d
 
 def _pairs(
     first: Side, second: Side, metric: Metric, set_name: str
-) -> tuple[list[tuple[Evaluated, Evaluated]], dict[str, str]]:
+) -> tuple[list[tuple[EvaluatedSet, EvaluatedSet]], dict[str, str]]:
     """Trials of one seed, or the only trials of both; and by pair why it is none."""
-    pairs, reasons = list[tuple[Evaluated, Evaluated]](), dict[str, str]()
+    pairs, reasons = list[tuple[EvaluatedSet, EvaluatedSet]](), dict[str, str]()
     for ours, theirs in _seeds_in_common(first, second):
         try:
             one = evaluated(first.study, ours, metric, set_name)
@@ -235,14 +243,14 @@ def _pairs(
     return pairs, reasons
 
 
-def _seeds_in_common(first: Side, second: Side) -> list[tuple[Trial, Trial]]:
+def _seeds_in_common(first: Side, second: Side) -> list[tuple[StudyTrial, StudyTrial]]:
     seeds = {trial.seed: trial for trial in second.trials}
     found = [(trial, seeds[trial.seed]) for trial in first.trials if trial.seed in seeds]
     alone = len(first.trials) == len(second.trials) == 1
     return [(first.trials[0], second.trials[0])] if alone else found
 
 
-def _settings(side: Side, trial: Trial, set_name: str) -> dict[str, Any]:
+def _settings(side: Side, trial: StudyTrial, set_name: str) -> dict[str, Any]:
     """Dotted keys of the task's groups, with the scoring behind the scores in place of what was configured."""
     card, config = side.study.task, unless_damaged(side.study.trial_folder(trial).config, None) or {}
     flat = dict(_flat({group: of for group, of in config.items() if group not in OF_A_RUN}))
@@ -259,5 +267,5 @@ def _flat(tree: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]
             yield f"{before}{name}", value
 
 
-def _pair_name(ours: Trial, theirs: Trial) -> str:
+def _pair_name(ours: StudyTrial, theirs: StudyTrial) -> str:
     return f"seed {ours.seed}" if ours.seed == theirs.seed else f"seeds {ours.seed} and {theirs.seed}"

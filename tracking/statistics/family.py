@@ -20,7 +20,7 @@ from tracking.statistics.seed_tests import (
     welch_p,
 )
 
-Values = Mapping[str, Mapping[int, float | None]]
+SeedValues = Mapping[str, Mapping[int, float | None]]
 """Of one metric: row -> seed -> value. None means that it was not finite."""
 LARGEST = 1e150  # a value beyond it counts as not finite: its square is
 SOME_EXPONENT = 350.0  # the product of two e^350 is finite
@@ -65,7 +65,7 @@ class Family:
 
 def family(
     metric: Metric,
-    values: Values,
+    values: SeedValues,
     reference: str,
     diverged: Mapping[str, Collection[int]] | None = None,
     seconds: Mapping[str, float | None] | None = None,

@@ -8,8 +8,8 @@ from tracking.words import time
 
 ALPHA = 0.05
 DRAWS = 10_000  # of a bootstrap over samples
-Kind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
-SAYS: dict[Kind, tuple[str, str]] = {
+FindingKind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
+SAYS: dict[FindingKind, tuple[str, str]] = {
     "better by": ("⇈", "better{than} by at least {margin}"),
     "better": ("▲", "better{than}"),
     "worse": ("▼", "worse{than}"),
@@ -26,7 +26,7 @@ class Finding:
     """``margin`` is the δ that the study states, in the metric's units. ``seeds`` and ``hours`` would decide; or
     there are ``enough`` seeds already, and chance was against it."""
 
-    kind: Kind
+    kind: FindingKind
     margin: float | None = None
     seeds: int | None = None
     hours: float | None = None
@@ -53,17 +53,19 @@ class Finding:
         return f"{seeds}, about {time(HOUR * self.hours)}" if self.seeds and self.hours is not None else seeds
 
 
-def sentence(kind: Kind, reference: str = "", margin: str = "δ") -> str:
+def sentence(kind: FindingKind, reference: str = "", margin: str = "δ") -> str:
     """Such as "worse than base, by less than δ"."""
     return SAYS[kind][1].format(than=f" than {reference}" if reference else "", margin=margin)
 
 
-def label(kind: Kind) -> str:
+def label(kind: FindingKind) -> str:
     """Such as "no worse than δ"."""
     return sentence(kind).partition(":")[0]
 
 
-def kind_of(metric: Metric, difference: float, low: float, high: float, marked: bool, margin: float | None) -> Kind:
+def kind_of(
+    metric: Metric, difference: float, low: float, high: float, marked: bool, margin: float | None
+) -> FindingKind:
     """From the mark, and from the simultaneous interval where the study states a margin. All in the metric's units."""
     up = metric.better == "up"
     least = low if up else -high  # the worst that the interval allows, positive if it is better

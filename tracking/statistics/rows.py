@@ -19,23 +19,23 @@ from tracking.words import stopped_at
 BASE = "base"
 ABSENT = "default"
 """The value of an omitted setting. Only `transformer` defines the neutral value itself."""
-Settings = dict[str, list[Any]]
+ScoringSettings = dict[str, list[Any]]
 """For scoring, of one row: each setting with every value once. One value, unless the row's seeds differ; none without
 scores."""
 
 
-def over_seeds(decodes: Sequence[Mapping[str, Any]], names: Iterable[str] | None = None) -> Settings:
+def over_seeds(decodes: Sequence[Mapping[str, Any]], names: Iterable[str] | None = None) -> ScoringSettings:
     """From the settings of each seed; of these ``names``, or of all that any seed has."""
     own = (name for decode in decodes for name in decode)
     return {name: _once(each.get(name, ABSENT) for each in decodes) for name in dict.fromkeys(names or own)}
 
 
-def agreed(settings: Settings) -> dict[str, Any]:
+def agreed(settings: ScoringSettings) -> dict[str, Any]:
     """The settings that all seeds have with one value."""
     return {name: values[0] for name, values in settings.items() if len(values) == 1}
 
 
-def _over_rows(card: Card, rows: Mapping[str, Sequence[Standing]], reference: str) -> dict[str, Settings]:
+def _over_rows(card: Card, rows: Mapping[str, Sequence[Standing]], reference: str) -> dict[str, ScoringSettings]:
     """The settings of every row, the reference first."""
     ordered = sorted(rows, key=lambda row: row != reference)
     decodes = {row: _settings(card, _counted(rows[row])) for row in ordered}
@@ -43,7 +43,7 @@ def _over_rows(card: Card, rows: Mapping[str, Sequence[Standing]], reference: st
     return {row: over_seeds(of, names) for row, of in decodes.items()}
 
 
-def _decode_note(card: Card, settings: Settings, other: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+def _decode_note(card: Card, settings: ScoringSettings, other: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     """Such as "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
     differs = [f"{card.setting(name)} {value}, not {usual[name]}" for name, value in other.items()]
     mixed = [(card.setting(name), ", ".join(map(str, of))) for name, of in settings.items() if len(of) > 1]
@@ -118,7 +118,7 @@ def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
 
 
-def _measured(study: Study, seen: Sequence[Standing], settings: Settings) -> TableRow:
+def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings) -> TableRow:
     """A row by itself, without its differences from another one. A metric that any seed lacks has no mean."""
     first, card, counted = seen[0].trial, study.task, _counted(seen)
     names = [metric.name for metric in card.tabled]
@@ -155,7 +155,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: Settings) -> Tab
 
 
 def _compared(
-    study: Study, row: TableRow, base: TableRow | None, settings: Settings, usual: Mapping[str, Any]
+    study: Study, row: TableRow, base: TableRow | None, settings: ScoringSettings, usual: Mapping[str, Any]
 ) -> TableRow:
     """With its differences from the reference row, if there is one: means over all seeds, less those of the other."""
     differing = [(name, value) for name, value in agreed(settings).items() if value != usual[name]]

@@ -21,22 +21,22 @@ from tracking.card import Card, Metric
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.statistics.finding import ALPHA, DRAWS
 from tracking.statistics.seed_tests import LARGEST_EXPONENT, holm
-from tracking.study import Study, Trial
+from tracking.study import Study, StudyTrial
 
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
-SEED = 12345  # sacreBLEU's default
+SAMPLING_SEED = 12345  # sacreBLEU's default
 BETA = 2.0  # of the F score of n-grams
 CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluated:
+class EvaluatedSet:
     """A trial that counts on one set, as its result says."""
 
     study: Study
-    trial: Trial
+    trial: StudyTrial
     step: int
     score: float
     decode: Mapping[str, Any]
@@ -47,8 +47,8 @@ class UntestedError(ValueError):
     """Why a trial has no test, in a few words."""
 
 
-Pair = tuple[Evaluated, Evaluated]
-Place = tuple[str, int]  # row and seed
+SetPair = tuple[EvaluatedSet, EvaluatedSet]
+SeedOfRow = tuple[str, int]  # row and seed
 
 
 @dataclass(frozen=True)
@@ -100,18 +100,18 @@ def resampled(ours_D: Floats, theirs_D: Floats, difference: float, samples: int)
 
 def _draws(samples: int, draws: int, at_once: int) -> Iterator[Floats]:
     """Blocks of at most ``at_once`` draws, [K, N]: how often each sample is in each draw."""
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng(SAMPLING_SEED)
     for start in range(0, draws, at_once):
         block = min(at_once, draws - start)
         places = random.integers(0, samples, size=(block, samples)) + samples * np.arange(block)[:, None]
         yield np.bincount(places.ravel(), minlength=block * samples).reshape(block, samples).astype(np.float64)
 
 
-def paired_tests(metric: Metric, set_name: str, pairs: Sequence[Pair], noun: str) -> list[SampleTest | str]:
+def paired_tests(metric: Metric, set_name: str, pairs: Sequence[SetPair], noun: str) -> list[SampleTest | str]:
     """The test of each pair, or why it has none. Trials with as many samples share their draws.
 
     ``noun`` is what a sample is called."""
-    counted, unread = dict[Evaluated, Floats](), dict[Evaluated, str]()
+    counted, unread = dict[EvaluatedSet, Floats](), dict[EvaluatedSet, str]()
     for trial in dict.fromkeys(each for pair in pairs for each in pair):
         try:
             counted[trial] = samples(metric, set_name, trial)
@@ -123,7 +123,7 @@ def paired_tests(metric: Metric, set_name: str, pairs: Sequence[Pair], noun: str
 
 
 def _fault(
-    formula: str, pair: Pair, counted: Mapping[Evaluated, Floats], unread: Mapping[Evaluated, str], noun: str
+    formula: str, pair: SetPair, counted: Mapping[EvaluatedSet, Floats], unread: Mapping[EvaluatedSet, str], noun: str
 ) -> str:
     """Why the two have no samples in common, if they have none."""
     if why := next((unread[each] for each in pair if each in unread), ""):
@@ -138,9 +138,11 @@ def _fault(
     return ""
 
 
-def _tests(formula: str, pairs: Sequence[Pair], counted: Mapping[Evaluated, Floats]) -> dict[Pair, SampleTest | str]:
+def _tests(
+    formula: str, pairs: Sequence[SetPair], counted: Mapping[EvaluatedSet, Floats]
+) -> dict[SetPair, SampleTest | str]:
     """Of pairs with samples in common."""
-    found: dict[Pair, SampleTest | str] = {}
+    found: dict[SetPair, SampleTest | str] = {}
     for size in {len(counted[ours]) for ours, _ in pairs}:
         of_size = [pair for pair in pairs if len(counted[pair[0]]) == size]
         trials = list(dict.fromkeys(each for pair in of_size for each in pair))
@@ -154,13 +156,13 @@ def _tests(formula: str, pairs: Sequence[Pair], counted: Mapping[Evaluated, Floa
 def sample_tests(study: Study, metric: Metric, reference: str) -> SampleTests:
     """By row and seed, of all rows but ``reference``: the test against its trial of the same seed, or why there is
     none. The metric has counts."""
-    known, found = dict[Place, Evaluated](), dict[Place, SampleTest | str]()
+    known, found = dict[SeedOfRow, EvaluatedSet](), dict[SeedOfRow, SampleTest | str]()
     for trial in study.trials:
         try:
             known[trial.row, trial.seed] = evaluated(study, trial, metric, metric.set)
         except UntestedError as error:
             found[trial.row, trial.seed] = str(error)
-    pairs = dict[Place, Pair]()
+    pairs = dict[SeedOfRow, SetPair]()
     for (row, seed), ours in known.items():
         theirs = known.get((reference, seed))
         if theirs is None:
@@ -175,9 +177,9 @@ def sample_tests(study: Study, metric: Metric, reference: str) -> SampleTests:
     return {row: {seed: found[name, seed] for name, seed in sorted(found) if name == row} for row in rows}
 
 
-def _adjusted(tests: Mapping[Place, SampleTest]) -> dict[Place, SampleTest]:
+def _adjusted(tests: Mapping[SeedOfRow, SampleTest]) -> dict[SeedOfRow, SampleTest]:
     """With Holm's p over the rows of each seed."""
-    found: dict[Place, SampleTest] = {}
+    found: dict[SeedOfRow, SampleTest] = {}
     for seed in {seed for _, seed in tests}:
         of_seed = {place: test for place, test in tests.items() if place[1] == seed}
         adjusted = holm(np.array([test.p for test in of_seed.values()]))
@@ -187,7 +189,7 @@ def _adjusted(tests: Mapping[Place, SampleTest]) -> dict[Place, SampleTest]:
     return found
 
 
-def evaluated(study: Study, trial: Trial, metric: Metric, set_name: str) -> Evaluated:
+def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) -> EvaluatedSet:
     """The trial's score, and what identifies its samples. Raises UntestedError."""
     folder, (standing,) = study.trial_folder(trial), study.standings([trial])
     result = standing.counted
@@ -202,10 +204,10 @@ def evaluated(study: Study, trial: Trial, metric: Metric, set_name: str) -> Eval
     if not folder.statistics_path(set_name).exists():
         raise UntestedError(f"{trial.name} has no statistics/{set_name}.jsonl")
     data = str(unless_damaged(folder.provenance, dict[str, Any]()).get("data_fingerprint") or "")
-    return Evaluated(study, trial, result["step"], score, of_set.get("decode", {}), data)
+    return EvaluatedSet(study, trial, result["step"], score, of_set.get("decode", {}), data)
 
 
-def samples(metric: Metric, set_name: str, known: Evaluated) -> Floats:
+def samples(metric: Metric, set_name: str, known: EvaluatedSet) -> Floats:
     """[N, C]: the counts of each sample. Raises UntestedError if the file is damaged, or not that of the result."""
     name = f"{known.trial.name}: statistics/{set_name}.jsonl"
     try:
@@ -224,7 +226,9 @@ def samples(metric: Metric, set_name: str, known: Evaluated) -> Floats:
     return counted
 
 
-def other_settings(card: Card, metric: Metric, ours: Evaluated, theirs: Evaluated, changed: Mapping[str, Any]) -> str:
+def other_settings(
+    card: Card, metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet, changed: Mapping[str, Any]
+) -> str:
     """The settings for scoring that change the metric and differ, such as "decode.alpha 1.0, not 0.6".
 
     ``changed`` are the short names of the row's own change, which is what the row is compared for.

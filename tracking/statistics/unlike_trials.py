@@ -12,13 +12,13 @@ from typing import Any
 
 from tracking.files import unless_damaged
 from tracking.provenance import changed_files, read_code, scored_by, trained_by
-from tracking.study import Study, Trial
+from tracking.study import Study, StudyTrial
 
 WORKERS = " × "  # how a device names the number of its workers
-DIGITS = 12  # of a commit or a hash, that are shown
+SHOWN_DIGITS = 12  # of a commit or a hash, that are shown
 UNKNOWN = "unknown"
 CODE = "code"
-SCORED = " of scoring"
+OF_SCORING = " of scoring"
 """Behind the name of a package, which scored; another one may have trained."""
 THEN = ", then "
 """Between the values of a trial that was trained in several attempts."""
@@ -51,7 +51,7 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
         if (found := aspects(study, trial)) is not None:
             rows.setdefault(trial.row, {})[trial.seed] = found
     usual = _usual(each for seeds in rows.values() for each in seeds.values())
-    usual |= dict.fromkeys((CODE, CODE + SCORED), _code_name(study, study.code[0])) if study.code else {}
+    usual |= dict.fromkeys((CODE, CODE + OF_SCORING), _code_name(study, study.code[0])) if study.code else {}
     told = {row: _of_row(seeds, usual) for row, seeds in rows.items()}
     return {row: differences for row, differences in told.items() if differences}
 
@@ -66,7 +66,7 @@ def summary(found: Mapping[str, Sequence[Unlike]]) -> list[str]:
     return [f"{what} {value}, not {usual}: {', '.join(dict.fromkeys(of))}" for (what, value, usual), of in ordered]
 
 
-def aspects(study: Study, trial: Trial) -> dict[str, tuple[str, ...]] | None:
+def aspects(study: Study, trial: StudyTrial) -> dict[str, tuple[str, ...]] | None:
     """What could differ, as text; None for an unfinished trial. A trial without provenance has only its scoring."""
     folder = study.trial_folder(trial)
     _, result = folder.standing(trial.key)
@@ -92,13 +92,13 @@ def _code(study: Study, record: Mapping[str, Any]) -> dict[str, str]:
     versions = record.get("versions") or {}
     shown = {name: str(version) for name, version in versions.items() if version is not None}
     own, code = record.get("own_files"), record.get("code")
-    shown |= {"files of allelse": str(own)[:DIGITS]} if own else {}
+    shown |= {"files of allelse": str(own)[:SHOWN_DIGITS]} if own else {}
     return shown | ({CODE: _code_name(study, code)} if code else {})
 
 
 def _code_name(study: Study, digest: str) -> str:
     """The hash, with the files that are not those of the study's beginning."""
-    name = digest[:DIGITS]
+    name = digest[:SHOWN_DIGITS]
     if not study.code or digest == study.code[0]:
         return name
     begun, other = (unless_damaged(partial(read_code, study.folder, each), None) for each in (study.code[0], digest))
@@ -110,11 +110,11 @@ def _scored_by(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, dict[str, None]] = {}
     for on in study.task.scored_sets:
         for what, value in _code(study, scored_by(provenance, on)).items():
-            found.setdefault(what + SCORED, {})[value] = None
+            found.setdefault(what + OF_SCORING, {})[value] = None
     return {what: AND.join(values) for what, values in found.items()}
 
 
-def _scoring(study: Study, trial: Trial, result: Mapping[str, Any]) -> dict[str, str]:
+def _scoring(study: Study, trial: StudyTrial, result: Mapping[str, Any]) -> dict[str, str]:
     """The settings for scoring of the table's sets, without those that the row itself changes."""
     changed = study.cells.get(trial.row, {})
     found: dict[str, str] = {}
@@ -148,5 +148,5 @@ def _of_row(seeds: Mapping[int, Aspects], usual: Mapping[str, str]) -> list[Unli
 
 def _is_told(what: str, has: Aspects, usual: Mapping[str, str]) -> bool:
     """Whether the same words say of its training what they would say of its scoring."""
-    trained = what.removesuffix(SCORED)
+    trained = what.removesuffix(OF_SCORING)
     return trained != what and (has.get(trained), usual.get(trained)) == (has[what], usual[what])

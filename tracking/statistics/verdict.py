@@ -16,10 +16,10 @@ from tracking.statistics.family import Family, RowTest
 
 Word = Literal["agrees", "disagrees", "not shown", "not tested"]
 WORDS: tuple[Word, ...] = ("agrees", "disagrees", "not shown", "not tested")
-Published = Mapping[str, float | None]
+PublishedNumbers = Mapping[str, float | None]
 """Of one metric: row -> published value, the reference included."""
 PERMUTATIONS = 10_000
-SEED = 20_170_612
+PERMUTATION_SEED = 20_170_612
 AT_ONCE = 2_000_000  # pairs compared at one time: 16 MB
 LEAST_ROWS = 3
 
@@ -65,7 +65,7 @@ class MetricVerdict:
         return [*told, rule(self.metric, self.reference)]
 
 
-def verdict(found: Family, published: Published) -> MetricVerdict | None:
+def verdict(found: Family, published: PublishedNumbers) -> MetricVerdict | None:
     """Every row with a published difference. None if the reference has no published value, or no other row has one."""
     metric, base = found.metric, published.get(found.reference)
     others = {row: of for row, of in published.items() if of is not None and row != found.reference}
@@ -106,7 +106,7 @@ def rank_agreement(
     if len(values) < LEAST_ROWS or np.ptp(theirs) == 0 or np.ptp(values) == 0:
         return None
     found = _both(values[None], theirs)[:, 0]
-    chance, larger, at_once = np.random.default_rng(SEED), np.ones(2), max(1, AT_ONCE // len(values) ** 2)
+    chance, larger, at_once = np.random.default_rng(PERMUTATION_SEED), np.ones(2), max(1, AT_ONCE // len(values) ** 2)
     for start in range(0, PERMUTATIONS, at_once):
         number = min(at_once, PERMUTATIONS - start)
         drawn = _both(chance.permuted(np.tile(values, (number, 1)), axis=1), theirs)

@@ -13,19 +13,19 @@ from tracking.statistics.findings import MIXED_SETTINGS, NONE, OF_SAMPLES, STOPP
 from tracking.statistics.rows import TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
-from tracking.table.columns import COST_LABELS, PLAIN, View, setting_words
+from tracking.table.columns import COST_LABELS, PLAIN_VIEW, View, setting_words
 from tracking.words import listed, millions, parameters, spanned, spread
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family
 
 MOST_NAMED = 4
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 ONE_SEED = "; it says nothing of other seeds"
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
-def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN) -> str:
+def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN_VIEW) -> str:
     """An explanation of the columns, with the settings for scoring, the number of seeds and what was tested."""
     notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
     costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
@@ -311,5 +311,5 @@ def _tested_over_samples(study: Study, findings: Findings) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    word = NUMBERS[number] if number < len(NUMBERS) else str(number)
+    word = COUNTED[number] if number < len(COUNTED) else str(number)
     return f"{word} {noun}{'s' * (number != 1)}"

@@ -44,11 +44,11 @@ class View:
         return ["row", *(name for name in self.columns if name != "row")] if self.columns else []
 
 
-PLAIN = View()
+PLAIN_VIEW = View()
 
 
 def columns_of(
-    card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN, plus_minus: str = " ± "
+    card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN_VIEW, plus_minus: str = " ± "
 ) -> dict[str, StudyColumn]:
     """Every column by name. ``rows`` are those shown: the best value is the best of them. ``plus_minus`` stands between
     a mean and its standard deviation."""

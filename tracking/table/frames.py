@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracking.card import COSTS
 from tracking.files import unless_damaged
-from tracking.study import Study, StudyMissing, Trial, read_study, study_folders
+from tracking.study import Study, StudyMissing, StudyTrial, read_study, study_folders
 from tracking.words import stopped_at
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _read(folder: Path) -> Study:
         raise StudyMissing(f"{error}; name a study's folder, such as {near[0]}" if near else str(error)) from None
 
 
-def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:
+def _trial(study: Study, trial: StudyTrial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:
     folder = study.trial_folder(trial)
     notes = [stopped_at(result), folder.cause(), *(error.note for error in folder.damage())]
     return {
@@ -75,20 +75,20 @@ def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) ->
     }
 
 
-def _scores(study: Study, trial: Trial, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _scores(study: Study, trial: StudyTrial, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for set_name, scores in result["scores"].items():
         for metric, value in study.task.scores(scores).values.items():
             yield {**_names(trial), "set": set_name, "metric": metric, "value": value}
 
 
-def _curves(study: Study, trial: Trial) -> Iterator[dict[str, Any]]:
+def _curves(study: Study, trial: StudyTrial) -> Iterator[dict[str, Any]]:
     for line in unless_damaged(study.trial_folder(trial).journal, []):
         at = {"attempt": line.attempt, "step": line.step, "time": line.ts}
         for metric, value in line.metrics.items():
             yield {**_names(trial), **at, "metric": metric, "value": value}
 
 
-def _names(trial: Trial) -> dict[str, Any]:
+def _names(trial: StudyTrial) -> dict[str, Any]:
     return {"trial": trial.name, "row": trial.row, "seed": trial.seed}
 
 

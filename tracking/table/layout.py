@@ -16,7 +16,7 @@ from tracking.table.columns import (
     COST_LABELS,
     OBJECTS,
     PARAMS,
-    PLAIN,
+    PLAIN_VIEW,
     StudyColumn,
     View,
     change_of,
@@ -44,7 +44,9 @@ EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
 """The words that the row's note explains, for tables without room for them."""
 
 
-def written(kind: str, study: Study, rows: Sequence[TableRow], view: View = PLAIN, findings: Findings = NONE) -> str:
+def written(
+    kind: str, study: Study, rows: Sequence[TableRow], view: View = PLAIN_VIEW, findings: Findings = NONE
+) -> str:
     """The table in one of the FORMATS. CSV and JSON hold unrounded numbers; a missing one of ours reads FAILED,
     missing, … in CSV, and null in JSON."""
     card = study.task
@@ -64,7 +66,7 @@ def written(kind: str, study: Study, rows: Sequence[TableRow], view: View = PLAI
 
 
 def shown(
-    study: Study, rows: Sequence[TableRow], width: int = 120, view: View = PLAIN, findings: Findings = NONE
+    study: Study, rows: Sequence[TableRow], width: int = 120, view: View = PLAIN_VIEW, findings: Findings = NONE
 ) -> Table:
     """The table for a terminal: our scores, their differences and the published ones, then costs; or chosen columns.
 

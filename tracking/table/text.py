@@ -20,10 +20,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-Row = TypeVar("Row")
-Kind = Literal["name", "text", "setting", "number", "note"]
+T = TypeVar("T")
+ColumnKind = Literal["name", "text", "setting", "number", "note"]
 """How a column is set: a name never breaks, a note takes the room that is left, a setting is in the middle."""
-MARK = re.compile(r"(?<=\d)[^\w\s.,%\])]$")
+TRAILING_MARK = re.compile(r"(?<=\d)[^\w\s.,%\])]$")
 """A sign right behind a number, such as *."""
 EDGES, BETWEEN = 1, 3
 """Blanks at the edges of a table, and around the cells of each column."""
@@ -60,18 +60,18 @@ BEYOND_LATIN = "% Letters beyond Latin ones need XeLaTeX or LuaLaTeX, and a font
 
 
 @dataclass(frozen=True)
-class Column(Generic[Row]):
+class Column(Generic[T]):
     """``text`` is the cell of a row for people, ``value`` the one for programs; ``missing`` stands for None in CSV.
 
     ``best`` says whether the cell is among the best of its column. A ``faint`` column holds others' numbers."""
 
     name: str
     head: str
-    text: Callable[[Row], str]
-    value: Callable[[Row], Any]
-    kind: Kind = "number"
-    missing: Callable[[Row], str] = lambda _: ""
-    best: Callable[[Row], bool] = lambda _: False
+    text: Callable[[T], str]
+    value: Callable[[T], Any]
+    kind: ColumnKind = "number"
+    missing: Callable[[T], str] = lambda _: ""
+    best: Callable[[T], bool] = lambda _: False
     faint: bool = False
 
 
@@ -91,7 +91,7 @@ class Cell:
     def parted(self) -> tuple[str, str]:
         """A number on one line, and the mark behind it: without the mark, digits stand below digits."""
         text = self.line
-        return (text[:-1], text[-1]) if MARK.search(text) else (text, "")
+        return (text[:-1], text[-1]) if TRAILING_MARK.search(text) else (text, "")
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,12 @@ class TextTable:
         return bool(self.groups) and (place == 0 or self.groups[place - 1] != self.groups[place])
 
 
-def said(name: str, text: Callable[[Row], str], kind: Kind = "text", head: str = "") -> Column[Row]:
+def said(name: str, text: Callable[[T], str], kind: ColumnKind = "text", head: str = "") -> Column[T]:
     """A column that holds the same for people and programs."""
     return Column(name, head or name, text, text, kind)
 
 
-def lines_of(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> tuple[tuple[Cell, ...], ...]:
+def lines_of(columns: Sequence[Column[T]], rows: Sequence[T]) -> tuple[tuple[Cell, ...], ...]:
     return tuple(tuple(Cell(column.text(row), column.best(row)) for column in columns) for row in rows)
 
 
@@ -184,9 +184,9 @@ def _aligned(head: str, texts: Sequence[str]) -> tuple[str, list[str]]:
 
     Rich drops blanks at the end of what it aligns right, so these columns are aligned here."""
     blocks = [text.split("\n") for text in texts]
-    if not any(MARK.search(lines[0]) for lines in blocks):
+    if not any(TRAILING_MARK.search(lines[0]) for lines in blocks):
         return head, list(texts)
-    blocks = [[f"{first}{'' if MARK.search(first) else ' '}", *rest] for first, *rest in [[head], *blocks]]
+    blocks = [[f"{first}{'' if TRAILING_MARK.search(first) else ' '}", *rest] for first, *rest in [[head], *blocks]]
     width = max(len(line) for lines in blocks for line in lines)
     first, *others = ["\n".join(line.rjust(width) for line in lines) for lines in blocks]
     return first, others
@@ -243,7 +243,7 @@ def _for_latex(text: str) -> str:
     return "".join(ESCAPED.get(letter, letter if letter.isprintable() else " ") for letter in text)
 
 
-def csv_text(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> str:
+def csv_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
     """One line per row, with unrounded numbers; whole ones have no point."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -253,7 +253,7 @@ def csv_text(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def json_text(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> str:
+def json_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
     """A list of objects; null for a missing number."""
     content = [{column.name: column.value(row) for column in columns} for row in rows]
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -269,7 +269,7 @@ def _for_markdown(cell: str) -> str:
     return cell.replace("|", "\\|").replace("*", "\\*")
 
 
-def _csv(column: Column[Row], row: Row) -> object:
+def _csv(column: Column[T], row: T) -> object:
     value = column.value(row)
     if isinstance(value, tuple | list):
         return column.text(row)

@@ -18,7 +18,7 @@ from transformer.decoding.translator import Translator, best_texts, search
 from transformer.faults import Fault, FaultyError, NotFiniteError, sentences_of
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import mean_nll, perplexity, sentence_nats
-from transformer.training.meter import Metrics
+from transformer.training.meter import TrainingMetrics
 from transformer.training.worker_group import Worker
 
 
@@ -124,7 +124,7 @@ class GreedyScores:
         pairs = prepared.pairs("dev").first(SENTENCES)
         return GreedyScores(config, prepared.vocabulary, pairs, prepared.references("dev")[: len(pairs)], worker)
 
-    def __call__(self, model: Transformer) -> Metrics:
+    def __call__(self, model: Transformer) -> TrainingMetrics:
         """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, on rank zero; the other workers get {}.
 
         ``model`` is in training mode afterwards. A stop request waits for the end, since all workers must leave

@@ -16,7 +16,7 @@ from transformer.data.batches import Batch, TrainingBatches
 from transformer.training.state import learning_rate
 from transformer.training.worker_group import Worker
 
-Metrics = dict[str, float]
+TrainingMetrics = dict[str, float]
 BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the vendors' data sheets; the longest matching name counts
     "NVIDIA A100": 312e12,
     "NVIDIA H100": 989e12,
@@ -72,7 +72,7 @@ class Meter:
         self.cells += sum(batch.target.numel() for batch in micro_batches)
         self.waited += waited
 
-    def read(self, step: int) -> Metrics:
+    def read(self, step: int) -> TrainingMetrics:
         """Means over the steps up to ``step``, over all workers. Waits for the device.
 
         Raises DivergedError at a loss or gradient that is not finite: neither its step nor a later one is reported.
@@ -91,7 +91,7 @@ class Meter:
             **self._flops(),
         }
 
-    def _flops(self) -> Metrics:
+    def _flops(self) -> TrainingMetrics:
         """Model FLOP/s and, if the devices' peak is known, MFU."""
         flops = training_flops(self.config.model, self.vocab_size, self.lengths) / self.seconds
         peak = rates(self.worker, self.config).get("peak")
@@ -110,7 +110,7 @@ class Meter:
         return learning_rate(self.config.train, self.config.model.d_model, step)
 
 
-def rates(worker: Worker, config: TrialConfig) -> Metrics:
+def rates(worker: Worker, config: TrialConfig) -> TrainingMetrics:
     """FLOP/s of all workers' devices, where they are known: ``peak`` at the precision used, and ``sustained``."""
     name = torch.cuda.get_device_name(worker.device) if worker.device.type == "cuda" else PART
     if PART in name:

@@ -16,7 +16,7 @@ from transformer.faults import sentences_of
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.graphs import CapturedForwardBackward, ForwardBackward, buckets, into_bucket
 from transformer.training.loss import mean_nll, perplexity, sentence_nats, summed_loss
-from transformer.training.meter import Meter, Metrics, Step
+from transformer.training.meter import Meter, Step, TrainingMetrics
 from transformer.training.precision import autocast
 from transformer.training.state import TrainState, learning_rate, set_learning_rate
 from transformer.training.worker_group import Worker
@@ -86,7 +86,7 @@ def fit(
     batches: TrainingBatches,
     dev: ParallelSet,
     worker: Worker,
-    scored: Callable[[Transformer], Metrics] | None = None,
+    scored: Callable[[Transformer], TrainingMetrics] | None = None,
 ) -> None:
     """Train from ``state.step`` to ``train.steps``, or until the trial is told to stop; every worker calls it.
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SetName = Annotated[str | None, typer.Option("--set", help="Only this set, of the trial's data or of sacreBLEU.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-COLUMNS = 120  # of a table in a file or a pipe
+TABLE_WIDTH = 120  # of a table in a file or a pipe
 
 
 def evaluate(
@@ -52,7 +52,7 @@ def evaluate(
         print(json.dumps([each.plain() for each in evaluations], indent=1, ensure_ascii=False))
         return 0
     out = Console(highlight=False)
-    out.print(_table(evaluations), width=None if out.is_terminal else COLUMNS)
+    out.print(_table(evaluations), width=None if out.is_terminal else TABLE_WIDTH)
     for line in _notes(evaluations):
         out.print(escape(line), style="dim", soft_wrap=True)
     return f"allelse translate {shlex.quote(os.path.relpath(given[0].folder))}"

@@ -22,7 +22,7 @@ from tracking.mlflow.notes import row_words, study_files, study_note
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
-from tracking.study import Study, Trial, read_study, write_study
+from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.words import time
 from transformer.card import CARD
 
@@ -51,7 +51,7 @@ def study_of(
     """A study of hand-made folders, in ``runs/made``."""
     home, paper = (folder / "runs" / "made").resolve(), published or {}
     trials = tuple(
-        Trial(row, row, "", seed, f"{row}-{seed}", {"bleu": paper.get(row), "ppl": None, "params_m": None})
+        StudyTrial(row, row, "", seed, f"{row}-{seed}", {"bleu": paper.get(row), "ppl": None, "params_m": None})
         for row, values in scores.items()
         for seed in range(1, len(values) + 1)
     )

@@ -11,7 +11,7 @@ from studies_on_disk import begin, finish, make_study
 
 from tracking.card import Metric
 from tracking.report.figures import COLORS
-from tracking.statistics.finding import SAYS, Kind, kind_of, label
+from tracking.statistics.finding import SAYS, FindingKind, kind_of, label
 from tracking.statistics.findings import later_note
 
 EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
@@ -34,7 +34,7 @@ UP, DOWN = Metric("bleu"), Metric("ppl", better="down")
         ((-0.1, 0.1), False, 0.2, "no worse"),
     ],
 )
-def test_each_case(ends: tuple[float, float], marked: bool, margin: float | None, kind: Kind) -> None:
+def test_each_case(ends: tuple[float, float], marked: bool, margin: float | None, kind: FindingKind) -> None:
     low, high = ends
     assert kind_of(UP, (low + high) / 2, low, high, marked, margin) == kind
     assert kind_of(DOWN, -(low + high) / 2, -high, -low, marked, margin) == kind, "less is better"
