@@ -90,7 +90,7 @@ class Folders:
         self, group: str, name: str, place: str | None = None, more: Iterable[str] = ()
     ) -> Problem | None:
         """The refusal of a name for which there is no file; ``more`` names are known without one."""
-        options = [*self.options(group), *more]
+        options = list(dict.fromkeys([*self.options(group), *more]))
         if name in options:
             return None
         found = f'is "{name}", but {Path(self.written_to(f"{group}/{name}")).parent}/ has no such file'

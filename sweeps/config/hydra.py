@@ -111,7 +111,7 @@ class Library:
         return initialize_config_dir(str(self.folders.searched[0]), version_base="1.3")
 
     def _typed(self, options: tuple[str, ...]) -> list[str]:
-        searched = ", ".join(quoted(folder.as_uri()) for folder in self.folders.searched[1:])
+        searched = ", ".join(quoted(f"file://{folder}") for folder in self.folders.searched[1:])  # as Hydra reads paths
         return [f"hydra.searchpath=[{searched}]", *map(_in_ascii, options)]
 
 

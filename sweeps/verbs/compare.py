@@ -45,7 +45,7 @@ from tracking.statistics.samples import SampleTest
 from tracking.study import Study, study_of_metrics
 from tracking.words import signed
 
-SIDES_KEY = "A B"
+SIDES_KEY = "compare"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
 LOWEST_P = 0.001
 NO_BREAK = "\N{NO-BREAK SPACE}"

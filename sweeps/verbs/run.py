@@ -165,7 +165,7 @@ def _total(plan: "Plan") -> list[str]:
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
     words += f", {len(running)} running or waiting" if running else ""
-    return [words, "", "", "", flops(_flops(to_run)) or UNKNOWN_COST]
+    return [words, "", "", "", (flops(_flops(to_run)) or UNKNOWN_COST) if to_run else ""]
 
 
 def _plan_lines(plan: "Plan") -> "list[list[PlannedTrial]]":

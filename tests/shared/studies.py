@@ -86,9 +86,13 @@ class Running:
         return cls(process, trial)
 
     def wait_for_step(self, step: int) -> None:
-        """Until a line of at least this step is in the journal, with a checkpoint."""
-        wait_until(lambda: newest_checkpoint(self.trial) >= step or self.ended(), f"checkpoint {step}")
+        """Until the journal and a whole checkpoint have come as far as this step."""
+        wait_until(lambda: self._at(step) or self.ended(), f"checkpoint {step}")
         assert not self.ended(), self.process.communicate()[0]
+
+    def _at(self, step: int) -> bool:
+        reports = lines(self.trial / "journal.jsonl")
+        return bool(reports) and reports[-1]["step"] >= step <= newest_checkpoint(self.trial)
 
     def wait_for_line(self, text: str) -> str:
         """The next line that it prints with this text."""
@@ -157,9 +161,15 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def newest_checkpoint(trial: Path) -> int:
-    """The step of the last line in the journal that tells of a checkpoint, perhaps an earlier one; 0 without one."""
-    steps = [line["step"] for line in lines(trial / "journal.jsonl") if "checkpoint" in line]
-    return max(steps, default=0)
+    """The step of the newest whole one, as its folder or the journal tells; 0 without one.
+
+    A line of the journal tells of the checkpoints that were whole when its step was reported.
+    """
+    told = [line["checkpoint"] for line in lines(trial / "journal.jsonl") if line.get("checkpoint")]
+    whole = [
+        int(path.parent.name.removeprefix("step-")) for path in trial.glob("checkpoints/*/a*/step-*/manifest.json")
+    ]
+    return max([*told, *whole], default=0)
 
 
 def mlflow_runs(runs: Path) -> list[tuple[str, str]]:

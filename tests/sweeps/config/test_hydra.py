@@ -54,6 +54,13 @@ def test_a_row_builds_on_another_takes_another_option_and_refers_to_a_value(tmp_
     assert yaml.safe_load(typed(tmp_path, "config", "row=captions").stdout)["data"]["name"] == "multi30k"
 
 
+def test_any_name_of_a_folder(tmp_path: Path) -> None:
+    """Hydra reads its search path by its grammar, and not as an URL."""
+    (folder := tmp_path / "my ünï, (b)=c's 100%20 $x #1").mkdir()
+    found = json.loads(typed(write_task(folder), "plan", "task=small", "sweep.rows=[base,square]", "--json").stdout)
+    assert [each["row"] for each in found] == ["base", "square"]
+
+
 def test_a_group_of_the_task_s_own(tmp_path: Path) -> None:
     folder = write_task(tmp_path)
     base = folder / "conf/task/small/base.yaml"

@@ -114,9 +114,9 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "A B is missing"),
-        (("base",), "A B is base must be two trials"),
-        (("base", "big", "a_heads_1"), "A B is base, big, a_heads_1"),
+        ((), "compare is missing"),
+        (("base",), "compare is base must be two trials"),
+        (("base", "big", "a_heads_1"), "compare is base, big, a_heads_1"),
         (("base", "a_heads_2"), 'is "a_heads_2", but the rows of one are base, a_heads_1, a_heads_4'),
         (("base", "heads_1"), "did you mean a_heads_1?"),
         (("base", "base"), "are the same: base"),
@@ -129,7 +129,7 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_refused(folder: Path, words: tuple[str, ...], message: str) -> None:
-    if words or message != "A B is missing":
+    if words or message != "compare is missing":
         assert message in refusal(folder, "compare", *words, ONE)
     else:
         assert message in refusal(folder, "compare", ONE)
