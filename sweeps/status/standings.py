@@ -238,7 +238,7 @@ def _watched(name: str, line: Line) -> str:
 
 def _number(value: float | None) -> str:
     """A watched metric: a loss, or a large rate."""
-    return "" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}"
 
 
 def _note(line: Line) -> str:

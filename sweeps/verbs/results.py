@@ -222,7 +222,7 @@ def report(
     content = Content(made.study, made.rows, made.findings, texts_of(study, settings), drawn=not no_figures)
     if figures is not None:
         number = write_figures(figures, content.figures)
-        OUT.print(f"Wrote {number} figures to {escape(str(figures))}", soft_wrap=True)
+        OUT.print(f"Wrote {number} files of figures to {escape(str(figures))}", soft_wrap=True)
     write_atomic(page_path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(page_path))}[/]; open it in a browser", soft_wrap=True)
     next_verb("ui", looking(study.folder, overrides))

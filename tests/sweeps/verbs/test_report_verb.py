@@ -27,7 +27,7 @@ def test_page_and_figures_go_where_they_are_told(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     names = {f"{name}.{kind}" for name in ("accuracy-against-params", "differences-accuracy") for kind in KINDS}
     assert {path.name for path in (tmp_path / "out/figures").iterdir()} == names
-    assert "Wrote 6 figures to out/figures" in done.stdout
+    assert "Wrote 6 files of figures to out/figures" in done.stdout
     before = {path.name: path.read_bytes() for path in (tmp_path / "out/figures").iterdir()}
     assert typed(tmp_path, "report", "--figures", "again", "sweep.name=digits").exit_code == 0
     assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == before, "they carry no date"
