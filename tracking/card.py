@@ -106,7 +106,7 @@ class Metric:
         if not NAME.fullmatch(str(self.name)):
             found.append(f"{called} must have a name of letters, digits, _, - and .")
         if self.better not in ("up", "down"):
-            found.append(f"{called}: better is \"{self.better}\"; it must be \"up\" or \"down\"")
+            found.append(f'{called}: better is "{self.better}"; it must be "up" or "down"')
         bounds = {
             name: getattr(self, name) or 0 for name in ("decimals", "table_decimals", "negligible", "agrees_within")
         }
