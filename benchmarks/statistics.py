@@ -226,7 +226,7 @@ def told_seeds(difference: float, base: int) -> int:
     def is_enough(seeds: int) -> bool:
         return bool(power.of(sizes(seeds, max(seeds, base)), difference, 0) >= POWER)
 
-    return CANDIDATES[bisect_left(CANDIDATES, True, key=is_enough)]
+    return int(CANDIDATES[bisect_left(CANDIDATES, True, key=is_enough)])
 
 
 def needed(difference: float, base: int, studies: int) -> Needed:

@@ -16,7 +16,6 @@ from sweeps.planning.composition import Composition, describe
 from sweeps.schema import dotted
 from transformer.task import TRANSLATION
 
-
 SCHEMA = Schema.of(TRANSLATION)
 NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
 """Seeds belong to the sweep, and a user's own files need data=files: refused at every scale."""
