@@ -161,6 +161,8 @@ def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
 
 _entered: dict[str, frozenset[str]] = {}
 """The folder from which tasks are imported, with the names of modules that were loaded before any from there."""
+_added: list[str] = []
+"""The same folder, if it stands in ``sys.path`` for that alone."""
 
 
 def enter(here: str) -> None:
@@ -171,11 +173,13 @@ def enter(here: str) -> None:
     for former, before in _entered.items():
         for name in [name for name in sys.modules if name.partition(".")[0] not in before and _lies_in(name, former)]:
             del sys.modules[name]
-        sys.path[:] = [place for place in sys.path if place != former]
         forget_tasks()
     _entered.clear()
     _entered[here] = frozenset(sys.modules)
+    sys.path[:] = [place for place in sys.path if place not in _added]
+    _added.clear()
     if here not in sys.path:
+        _added.append(here)
         sys.path.insert(0, here)
     importlib.invalidate_caches()
 

@@ -16,6 +16,7 @@ from sweeps.task import Trained, Typed
 from sweeps.verbs.command import Trials, guarded, refuse_without_extra
 
 TASK_IS = "task="
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, of the copy that Typer has
 TAKES = "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
 OPENED = {
     frozenset({Trained}): "trial",
@@ -58,6 +59,14 @@ class Verbs(TyperGroup):
             meant = f" Did you mean '{near}'?" if near else ""
             ctx.fail(f"No such command '{args[0]}'.{meant} For a verb of your own task, add {_own_tasks()}.")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except USAGE_ERROR as error:
+            if not getattr(error, "possibilities", True):  # an unknown option that is like none
+                error.message += "; write settings as key=value."
+            raise
 
     def _add_those_of_task(self, ctx: Any) -> None:
         try:

@@ -75,7 +75,6 @@ TWO_REASONS: list[tuple[str, list[str]]] = [
 # overrides
 TYPED: list[tuple[list[str], str, list[str]]] = [
     (["model.sise=8"], "model.sise", ["keys under model are size, kind", "did you mean model.size?"]),
-    (["--size=8"], "--size=8", ["write settings as key=value"]),
     (["scale=tiny"], "scale", ["must be one of full"]),
     (["scale.size=3"], "scale.size", ["must divide model.size, which is 8"]),
     (["seed=3"], "seed", ["did you mean sweep.seeds?"]),

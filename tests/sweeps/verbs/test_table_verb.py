@@ -151,6 +151,7 @@ WRONG = [
     (["row=a_heads_1"], "row (command line) is not used by a verb that only reads"),
     (["--set", "test", "--verdict"], "--verdict needs published values of base and of another row"),
     (["--bse", "base"], "No such option: --bse (Possible options: --base"),
+    (["--lr=8"], "No such option: --lr; write settings as key=value."),
 ]
 
 
