@@ -128,7 +128,7 @@ class MadeRows:
     def _grids(self, maker: str, asked: Any) -> Iterator[tuple[dict[str, list[Any]], str | None]]:
         """Lists of values by key, and where they were written. Each combination of a grid's values is a row.
 
-        Each key of ``vary`` is a grid of its own, and so is each of its entries, with one value per key.
+        Each key of ``vary`` is a grid of its own. So is each of its entries, with one value per key.
         """
         listed = isinstance(asked, list) and asked and all(isinstance(each, dict) and each for each in asked)
         if maker == VARY and listed:

@@ -198,7 +198,7 @@ def logs(
         next_verb("status", looking(study.folder, overrides))
 
 
-NO_LOG = "{name} has no output yet. `allelse train` prints to its own terminal.\n"
+NO_LOG = "{name} has no log yet. `allelse train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
 
 
