@@ -9,6 +9,7 @@ Shapes: S studies, R rows with base first, n seeds of a row.
 import json
 import math
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +28,8 @@ from tracking.card import Metric
 from tracking.statistics.family import family
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.seed_tests import (
+    CANDIDATES,
+    POWER,
     Differences,
     Power,
     differences,
@@ -216,9 +219,18 @@ class Needed:
     marked: float
 
 
+def told_seeds(difference: float, base: int) -> int:
+    """Seeds that every row must have, base at least as many as now."""
+    power = Power([1.0] * ROWS)
+
+    def is_enough(seeds: int) -> bool:
+        return bool(power.of(sizes(seeds, max(seeds, base)), difference, 0) >= POWER)
+
+    return int(CANDIDATES[bisect_left(CANDIDATES, True, key=is_enough)])
+
+
 def needed(difference: float, base: int, studies: int) -> Needed:
-    seeds = Power([1.0] * ROWS).seeds_needed([base], difference)
-    assert seeds is not None
+    seeds = told_seeds(difference, base)
     number = np.array(sizes(seeds, max(seeds, base)))
     chance = np.random.default_rng(2)  # of normal values, mean and variance are independent
     means = chance.normal(size=(studies, ROWS)) / np.sqrt(number) + difference * (np.arange(ROWS) == 1)

@@ -22,10 +22,19 @@ PROGRAMS = {"browser": "/usr/bin/chromium", "latex": "/usr/bin/pdflatex", "postg
 """What a test with this mark needs. `.ci/run` installs them; where one is missing, its tests are deselected."""
 
 
+def _missing() -> dict[str, str]:
+    return {mark: path for mark, path in PROGRAMS.items() if not Path(path).exists() and not os.environ.get("CI")}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for mark, path in _missing().items():
+        terminalreporter.write_line(f"Tests with the mark {mark} are deselected: {path} is missing.")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files that start Ray come first, then those that train: the last long file to start keeps one process waiting."""
-    missing = {mark for mark, path in PROGRAMS.items() if not Path(path).exists() and not os.environ.get("CI")}
-    without = [item for item in items if missing & {mark.name for mark in item.iter_markers()}]
+    missing = _missing()
+    without = [item for item in items if missing.keys() & {mark.name for mark in item.iter_markers()}]
     config.hook.pytest_deselected(items=without)
     items[:] = [item for item in items if item not in without]
     ray, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow"))

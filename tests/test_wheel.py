@@ -12,7 +12,7 @@ from other_tasks import digits
 
 from sweeps.config.files import shipped_folder
 from sweeps.verbs.command import PACKAGES_OF_RUN
-from tracking.provenance import DISTRIBUTION
+from tracking.provenance import DISTRIBUTION, OUR_CODE
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -38,15 +38,21 @@ def test_plan_works_from_an_empty_folder(site: Path, tmp_path: Path) -> None:
 
 
 def test_it_holds_every_file_that_is_no_code(site: Path) -> None:
-    """Configuration, the templates of reports, and the license."""
-    templates = Path("tracking", "report", "templates")
-    folders = {PROJECT / "conf": site / "sweeps" / "conf", PROJECT / templates: site / templates}
+    """Configuration, what the packages read such as templates, and the license."""
+    folders = {PROJECT / name: site / name for name in OUR_CODE} | {PROJECT / "conf": site / "sweeps" / "conf"}
     for own, shipped in folders.items():
-        held = {path.relative_to(own): path.read_bytes() for path in own.rglob("*") if path.is_file()}
-        found = {path.relative_to(shipped): path.read_bytes() for path in shipped.rglob("*") if path.is_file()}
-        assert found == held != {}
+        held = other_files(own)
+        assert (
+            {name: content for name, content in other_files(shipped).items() if name.parts[0] != "conf"} == held != {}
+        )
     (licensed,) = site.glob("*.dist-info/licenses/LICENSE")
     assert licensed.read_bytes() == (PROJECT / "LICENSE").read_bytes()
+
+
+def other_files(folder: Path) -> dict[Path, bytes]:
+    """Those of a folder that are no code, by their path in it."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc"))
+    return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
 def test_it_writes_a_task_to_start_from(site: Path, tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ class Runner:
     """The record of a process that holds the locks of ``trials``. Times are in Unix seconds.
 
     ``seen`` is its last sign of life. ``waiting`` says for what its trials wait. ``left``: seconds from ``seen`` until
-    its last trial ends, extrapolated; None before any pace is known.
+    its last trial ends, extrapolated; None before one has finished.
     """
 
     process: Process

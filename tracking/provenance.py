@@ -32,6 +32,8 @@ OUR_CODE = ("allelse", "sweeps", "tracking", "transformer")
 """The packages whose code decides a result. Rows and other settings are recorded with the trial."""
 ROOT = Path(__file__).parents[1]
 """The folder of these packages: a checkout, or that of installed packages."""
+SHOWN = 3
+"""How many changed files are named in a sentence."""
 MOST_DIFF = 1 << 20
 """Bytes of a diff that are kept."""
 CODE_FOLDER = "code"
@@ -154,8 +156,10 @@ def prepared_place(folder: Path, task: str, fingerprint: str) -> Path:
 
 def changes(provenance: Mapping[str, Any]) -> str:
     """What follows the commit: such as " with changes in sweeps/task.py"."""
-    files = ", ".join(map(str, provenance.get("changes") or ()))
-    return f" with changes{' in ' * bool(files)}{files}" if provenance.get("dirty") else ""
+    files = [str(name) for name in provenance.get("changes") or ()]
+    more = [f"{len(files) - SHOWN} more"] if len(files) > SHOWN else []
+    named = f" in {', '.join([*files[:SHOWN], *more])}" if files else ""
+    return f" with changes{named}" if provenance.get("dirty") else ""
 
 
 def own_version() -> str | None:

@@ -11,7 +11,7 @@ import yaml
 import sweeps
 from sweeps.config.schema import PLATFORM, Schema
 from sweeps.config.tasks import OURS, TaskSource
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
 
 TASKS = "task"
 """The folder of ``conf/`` for tasks of one's own: each has a folder there, and all share its files."""
@@ -140,9 +140,8 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
             raise ValueError("it holds no keys")
         misread = list(_misread(root, "" if about_all else group, shown))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-        place = f"{shown}:{mark.line + 1}" if mark else shown
+        reason, line = _reason(error)
+        place = f"{shown}:{line}" if line else shown
         allowed = "must hold groups of keys in UTF-8"
         raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", allowed, None, place)]) from None
     parts = list(_part_problems(root, group, shown, schema)) if about_all else []
@@ -152,6 +151,16 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
     if misread:
         raise RefusedError([*misread, *parts])
     return parts
+
+
+def _reason(error: Exception) -> tuple[str, int | None]:
+    """Why a file cannot be read, and the line if it is known."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text", error.object.count(b"\n", 0, error.start) + 1
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply", None
+    mark = getattr(error, "problem_mark", None)
+    return getattr(error, "problem", None) or str(error).splitlines()[0], mark.line + 1 if mark else None
 
 
 def line_of(node: yaml.Node | None, key: str) -> int | None:
@@ -203,9 +212,11 @@ def _part_problems(root: yaml.MappingNode, group: str, shown: str, schema: Schem
     """What the file of a row, of a scale or of base may not set."""
     groups, owner = (*filter(None, [group]), *schema.groups), f"a {group}" if group else BASE
     for node, _ in root.value:
-        if node.value in PLATFORM and node.value not in groups:
+        if node.value not in (*groups, "defaults"):
+            known = node.value in (*PLATFORM, "task", "hydra")
+            found, near = (f"is set by {owner}", None) if known else (UNKNOWN_KEY, nearest(node.value, groups))
             allowed = f"{owner} sets only {', '.join(groups)}"
-            yield Problem(node.value, f"is set by {owner}", allowed, None, f"{shown}:{node.start_mark.line + 1}")
+            yield Problem(node.value, found, allowed, near, f"{shown}:{node.start_mark.line + 1}")
     if group and schema.seed and (line := line_of(root, schema.seed)):
         allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
         yield Problem(schema.seed, f"is set by {owner}", allowed, None, f"{shown}:{line}")

@@ -97,7 +97,10 @@ class Library:
             if (inner != key or not package) and (line := line_of(root_of(file), inner)):
                 return f"{self.folders.show(file)}:{line}"
         group = key.rpartition(".")[0]
-        return self.place_of(group, *options) if group else None
+        if not group:
+            return None
+        chosen = next((file for file, package in self._last_first(options) if package == group), None)
+        return f"{self.folders.show(chosen)}:1" if chosen else self.place_of(group, *options)
 
     def _last_first(self, options: tuple[str, ...]) -> list[tuple[Path, str]]:
         """The composed files; none if they cannot be composed."""
@@ -133,7 +136,7 @@ def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Pr
     line = f":{mark.line + 1}" if mark else ""
     reason = getattr(error, "problem", None) or next(iter(str(error).strip().splitlines()), "it is no configuration")
     place = f"{folders.show(file)}{line}" if file else None
-    return Problem(row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
+    return Problem(file.stem if file else row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
 
 
 def option(group: str, name: str) -> str:

@@ -128,9 +128,10 @@ class MadeRows:
     def _grids(self, maker: str, asked: Any) -> Iterator[tuple[dict[str, list[Any]], str | None]]:
         """Lists of values by key, and where they were written. Each combination of a grid's values is a row.
 
-        Each key of ``vary`` is a grid of its own, and so is each of its entries, with one value per key.
+        Each key of ``vary`` is a grid of its own. So is each of its entries, with one value per key.
         """
-        if maker == VARY and isinstance(asked, list) and asked and all(isinstance(each, dict) for each in asked):
+        listed = isinstance(asked, list) and asked and all(isinstance(each, dict) and each for each in asked)
+        if maker == VARY and listed:
             entries = [{key: [value] for key, value in _flat(entry)} for entry in asked]
             grids = [self._lists(maker, entry.items()) for entry in entries]
         elif isinstance(asked, dict) and asked:
@@ -139,7 +140,7 @@ class MadeRows:
         else:
             key = next(iter(self.library.schema.short_names))
             allowed = f"must be keys with lists of values, such as {maker}='{{{key}: [VALUE, VALUE]}}'"
-            self._refuse(maker, f"is {asked}", allowed)
+            self._refuse(maker, "is empty" if asked == "" else f"is {asked}", allowed)
             return
         yield from ((grid, self.place(f"{maker}.{next(iter(grid))}")) for grid in grids if grid)
 

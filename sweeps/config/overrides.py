@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
@@ -91,7 +92,19 @@ class _Reader:
         if texts:
             key = next(iter(self.library.schema.short_names))
             allowed = f"must look like {key}=VALUE, such as {EXAMPLE}; {QUOTES}"
-            self._refuse(" ".join(texts), "is not key=value", allowed)
+            self._refuse(" ".join(texts), "is not key=value", allowed, self._meant(texts[0]))
+
+    def _meant(self, text: str) -> str | None:
+        """The override that a text most likely means which is none: a key in Greek letters, or an option alone."""
+        key, mark, value = text.partition("=")
+        if mark:
+            meant = other_name(key, self.library.keys)
+            return meant and f"{meant}={value}"
+        options = {
+            name: f"{group}={name}" for group in self.library.groups for name in self.library.folders.options(group)
+        }
+        near = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, options)
+        return near and options[near]
 
     def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
         there: dict[str, Any] = self.found.sweeps if several else self.found.choices if group else self.found.values

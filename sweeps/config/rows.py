@@ -107,8 +107,10 @@ def _taken(row: Layered, base: Layered, groups: Iterable[str]) -> Iterator[tuple
     """Each key in which the row differs from base until the scale sets it, with the values of row, base and scale."""
     for key, value in differences(base.paper, row.paper, groups).items():
         group, _, name = key.partition(".")
-        usual, scaled = base.paper[group], base.scaled[group]
-        if name in usual and name in scaled and row.scaled[group].get(name) == scaled[name]:
+        usual, scaled, own = base.paper[group], base.scaled.get(group), row.scaled.get(group)
+        if not isinstance(scaled, dict) or not isinstance(own, dict):
+            continue  # the schema refuses it
+        if name in usual and name in scaled and own.get(name) == scaled[name]:
             yield key, value, usual[name], scaled[name]
 
 
@@ -175,6 +177,8 @@ class FoundProblems:
         for problem in new:
             near = (problem.found == UNKNOWN_KEY and other_name(problem.key, self.library.keys)) or problem.nearest
             place = problem.place or self.place(problem.key, row)
+            if problem.found == UNKNOWN_KEY and (problem.key, place) in [(each.key, each.place) for each in self.every]:
+                continue  # what its file may set is already told
             allowed = problem.allowed + (self.way_out if self.study and place == self.record else "")
             swept = row == BASE and problem.key in self.typed.sweeps
             found = problem.found + (" in base, with which each row is compared" if swept else "")

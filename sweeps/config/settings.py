@@ -189,7 +189,7 @@ LONGEST_STUDY_NAME = 240
 FOLDER_NAME = 'must be the name of a folder in paths.runs: without "/", no "." at its start, no space at either end'
 LONGEST_EXPERIMENT = 256  # characters, as MLflow's database has them
 STORE = re.compile(
-    r"https?://[^\s/:][^\s/]*(/\S*)?|sqlite(\+\w+)?:///(?!.*:memory:).+|databricks(:.*)?"
+    r"https?://[^\s/:?#][^\s/]*(/\S*)?|sqlite(\+\w+)?:///(?!.*:memory:).+|databricks(:.*)?"
     r"|(postgresql|mysql|mssql)(\+\w+)?://.+",
     re.IGNORECASE,
 )

@@ -95,7 +95,7 @@ class Turn:
         self._finished = False
 
     def step(self) -> Said:
-        """One poll. It waits for the first order."""
+        """One poll. Before the first order it answers after a short pause."""
         order = self.order
         if order is None:
             time.sleep(FIRST_ORDER_S)

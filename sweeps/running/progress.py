@@ -191,10 +191,15 @@ class Progress:
             return
         self._said = time.monotonic()
         self._look()
-        if self._watched is not None:
-            shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
-            running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
-            self._say(f"{summary(self._watched.study, self._watched.lines)}: {', '.join(running) or 'starting'}")
+        with suppress(OSError, DamagedFileError):  # as in a look
+            if self._watched is not None:
+                self._say(self._line(self._watched))
+
+    def _line(self, watched: Watched) -> str:
+        """How far the running trials are."""
+        shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
+        running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
+        return f"{summary(watched.study, watched.lines)}{self._more}: {', '.join(running) or 'starting'}"
 
     def _look_at_code(self) -> None:
         self._looked = time.monotonic()
@@ -204,8 +209,11 @@ class Progress:
     def view(self) -> RenderableType:
         """What `status --watch` shows of these trials. A thread draws it: storage that hangs holds up no trial."""
         self._look()
-        more = "; stopping" if self.stopping else ""
-        return "" if self._watched is None else self._watched.view(self.console, self.where, more)
+        return "" if self._watched is None else self._watched.view(self.console, self.where, self._more)
+
+    @property
+    def _more(self) -> str:
+        return "; stopping" if self.stopping else ""
 
     def seconds_left(self) -> float | None:
         """Extrapolated from where the trials stand on disk."""

@@ -1,7 +1,7 @@
 """The trials of a sweep: which one comes next, what its process is to do, and when it is over.
 
 Ray Tune finds room for processes, starts them, and keeps them for the next trial. Which trial one of them gets is
-decided when it is there, so that a trial that lost its workers comes before those that have not begun.
+decided when it is there. So a trial that lost its workers comes before those that have not begun.
 """
 
 import re

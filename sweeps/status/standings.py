@@ -195,8 +195,11 @@ def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str
 
 
 def shown_state(line: Line) -> str:
-    """The state in ``status_json``, but "waiting" for a trial that a running sweep has not started yet,
-    "starting" for one without a report of its attempt, "evaluating" for one after its last step."""
+    """The state in ``status_json``, in three cases more exactly.
+
+    "waiting": a running sweep has not started the trial yet. "starting": its attempt has not reported.
+    "evaluating": it is after its last step.
+    """
     if line["state"] in ("missing", "interrupted") and line["note"].startswith("waiting for "):
         return "waiting"
     if line["state"] != "running":

@@ -55,7 +55,7 @@ SidePair = tuple[Side, Side]
 def compare(names: list[str], overrides: list[str], set_name: str | None, metric: str | None, as_json: bool) -> None:
     """Print how the two that are named differ. Raises RefusedError."""
     if len(names) != 2:
-        found = f"is {', '.join(names)}" if names else "is missing"
+        found = f"names {'only ' * (len(names) == 1)}{', '.join(names)}" if names else "is missing"
         raise RefusedError([Problem(SIDES_KEY, found, "must be two trials, two rows or two studies")])
     taken = study_to_read(overrides)
     first, second = _named(names, taken.study, Path(taken.settings.paths.runs))

@@ -19,7 +19,7 @@ from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, na
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study, unknown
-from tracking.attempts import Runner, in_hand, request_stop, runners, stop_requests
+from tracking.attempts import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.log import FollowedLog
@@ -28,6 +28,7 @@ from tracking.study import Study, StudyTrial, last_active, last_asked, read_stud
 from tracking.study import studies as recorded
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.words import number, shell_line
+from tracking.words import time as as_time
 
 KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
 
@@ -197,7 +198,7 @@ def logs(
         next_verb("status", looking(study.folder, overrides))
 
 
-NO_LOG = "{name} has no output yet. `allelse train` prints to its own terminal.\n"
+NO_LOG = "{name} has no log yet. `allelse train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
 
 
@@ -209,7 +210,7 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
     trials, live = [_trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
         status = command("status", *looking(study.folder, overrides))
-        found = f"is {study.name}, which is not running"
+        found = f"is {study.name}, which is not running{_silent(study)}"
         raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
     if over := [trial.name for trial in trials if not _can_stop(study, trial, live)]:
         allowed = "must be a running or waiting trial; `allelse status` lists them"
@@ -224,6 +225,12 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
             more = "; the other trials go on" * alone
             answers.append(f"{what} ({runner.process}) will stop after the current step, with a checkpoint{more}")
     return answers
+
+
+def _silent(study: Study) -> str:
+    """Such as "; pid 42 on node7 gave no heartbeat for 12 min"."""
+    lost = [each for each in known_runners(study.folder) if not (each.process.is_here or each.lives())]
+    return "".join(f"; {each.process} gave no heartbeat for {as_time(time.time() - each.seen)}" for each in lost)
 
 
 def _can_stop(study: Study, trial: StudyTrial, live: Sequence[Runner]) -> bool:

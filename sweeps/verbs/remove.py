@@ -20,7 +20,7 @@ from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides, part, unknown
 from tracking.card import Card
-from tracking.files import write_atomic
+from tracking.files import unless_damaged, write_atomic
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import shown_words
@@ -31,6 +31,7 @@ Dropped = Annotated[
     list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")
 ]
 Studies = Annotated[list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")]
+LONGEST_IN_TRASH = 200  # bytes of the study's name within the name of a folder of the trash
 ANY = Card("any", 1, ())
 """Of trials whose task does not matter: a folder is moved whatever its files hold."""
 
@@ -48,9 +49,11 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
     if not yes:
         _preview([study.trial_folder(trial).path for trial in trials])
         return next_verb("drop", [*arguments, "--yes"])
-    with _locked([study.trial_folder(trial) for trial in trials]):
+    folders = [study.trial_folder(trial) for trial in trials]
+    elsewhere = _checkpoint_places(folders)
+    with _locked(folders):
         place = _drop(study.folder, names, ["allelse", "drop", *arguments, "--yes"])
-    _print_moved(place, f"mv {_quoted(place)}/* {_quoted(study.folder)}/")
+    _print_moved(place, f"mv {_quoted(place)}/* {_quoted(study.folder)}/", elsewhere)
     return next_verb("table", looking(study.folder, overrides))
 
 
@@ -69,23 +72,36 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
         return next_verb("rm", [*arguments, "--yes"])
     with _unsynced(studies), _locked([trial for study in studies for trial in _trials_below(study)]):
         for study in studies:
-            place = _place_in_trash(study)
+            place, elsewhere = _place_in_trash(study), _checkpoint_places(_trials_below(study))
             place.parent.mkdir(exist_ok=True)
             study.rename(place)
-            _print_moved(place, f"mv {_quoted(place)} {_quoted(study)}")
+            _print_moved(place, f"mv {_quoted(place)} {_quoted(study)}", elsewhere)
     return next_verb("studies", chosen(overrides, PLACES))
 
 
 def _preview(folders: Sequence[Path]) -> None:
-    OUT.print("Would move to the trash:")
-    for folder in folders:
+    there = [folder for folder in folders if folder.exists()]
+    OUT.print("Would move to the trash:" if there else "Would change only the study's record: no trial has begun.")
+    for folder in there:
         OUT.print(f"  {escape(os.path.relpath(folder))}", soft_wrap=True)
 
 
-def _print_moved(place: Path, restore: str) -> None:
+def _print_moved(place: Path, restore: str, elsewhere: Sequence[str]) -> None:
     OUT.print(f"Moved to {escape(os.path.relpath(place))}/", soft_wrap=True)
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
-    OUT.print("MLflow keeps the runs. Checkpoints at paths.checkpoints stay there.", style="dim", soft_wrap=True)
+    for address in elsewhere:
+        OUT.print(f"Checkpoints at {escape(address)} stay.", soft_wrap=True)
+    OUT.print("MLflow keeps the runs.", style="dim")
+
+
+def _checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
+    """``paths.checkpoints`` of the trials that have their checkpoints outside of their folders."""
+    return sorted({_checkpoint_place(trial) for trial in trials} - {""})
+
+
+def _checkpoint_place(trial: TrialFolder) -> str:
+    config = unless_damaged(lambda: trial.config() or {}, {})
+    return config.get("paths", {}).get("checkpoints") or ""
 
 
 def _quoted(path: Path) -> str:
@@ -124,7 +140,8 @@ def _unsynced(studies: Sequence[Path]) -> Iterator[None]:
 
 def _place_in_trash(study: Path) -> Path:
     """A new path, such as `.trash/20300131T120000.123456Z-multi30k-half`."""
-    return study.parent / ".trash" / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{study.name}"
+    name = study.name.encode()[:LONGEST_IN_TRASH].decode(errors="ignore")
+    return study.parent / ".trash" / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{name}"
 
 
 def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:

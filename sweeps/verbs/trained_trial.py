@@ -318,6 +318,9 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     """A trial that has begun."""
     task, folder = source.task, TrialFolder(path, _card(path, source.task))
     stored = folder.config()
+    if stored is None and (path / STUDY_FILE).exists():
+        allowed = f"must be one of its trials, such as {path / read_study(path).trials[0].name}"
+        raise RefusedError([Problem("TRIAL", f"{path} is a study", allowed)])
     if stored is None:
         state = folder.state()
         known = state != "missing" or not path.is_dir()

@@ -130,11 +130,21 @@ def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:
     from tracking.mlflow.pages import page_address
 
     everything = ("All of MLflow", server)
-    if study is None or (experiment := experiment_of(study.folder, uri)) is None:
+    experiment = None if study is None else experiment_of(study.folder, uri)
+    if study is None or experiment is None or not _has_runs(study.folder, uri):
         return [everything]
     kinds = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
     of_study = {words: page_address(server, experiment, study.mark, mode) for words, mode in kinds.items()}
     return [*((f"{study.name} {words}", address) for words, address in of_study.items()), everything]
+
+
+def _has_runs(study: Path, uri: str) -> bool:
+    """False for a study that was copied without its store: the default one here may have others under its numbers."""
+    from tracking.mlflow.ledger import study_run
+    from tracking.mlflow.store import has_run
+
+    known = study_run(study, uri)
+    return known is not None and (uri != default_uri(study.parent) or has_run(study.parent, known.run))
 
 
 def _has_screen() -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tracking.provenance import git_state, of_process, own_version, trained_by, with_attempt
+from tracking.provenance import changes, git_state, of_process, own_version, trained_by, with_attempt
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,6 +56,8 @@ def test_the_diff_is_that_of_the_folder_where_the_task_lies(checkout: Path) -> N
     (checkout / "study" / "toy.py").write_text('api_key = "hunter2"\n')
     found = git_state(checkout / "study")
     assert (found["commit"], found["dirty"], found["changes"]) == (clean["commit"], True, ["new.py", "toy.py"])
+    assert changes(found) == " with changes in new.py, toy.py"
+    assert changes({"dirty": True, "changes": list("abcde")}) == " with changes in a, b, c, 2 more"
     assert "-a = 1" in found["diff"]
     assert "hunter2" not in found["diff"]
 

@@ -74,3 +74,10 @@ def test_two_syncers_never_run_at_once(
     with FileLock(study.folder / ".sync.lock"):
         assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 1
     assert "another process already syncs" in capsys.readouterr().err
+
+
+def test_an_address_among_the_words_is_refused(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every process of a machine can read the words; so an address with a password comes by the environment."""
+    with pytest.raises(SystemExit, match="2"):
+        sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT, "--uri", "http://host"])
+    assert "--uri" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -41,12 +42,19 @@ def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> st
     """Markdown: the table in short, what its columns and marks mean, and the commands that made the study."""
     card, known = study.task, columns_of(study.task, rows, findings)
     scores = [known[f"{kind}{metric.name}"] for metric in card.tabled for kind in ("", "delta_")]
-    columns = (known["row"], known["change"], *scores, known["params"], known["seeds"])
+    seeds = replace(known["seeds"], text=_seeds)
+    columns = (known["row"], known["change"], *scores, known["params"], seeds)
     lines = tuple(brief(card, columns, row) for row in rows)
     table = TextTable(study.name, columns, lines, tuple(row.group for row in rows), caption(card, rows, findings))
     again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
     text = f"{_first_line(study, rows)}\n\n{markdown(table)}\n{again}"
     return text if len(text) <= LONGEST_NOTE else f"{text[: LONGEST_NOTE - 1]}…"
+
+
+def _seeds(row: TableRow) -> str:
+    """Such as "3 of 3, 1 diverged"."""
+    finished = f"{row.seeds + len(row.diverged)} of {row.asked}"
+    return f"{finished}, {len(row.diverged)} diverged" if row.diverged else finished
 
 
 def _first_line(study: Study, rows: Sequence[TableRow]) -> str:

@@ -315,10 +315,30 @@ def follow_move(runs: Path) -> None:
     path, now = runs / "mlflow.db", artifact_folder(runs)
     if not path.exists():
         return
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as database, database:
-        for former in _former_artifacts(database, now):
-            for table, column in ADDRESSES:
+    with closing(_open(path, "rw")) as database, database:
+        present = [each for each in ADDRESSES if _has(database, *each)]
+        for former in _former_artifacts(database, now) if ADDRESSES[0] in present else ():
+            for table, column in present:
                 _replace_start(database, table, column, former, now.as_uri())
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
+
+
+def _has(database: sqlite3.Connection, table: str, column: str) -> bool:
+    """Whether this version of MLflow's schema has the column."""
+    return column in [fields[1] for fields in database.execute(f"PRAGMA table_info({table})")]
+
+
+def has_run(runs: Path, run: str) -> bool:
+    """Whether the default store has the run: a study that was copied without its store names one of another store.
+
+    Raises sqlite3.Error if the database cannot be read.
+    """
+    with closing(_open(runs / "mlflow.db", "ro")) as database:
+        wanted = "SELECT 1 FROM runs WHERE run_uuid = ?"
+        return _has(database, "runs", "run_uuid") and database.execute(wanted, (run,)).fetchone() is not None
 
 
 def _former_artifacts(database: sqlite3.Connection, now: Path) -> list[str]:

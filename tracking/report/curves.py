@@ -150,7 +150,8 @@ def _frame(axes: Any, last: int, limits: tuple[float, float] | None) -> None:
     axes.set_xlim(0, last * 1.01 or 1)
     if limits:
         axes.set_ylim(*limits)
-    axes.xaxis.set_major_formatter(counted())
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_formatter(counted)
 
 
 def _panels(rows: Sequence[Entry], most: int = 6) -> list[list[Entry]]:

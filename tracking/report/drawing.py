@@ -31,6 +31,7 @@ COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
 FIGURE_WIDTH = 3.3  # inches: one column of a paper with two
 FONT_POINTS = 8.0
 DOTS_PER_INCH = 300
+UNITS, LARGEST_COUNTED = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")), 1e15
 FIGURE_FORMATS: dict[str, dict[str, None]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
@@ -183,8 +184,9 @@ def shortened(text: str, letters: int) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1].rstrip(' ,;')}…"
 
 
-def counted() -> Any:
-    """Writes the numbers of an axis as 500, 2k, 1.5M, 300G."""
-    from matplotlib.ticker import EngFormatter
-
-    return EngFormatter(sep="")
+def counted(value: float, _: object = None) -> str:
+    """A number of an axis: 0.5, 500, 2k, 1.5M, 300G, 20T; from 1e15 on as in the table, such as 2.5e18."""
+    if abs(value) >= LARGEST_COUNTED:
+        return f"{value:.3g}".replace("e+", "e")
+    unit, name = next((each for each in UNITS if abs(value) >= each[0]), (1.0, ""))
+    return f"{value / unit:.6g}{name}"

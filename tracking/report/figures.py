@@ -258,8 +258,8 @@ def _scatter(
 ) -> Drawing:
     """Published points stand in a plot of their own, below ours."""
     parts, shown = [part for part in (ours, paper) if part], {point.entry.group for point in (*ours, *paper)}
-    marks = {shortened(group, LONGEST_GROUP): style for group, style in styles.items() if group in shown}
-    columns = max(1, LEGEND_LETTERS // (4 + max(map(len, marks))))
+    marks = {group: style for group, style in styles.items() if group in shown}
+    columns = max(1, LEGEND_LETTERS // (4 + min(LONGEST_GROUP, max(map(len, marks)))))
     with styled():
         figure, plots = new_figure(PLOT * len(parts) + SIGN * -(-len(marks) // columns) + 0.12, len(parts))
         title = f"{metric.label} against {label}"
@@ -300,7 +300,7 @@ def _legend(figure: Any, marks: Styles, columns: int) -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], color=color, marker=shape, markersize=4.2, ls="none") for color, shape in marks.values()]
-    legend_below(figure, handles, [*marks], columns)
+    legend_below(figure, handles, [shortened(group, LONGEST_GROUP) for group in marks], columns)
 
 
 def _costs(axes: Any, costs: Sequence[float]) -> None:
@@ -315,7 +315,7 @@ def _costs(axes: Any, costs: Sequence[float]) -> None:
         wide = max(costs) > 1000 * min(costs)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(counted())
+    axes.xaxis.set_major_formatter(counted)
 
 
 def _styles(entries: Sequence[Entry]) -> Styles:

@@ -31,10 +31,13 @@ SHOWN_SAMPLES = 8
 SetTexts = Mapping[str, Sequence[str]]
 """Lines of the set by what they are, such as source and reference. The last one is what outputs are compared with."""
 INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
-HOLLOW_NOTE = " Hollow: the published difference."
-DEVIATIONS = "Error bars: one standard deviation over seeds. Rows of equal cost are drawn side by side."
+HOLLOW_NOTE = "Hollow: the published difference."
+DEVIATIONS, SIDE_BY_SIDE = (
+    "Error bars: one standard deviation over seeds.",
+    "Rows of equal cost are drawn side by side.",
+)
 PUBLISHED_COSTS = (
-    " A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
+    "A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
 )
 
 
@@ -117,9 +120,9 @@ def page(content: Content) -> str:
 def _sections(content: Content) -> list[Section]:
     study, rows, entries, findings = content.study, content.rows, content.entries, content.findings
     figures, found = content.figures, _samples(study, entries, content.texts).items()
-    hollow, costs_of_paper = (HOLLOW_NOTE, PUBLISHED_COSTS) if content.published else ("", "")
-    differences = figures.differences and {"drawings": figures.differences, "note": INTERVALS + hollow}
-    scores = figures.scores and {"drawings": figures.scores, "note": DEVIATIONS + costs_of_paper}
+    of_differences, of_scores = _figure_notes(content)
+    differences = figures.differences and {"drawings": figures.differences, "note": of_differences}
+    scores = figures.scores and {"drawings": figures.scores, "note": of_scores}
     notes = caption(study.task, rows, findings, View(intervals=True))
     told = methods(study, findings, [row.row for row in rows]) if any(row.seeds for row in rows) else ""
     return [
@@ -133,6 +136,15 @@ def _sections(content: Content) -> list[Section]:
         Section("methods", "Methods", "text.html", told and [("", told)]),
         Section("provenance", "Provenance", "provenance.html", _provenance(study)),
     ]
+
+
+def _figure_notes(content: Content) -> tuple[str, str]:
+    """Below differences, and below scores against costs: what bars mean only where there are some."""
+    tested = any(family.tests for family in content.findings.families.values())
+    spread = any(value is not None for row in content.rows for value in row.sd.values())
+    of_differences = [INTERVALS] * tested + [HOLLOW_NOTE] * content.published
+    of_scores = [DEVIATIONS] * spread + [SIDE_BY_SIDE] + [PUBLISHED_COSTS] * content.published
+    return " ".join(of_differences), " ".join(of_scores)
 
 
 def _facts(content: Content) -> list[str]:

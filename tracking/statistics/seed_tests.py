@@ -209,19 +209,15 @@ class Power:
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return high
 
-    def seeds_needed(self, now: Sequence[int], difference: float, row: int | None = None) -> int | None:
+    def seeds_needed(self, now: Sequence[int], difference: float, row: int) -> int | None:
         """Seeds that mark a true difference of this compared row with probability 0.8, if it and the reference have at
-        least so many, and the other rows as many as ``now``. Without a row: that of the noisiest row, if all have so
-        many, and the reference no fewer than now. None if 1000 are too few, as for a difference of 0."""
+        least so many, and the other rows as many as ``now``. None if 1000 are too few, as for a difference of 0."""
         if difference == 0:
             return None
-        judged = int(np.argmax(self.variances[1:])) if row is None else row
 
         def is_enough(seeds: int) -> bool:
-            each = [max(seeds, now[0]), *(now[1:] if row is not None else [seeds] * (len(self.variances) - 1))]
-            if row is not None:
-                each[row + 1] = max(seeds, each[row + 1])
-            return bool(self.of(each, difference, judged) >= POWER)
+            each = [max(seeds, count) if place in (0, row + 1) else count for place, count in enumerate(now)]
+            return bool(self.of(each, difference, row) >= POWER)
 
         place = bisect_left(CANDIDATES, True, key=is_enough)
         return CANDIDATES[place] if place < len(CANDIDATES) else None

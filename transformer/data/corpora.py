@@ -17,7 +17,7 @@ from transformer.faults import Fault, FaultyError
 
 SentencePair = tuple[str, str]
 Sets = Mapping[str, Iterable[SentencePair]]
-"""The sets of a corpus, each to be read once. A set of files raises FaultyError at its end if they are faulty."""
+"""The sets of a corpus, each to be read once. A set of files raises FaultyError at its first bad line."""
 
 LONGEST_LINE = 1 << 19
 """Bytes of the longest line that is read: memory must not grow with a file that has no line ends."""

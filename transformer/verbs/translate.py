@@ -43,10 +43,10 @@ def translate(
     err = Console(stderr=True, highlight=False)
     if not isinstance(model, Path):
         model = averaging(model, average, typed)
+        _check_nbest(nbest, model.config.decode.beam)
     with err.status(f"Loading {escape(model.name)}"):
         translator = translator_in(model, average, typed) if isinstance(model, Path) else translator_of(model)
-    if nbest is not None and nbest > (beam := translator.decode.beam):
-        raise RefusedError([Problem("--nbest", f"is {nbest}", f"must be at most decode.beam, which is {beam}")])
+    _check_nbest(nbest, translator.decode.beam)
     try:
         return _translate_lines(translator, source, target, nbest, err)
     except NotFiniteError as error:
@@ -54,12 +54,19 @@ def translate(
         return 1
 
 
+def _check_nbest(nbest: int | None, beam: int) -> None:
+    if nbest is not None and nbest > beam:
+        raise RefusedError([Problem("--nbest", f"is {nbest}", f"must be at most decode.beam, which is {beam}")])
+
+
 def _check(source: Path | None, target: Path | None) -> None:
     """Find mistakes before the model is loaded and before an output replaces the input. Raises RefusedError."""
     problems = []
     if source and (source.is_dir() or not os.access(source, os.R_OK)):
         problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence per line"))
-    if target:
+    if source is None and sys.stdin is None:
+        problems.append(Problem("--input", "is missing, and standard input is closed", "must name a file"))
+    elif target:
         problems += _problems_of_output(target, source)
     if problems:
         raise RefusedError(problems)

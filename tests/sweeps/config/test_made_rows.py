@@ -44,6 +44,13 @@ def test_rows_are_named_by_their_changes(tmp_path: Path, override: str, expected
     assert rows(tmp_path, override, "scale=paper") == ["base", *expected]
 
 
+@pytest.mark.parametrize(("entries", "found"), [("[{}]", "is [{}]"), ("", "is empty")])
+def test_what_makes_no_rows_is_refused(tmp_path: Path, entries: str, found: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        plan(tmp_path, f"sweep.vary={entries}")
+    assert found in str(caught.value)
+
+
 def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024, n_heads: 4}\n")
     lists = "sweep.grid={model.n_heads: [4], model.d_ff: [1024]}"

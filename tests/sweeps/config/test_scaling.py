@@ -1,6 +1,7 @@
 """A row keeps its difference at every scale, or is refused by its line."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from allelse_in_folder import own, own_row, plan, refused
@@ -8,8 +9,54 @@ from scale_table import DOCUMENT, MARKED, scale_table
 from scale_table import SCALES as IN_DOCUMENT
 
 from sweeps.config.files import SHIPPED
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import Composition, describe
+from sweeps.schema import dotted
+from transformer.task import TRANSLATION
+
+SCHEMA = Schema.of(TRANSLATION)
+NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
+"""Seeds belong to the sweep, and a user's own files need data=files: refused at every scale."""
+KEYS = [key for key in SCHEMA.short_names if key not in NEVER]
+WORDS: dict[str, Any] = {
+    "model.positions": "learned",
+    "model.max_positions": 256,  # a batch holds the longest pair
+    "train.precision": "fp32",
+    "data.name": "multi30k",
+    "data.source": "fr",
+    "data.target": "fr",
+    "data.mirror": "elsewhere",
+    "train.tokens_per_micro_batch": 700,
+}
+
+
+def other(key: str, value: Any) -> Any:
+    """Another value of the key: twice as much, or another text."""
+    if key in WORDS:
+        return WORDS[key]
+    if isinstance(value, bool):
+        return str(not value).lower()
+    return value * 2 or (5 if isinstance(value, int) else 0.25)
+
+
+def values(settings: Settings) -> dict[str, Any]:
+    tree = settings.to_dict()
+    return dotted({group: tree[group] for group in SCHEMA.groups})
+
+
+def test_a_row_differs_only_in_its_key_at_scale_half(tmp_path: Path) -> None:
+    base = values(compose_row(["scale=paper"], tmp_path).base)
+    for key in KEYS:
+        group, name = key.split(".")
+        own_row(tmp_path, f"{group}: {{{name}: {other(key, base[key])}}}\n", key.replace(".", "_"))
+    rows = ",".join(key.replace(".", "_") for key in KEYS)
+    composition = compose_sweep(["scale=half", f"sweep.rows=[{rows}]"], tmp_path)
+    before = values(composition.base)
+    for key, row in zip(KEYS, composition.rows, strict=True):
+        found = values(row.settings)
+        assert [name for name in found if found[name] != before[name]] == [key]
 
 
 def composed(folder: Path, body: str, *overrides: str) -> Composition:

@@ -12,6 +12,9 @@ from mlflow import MlflowClient
 from studies import allelse
 from typed import typed
 
+from sweeps.verbs import ui
+from tracking.mlflow.store import follow_move
+from tracking.study import read_study
 from tracking.uri import default_uri
 
 TRIAL = ("base-s1", "sweep.name=copies")
@@ -47,6 +50,16 @@ def test_every_verb_reads_it_in_its_new_place(moved: Path) -> None:
     assert len(json.loads(done(moved, "evaluate", *TRIAL, "decode.beam=1", "--json"))) == 2
     done(moved, "export", *TRIAL, "--to", "safetensors", "--output", "weights")
     assert (moved / "weights/model.safetensors").exists()
+
+
+def test_a_study_copied_without_its_store_opens_no_experiment_of_another(moved: Path, tmp_path: Path) -> None:
+    shutil.copytree(moved / "runs" / "copies", tmp_path / "copies")
+    (tmp_path / "mlflow.db").touch()
+    follow_move(tmp_path)
+    pages = [
+        ui._pages("http://host", default_uri(runs), read_study(runs / "copies")) for runs in (tmp_path, moved / "runs")
+    ]
+    assert [len(each) for each in pages] == [1, 4]
 
 
 def test_registered_models_move_along(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,7 @@ def test_an_unknown_key_gets_the_nearest_suggested(tmp_path: Path, override: str
         ("sweep.seeds=[2]", "is for `allelse sweep`", "train.seed=N"),
         ("model.d_ff=${model.nope}", "'model.nope' not found", "a key that exists"),
         ("model.d_ff='${'", "", ""),
+        ("tracking.uri=http://?x", "", "must be http(s)://HOST:PORT"),
     ],
 )
 def test_a_value_that_is_not_allowed(tmp_path: Path, override: str, found: str, allowed: str) -> None:
@@ -132,10 +133,12 @@ def test_an_error_in_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "line", "found"),
     [
-        (b"model: {d_ff: 8} # \xe4\n", "", "is not plain YAML: 'utf-8' codec"),
+        (b"model: {d_ff: 8} # \xe4\n", ":3", "is not plain YAML: it is not UTF-8 text"),
         (b"model: {d_ff: 8\n", ":4", "is not plain YAML"),
         (b"model: {d_ff: 8, d_ff: 16}\n", ":3", "cannot be composed: found duplicate key d_ff"),
         (b"model: {d_ff: 1:30}\n", ":3", "is 1:30, which YAML reads as 90"),
+        (b"modle: {d_ff: 8}\n", ":3", "is not a key a row sets only row, model, train, decode, data"),
+        (b"hydra: {}\n", ":3", "is set by a row"),
     ],
 )
 def test_a_file_whose_content_is_not_what_it_looks_like(tmp_path: Path, body: bytes, line: str, found: str) -> None:
@@ -151,6 +154,14 @@ def test_a_row_without_its_header_is_one_mistake(tmp_path: Path) -> None:
     path.write_text(path.read_text("utf-8").removeprefix("# @package _global_\n"), "utf-8")
     (problem,) = refused(tmp_path, "sweep.rows=[base,mine]")
     assert (problem.found, problem.place) == ('lacks "# @package _global_"', "conf/row/mine.yaml:1")
+
+
+def test_the_file_of_an_option_may_lack_keys_and_a_scale_s_may_not_unset_a_group(tmp_path: Path) -> None:
+    own(tmp_path, "data/mine", "name: files\n")
+    assert {problem.place for problem in refused(tmp_path, "data=mine")} == {"conf/data/mine.yaml:1"}
+    scale = "# @package _global_\nscale: {name: odd, width: 1, depth: 1, steps: 1}\nmodel: null\n"
+    own(tmp_path, "scale/odd", scale)
+    assert "model (conf/scale/odd.yaml:3) is None" in refusal(tmp_path, "plan", "scale=odd", "sweep.rows=[base,big]")
 
 
 def test_an_error_in_the_files_of_a_sweep_is_reported_with_its_line(tmp_path: Path) -> None:

@@ -115,8 +115,8 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     ("words", "message"),
     [
         ((), "compare is missing"),
-        (("base",), "compare is base must be two trials"),
-        (("base", "big", "a_heads_1"), "compare is base, big, a_heads_1"),
+        (("base",), "compare names only base must be two trials"),
+        (("base", "big", "a_heads_1"), "compare names base, big, a_heads_1"),
         (("base", "a_heads_2"), 'is "a_heads_2", but the rows of one are base, a_heads_1, a_heads_4'),
         (("base", "heads_1"), "did you mean a_heads_1?"),
         (("base", "base"), "are the same: base"),

@@ -156,6 +156,7 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
         said(made, "table"),
         page,
     )
+    assert "3 of 3, 1 diverged" in texts[0]
     tex = said(made, "table", "--format", "tex")
     for name in ("much_worse", "noisy"):
         line = lines(made)[name]

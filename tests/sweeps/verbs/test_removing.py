@@ -156,3 +156,9 @@ def test_a_study_is_removed_and_restored(folder: Path, name: str) -> None:
     restored(folder, output)
     assert set(before) <= set(contents(folder / STUDY))
     assert "big" in done(folder, "table")
+
+
+def test_a_study_with_a_long_name_is_removed(folder: Path) -> None:
+    (folder / STUDY).rename(folder / "runs" / ("n" * 238))
+    done(folder, "rm", "n" * 238, "--yes")
+    assert not (folder / "runs" / ("n" * 238)).exists()

@@ -118,7 +118,7 @@ def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
         (["rescore", "bse-s1"], "did you mean base-s1?"),
         (["reveal", "base-s1", "base-s2"], "must name one trial or folder"),
         (["reveal"], "TRIAL is missing"),
-        (["reveal", "runs/s"], "runs/s holds no trial must be a trial, the folder of a trial or checkpoint"),
+        (["reveal", "runs/s"], "runs/s is a study must be one of its trials, such as"),
     ],
 )
 def test_what_is_wrong_is_refused(folder: Path, words: list[str], said: str) -> None:

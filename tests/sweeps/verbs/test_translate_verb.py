@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -161,6 +162,19 @@ def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(traine
 )
 def test_impossible_settings_are_refused(trained: Path, dev: str, words: list[str], said: str) -> None:
     assert said in refusal(trained, "translate", "copies/base-s1", *words)
+    assert (trained / "dev.txt").read_text("utf-8") == dev
+
+
+def test_a_reader_that_leaves_ends_it(trained: Path) -> None:
+    script = f"{{ yes 'a b c' | {shlex.join(COMMAND)}; echo ${{PIPESTATUS[1]}} >&2; }} | head -1"
+    done = subprocess.run(["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("a b c\n", "0\n")
+
+
+def test_closed_input_is_refused_before_an_output_is_replaced(trained: Path, dev: str) -> None:
+    script = f"{shlex.join(COMMAND)} --output dev.txt <&-"
+    done = subprocess.run(["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "standard input is closed" in done.stderr) == (2, True)
     assert (trained / "dev.txt").read_text("utf-8") == dev
 
 

@@ -12,6 +12,7 @@ from other_tasks import digits
 from reported import HOSTILE, SPOKEN, TEXTS, reported
 from studies_on_disk import make_study
 
+from tracking.report.drawing import counted
 from tracking.report.page import page as page_of
 from tracking.report.page import whole_content
 
@@ -62,6 +63,8 @@ def test_table_verdict_and_costs_say_what_the_study_says(page: str) -> None:
     assert "9 h 15 min" in cells, "nine trials of 3 700 s"
     assert "8.57e18" in cells, "nine trials of 9.52e17 FLOPs"
     assert "BLEU against the paper, rows: agrees 1, not shown 1." in notes
+    assert "95 % interval" in notes
+    assert "Error bars" in notes
     assert "three random seeds each" in notes, "the methods"
     assert "9 of 9 trials finished" in notes
 
@@ -142,3 +145,26 @@ class TestInABrowser:
 
 def visible(page: Any, selector: str) -> list[bool]:
     return [part.is_visible() for part in page.query_selector_all(selector)]
+
+
+def test_a_figure_has_the_same_bytes_whatever_was_written_before(tmp_path: Path) -> None:
+    content = whole_content(reported(tmp_path / "whole"))
+    first, again = content.figures.scores[0], whole_content(content.study).figures.scores[0]
+    assert first.inline() == first.inline() == again.inline()
+    assert first.content("svg") == whole_content(content.study).figures.scores[0].content("svg")
+    assert first.content("png") == again.content("png")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.5, "0.5"), (500, "500"), (2e3, "2k"), (1.5e6, "1.5M"), (3e13, "30T"), (2.5e18, "2.5e18")]
+)
+def test_numbers_of_axes(value: float, said: str) -> None:
+    assert counted(value) == said
+
+
+def test_steps_are_whole_and_bars_are_explained_only_where_there_are_some(tmp_path: Path) -> None:
+    content = whole_content(reported(tmp_path / "one", seeds=1, steps=range(1, 4)))
+    (axes,) = content.figures.curves["dev/nll"][0].figure.axes
+    assert all(tick == int(tick) for tick in axes.get_xticks())
+    assert "95 % interval" not in page_of(content)
+    assert "Error bars" not in page_of(content)

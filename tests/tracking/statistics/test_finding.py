@@ -11,7 +11,7 @@ from studies_on_disk import begin, finish, make_study
 
 from tracking.card import Metric
 from tracking.report.figures import COLORS
-from tracking.statistics.finding import SAYS, FindingKind, kind_of, label
+from tracking.statistics.finding import SAYS, Finding, FindingKind, kind_of, label
 from tracking.statistics.findings import later_note
 
 EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
@@ -47,6 +47,15 @@ def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
         for kinds in (("better", "better by"), ("worse", "worse within"), ("no worse",))
     )
     assert not better & worse | better & equivalent | worse & equivalent
+
+
+def test_what_would_decide_is_said_in_seeds_and_time() -> None:
+    assert Finding("undecided", seeds=9, hours=3.14).text == "undecided: 9 seeds, about 3 h 08 min would decide"
+    assert Finding("undecided", seeds=9).text == "undecided: 9 seeds would decide"
+    assert Finding("undecided", 0.3, seeds=9, enough=True).text == (
+        "undecided, although 9 seeds would mark 0.3 with probability 0.8"
+    )
+    assert Finding("undecided").text == "undecided: more than 1000 seeds would decide"
 
 
 @pytest.mark.parametrize(

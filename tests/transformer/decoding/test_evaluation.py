@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from small_trials import (
 )
 
 from transformer.data.prepared import ParallelSet, Prepared
-from transformer.data.vocabulary import BOS
+from transformer.data.vocabulary import BOS, EOS
 from transformer.decoding.evaluation import EvaluationSet, SetEvaluation, evaluate_set, translate_set
 from transformer.decoding.search import beam_search
 from transformer.decoding.translator import Translator
@@ -75,6 +76,16 @@ def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Pr
         expected += copies.vocabulary.decode([best.pieces])
     assert found == [" ".join(line.splitlines()) for line in expected]
     assert len(set(found)) > 10
+
+
+def test_results_are_yielded_before_later_ones_are_computed(wordy: Translator) -> None:
+    greedy = replace(wordy, decode=replace(WORDY, beam=1, max_extra=0))
+    sources, _ = greedy.sources(["a"] * 600)
+    no_pieces = [9_999] * 20 + [EOS]  # the model fails on them, in a separate batch
+    results = greedy.translations([*sources, no_pieces])
+    assert len(list(islice(results, 600))) == 600
+    with pytest.raises(IndexError):
+        next(results)
 
 
 def test_the_samples_add_up_to_the_scores(wordy: Translator, copies: Prepared) -> None:
