@@ -112,7 +112,7 @@ def _store_of(study: Study, given: str | None) -> str:
 
 def _refuse_missing(runs: Path) -> None:
     """Raises RefusedError if the default store cannot be served."""
-    from tracking.mlflow.store import follow_move
+    from tracking.mlflow.database import follow_move
 
     if not (runs / "mlflow.db").exists():
         allowed = "the first run creates the database; start one with `allelse sweep`"
@@ -140,8 +140,8 @@ def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:
 
 def _has_runs(study: Path, uri: str) -> bool:
     """False for a study that was copied without its store: the default one here may have others under its numbers."""
+    from tracking.mlflow.database import has_run
     from tracking.mlflow.ledger import study_run
-    from tracking.mlflow.store import has_run
 
     known = study_run(study, uri)
     return known is not None and (uri != default_uri(study.parent) or has_run(study.parent, known.run))

@@ -10,7 +10,7 @@ from tracking import log
 def test_a_followed_log_gives_every_line_once_although_it_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "LONGEST", 100)
+    monkeypatch.setattr(log, "WHOLE_LOG", 100)
     path, followed = tmp_path / "log.txt", log.FollowedLog(tmp_path / "log.txt")
     assert followed.more() == ""
     written, seen = [f"line {number} of the log\n" for number in range(30)], ""

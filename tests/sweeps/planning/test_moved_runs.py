@@ -13,7 +13,7 @@ from studies import allelse
 from typed import typed
 
 from sweeps.verbs import ui
-from tracking.mlflow.store import follow_move
+from tracking.mlflow.database import follow_move
 from tracking.study import read_study
 from tracking.uri import default_uri
 
