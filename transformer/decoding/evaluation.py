@@ -15,7 +15,7 @@ from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.score import read_set, text_scores
 from transformer.decoding.search import Hypothesis
 from transformer.decoding.translator import Translator, best_texts, search
-from transformer.faults import Fault, FaultyError, NotFiniteError, sentences_of
+from transformer.faults import NotFiniteError, Problem, RefusedError, sentences_of
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import mean_nll, perplexity, sentence_nats
 from transformer.training.meter import TrainingMetrics
@@ -37,13 +37,13 @@ class EvaluationSet:
 
     @staticmethod
     def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
-        """A test set of sacreBLEU in the languages of a trial. Raises FaultyError."""
+        """A test set of sacreBLEU in the languages of a trial. Raises RefusedError."""
         data, longest = config.data, config.model.max_positions
         sides = read_set(name, data.source, data.target)
         pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
         if (found := int(pairs.longest_sides.max())) > longest:
             allowed = f"must fit into the {longest} positions of the model"
-            raise FaultyError(Fault("--set", f"{name} has a sentence of {found} pieces", allowed))
+            raise RefusedError([Problem("--set", f"{name} has a sentence of {found} pieces", allowed)])
         return EvaluationSet(name, pairs, sides[1], data.target)
 
 

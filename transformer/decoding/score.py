@@ -16,7 +16,7 @@ from sacrebleu.dataset.base import Dataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
 from transformer.data.corpora import read_pairs
-from transformer.faults import Fault, FaultyError
+from transformer.faults import Problem, RefusedError
 
 Counts = list[int]
 """Counts of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to 4-grams. chrF: for each
@@ -65,18 +65,18 @@ def known_sets() -> list[str]:
 def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]:
     """Source and reference lines of a sacreBLEU test set, downloaded by sacreBLEU unless they exist.
 
-    Raises FaultyError, which names the missing files and their folder.
+    Raises RefusedError, which names the missing files and their folder.
     """
     dataset, pair = DATASETS[name], f"{source}-{target}"
     if pair not in dataset.langpairs:
         allowed = f"{name} has {', '.join(sorted(dataset.langpairs))}"
-        raise FaultyError(Fault("data.set", f"{name} has no {pair}", allowed))
+        raise RefusedError([Problem("data.set", f"{name} has no {pair}", allowed)])
     sources, references = zip(*read_pairs("data.set", *_files(dataset, pair)), strict=True)
     return list(sources), list(references)
 
 
 def _files(dataset: Dataset, pair: str) -> tuple[Path, Path]:
-    """Source and reference, fetched unless both exist. Raises FaultyError."""
+    """Source and reference, fetched unless both exist. Raises RefusedError."""
     source = Path(dataset._get_txt_file_path(pair, "src"))
     references = [Path(dataset._get_txt_file_path(pair, field)) for field in _references(dataset, pair)]
     if not (source.is_file() and any(file.is_file() for file in references)):
@@ -94,7 +94,7 @@ def _fetch(dataset: Dataset, pair: str, source: Path, references: list[Path]) ->
         place = f"{source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
         allowed = f"must be reachable, or be in {place}"
         found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
-        raise FaultyError(Fault("data.set", found, allowed)) from error
+        raise RefusedError([Problem("data.set", found, allowed)]) from error
 
 
 def _references(dataset: Dataset, pair: str) -> list[str]:

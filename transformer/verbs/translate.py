@@ -18,7 +18,7 @@ from rich.status import Status
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
 from transformer.data.corpora import BYTE_ORDER_MARK, byte_lines
-from transformer.faults import FaultyError, NotFiniteError
+from transformer.faults import NotFiniteError
 from transformer.verbs.models import Average, averaging, translator_in, translator_of
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ class Translating:
                 self._translate(lines)
                 if len(lines) < len(window):
                     return self._refuse(f"{self.name}:{self.done + 1} is not UTF-8 text")
-        except FaultyError as error:
-            return self._refuse(error.faults[0].found)
+        except RefusedError as error:
+            return self._refuse(error.problems[0].found)
         except BrokenPipeError:
             _forget(self.out)
         except KeyboardInterrupt:

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from small_trials import prepared_text
 
+from sweeps.task import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data.corpora import MULTI30K_SHA256
-from transformer.faults import Fault, FaultyError
 
 MULTI30K = DataConfig("multi30k", "en", "de", 8000, None, None, None, None)
 
 
-def refused_multi30k(folder: Path, data: DataConfig) -> Fault:
-    with pytest.raises(FaultyError) as refused:
+def refused_multi30k(folder: Path, data: DataConfig) -> Problem:
+    with pytest.raises(RefusedError) as refused:
         prepared_text(data, folder)
-    return refused.value.faults[0]
+    return refused.value.problems[0]
 
 
 def test_a_mirror_folder_without_a_file_is_refused_by_its_path(tmp_path: Path) -> None:
