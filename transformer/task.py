@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.task import Costs, Keep, Problem, Task, Told, Trial, added_later
+from sweeps.task import Costs, Keep, Numbers, Problem, Task, Told, Trial, added_later
 from transformer.card import CARD, words
 from transformer.config import SEMANTICS, DataConfig, TrialConfig
 from transformer.cost import parameters, planned_lengths, training_flops
@@ -100,6 +100,17 @@ def _kept(config: TrialConfig) -> int:
     return max(min(config.train.keep_checkpoints, written), config.decode.average_checkpoints)
 
 
+def _diverged(config: TrialConfig, scores: Numbers) -> bool:
+    """A dev NLL above that of a uniform guess, ln V; until the warm-up is over, above that of any untrained model.
+
+    LayerNorm's output has the length √d_model and an embedding about 1, so √d_model bounds the untrained logits.
+    """
+    limit = math.log(config.data.vocab_size)
+    if config.train.steps < config.train.warmup_steps:
+        limit += math.sqrt(config.model.d_model)
+    return bool(scores.get("dev/nll", 0.0) > limit)
+
+
 def _resolved(config: TrialConfig, here: Path) -> TrialConfig:
     data = config.data
     train, dev, test = (_files(files, here) for files in (data.train, data.dev, data.test))
@@ -140,7 +151,7 @@ TRANSLATION = Task(
     keep=_keep,
     fingerprint=lambda config: fingerprint(config.data),
     prepare=_prepare,
-    diverged=lambda config, scores: scores.get("dev/nll", 0.0) > math.log(config.data.vocab_size),
+    diverged=_diverged,
     texts=_texts,
     resolved=_resolved,
     watched={"train/loss": "loss", "train/tokens_per_s": "tokens/s"},

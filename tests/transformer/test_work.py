@@ -15,7 +15,7 @@ from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepared import Prepared
 from transformer.decoding import evaluation
-from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set, greedy_scores
 from transformer.decoding.translator import Translator
 from transformer.task import TRANSLATION
 from transformer.training.state import mean_weights, start
@@ -170,7 +170,7 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
 
     monkeypatch.setattr(evaluation, "SENTENCES", 5)
     monkeypatch.setattr(evaluation, "text_scores", noted)
-    assert GreedyScores.of(config, prepared, Worker())(model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
+    assert greedy_scores(config, prepared, Worker(), model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
     assert given == [(hypotheses, prepared.references("dev")[:5], "letters")]
 
 

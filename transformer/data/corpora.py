@@ -66,8 +66,15 @@ def corpus(data: DataConfig) -> Corpus:
 def _load_multi30k(data: DataConfig, downloads: Path) -> Sets:
     names = _multi30k_names(data)
     paths = {name: _multi30k_file(name, data, downloads) for pair in names.values() for name in pair}
-    _refuse_other_content(paths)
-    return {split: _pairs("data.mirror", [paths[name] for name in pair]) for split, pair in names.items()}
+    found = {name: _hash("data.mirror", path) for name, path in paths.items()}
+    problems = [
+        Problem("data.mirror", f"{paths[name]} has SHA-256 {sha256}", f"must be the released file, {released}")
+        for name, sha256 in found.items()
+        if sha256 != (released := MULTI30K_SHA256[name])
+    ]
+    if problems:
+        raise RefusedError(problems)
+    return {split: read_pairs("data.mirror", *(paths[name] for name in pair)) for split, pair in names.items()}
 
 
 def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
@@ -102,17 +109,6 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
         raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
 
 
-def _refuse_other_content(paths: dict[str, Path]) -> None:
-    found = {name: _hash("data.mirror", path) for name, path in paths.items()}
-    faults = [
-        Problem("data.mirror", f"{paths[name]} has SHA-256 {sha256}", f"must be the released file, {released}")
-        for name, sha256 in found.items()
-        if sha256 != (released := MULTI30K_SHA256[name])
-    ]
-    if faults:
-        raise RefusedError(faults)
-
-
 def _declared_files(data: DataConfig) -> dict[str, object]:
     if faults := list(_faults_of_files(data)):
         raise RefusedError(faults)
@@ -128,17 +124,12 @@ def _hash(key: str, path: Path) -> str:
 
 
 def _faults_of_files(data: DataConfig) -> Iterator[Problem]:
-    for split in SPLITS:
-        for name in dict.fromkeys(getattr(data, split)):
-            yield from file_faults(f"data.{split}", name)
+    files = dict.fromkeys((f"data.{split}", name) for split in SPLITS for name in getattr(data, split))
+    return filter(None, (_file_problem(*each) for each in files))
 
 
 def _load_files(data: DataConfig, downloads: Path) -> Sets:
-    return {split: _pairs(f"data.{split}", map(Path, getattr(data, split))) for split in SPLITS}
-
-
-def _pairs(key: str, paths: Iterable[Path]) -> Iterator[SentencePair]:
-    return read_pairs(key, *paths)
+    return {split: read_pairs(f"data.{split}", *map(Path, getattr(data, split))) for split in SPLITS}
 
 
 CORPORA = {
@@ -153,18 +144,16 @@ CORPORA = {
 }
 
 
-def file_faults(key: str, name: str) -> Iterator[Problem]:
-    """At most one fault, of those that show without reading the file."""
+def _file_problem(key: str, name: str) -> Problem | None:
+    """What shows without reading the file."""
     path = Path(name)
     try:
         if not path.is_file():  # a pipe can be read only once
-            yield Problem(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", MUST_BE_TEXT)
-            return
+            return Problem(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", MUST_BE_TEXT)
         with path.open("rb") as file:
-            if not file.read(1):
-                yield Problem(key, f"{name} is empty", MUST_BE_TEXT)
+            return None if file.read(1) else Problem(key, f"{name} is empty", MUST_BE_TEXT)
     except OSError as error:
-        yield unreadable(key, path, error)
+        return unreadable(key, path, error)
 
 
 def unreadable(key: str, path: Path, error: Exception) -> Problem:
@@ -189,17 +178,21 @@ def byte_lines(path: Path, key: str) -> Iterator[bytes]:
         raise RefusedError([unreadable(key, path, error)]) from None
 
 
+def line_text(line: bytes, key: str, place: str) -> str:
+    """A line without its end. Raises RefusedError if it is no text."""
+    try:
+        return line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise RefusedError([Problem(key, f"{place} is not UTF-8 text", MUST_BE_TEXT)]) from None
+
+
 def read_lines(path: Path, key: str) -> Iterator[str]:
     """The lines of a text file without their ends. Raises RefusedError at the first one that is no text."""
     number = 0
     for number, line in enumerate(byte_lines(path, key), 1):
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:
+        if b"\0" in line:
             raise RefusedError([Problem(key, f"{path}:{number} is not UTF-8 text", MUST_BE_TEXT)])
-        yield text.removesuffix("\n").removesuffix("\r")
+        yield line_text(line, key, f"{path}:{number}")
     if not number:
         raise RefusedError([Problem(key, f"{path} is empty", MUST_BE_TEXT)])
 

@@ -5,7 +5,6 @@ number is drawn, and the model is left as it was. The final scores come from bea
 names of their own.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +12,8 @@ from transformer.config import TrialConfig
 from transformer.data.prepared import ParallelSet, Prepared, Sentences
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.score import read_set, text_scores
-from transformer.decoding.search import Hypothesis
 from transformer.decoding.translator import Translator, best_texts, search
-from transformer.faults import NotFiniteError, Problem, RefusedError, sentences_of
+from transformer.faults import Problem, RefusedError, sentences_of
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import mean_nll, perplexity, sentence_nats
 from transformer.training.meter import TrainingMetrics
@@ -86,56 +84,28 @@ def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) ->
 
     Raises NotFiniteError and StopRequested, on every worker.
     """
-    found = dict(worker.gather_unless_stopped(_own_hypotheses(translator, pairs, worker)))
-    if lost := [place for place, best in found.items() if best is None]:
-        raise NotFiniteError(lost)
-    return best_texts(translator.vocabulary, [best for _, best in sorted(found.items()) if best is not None])
-
-
-def _own_hypotheses(
-    translator: Translator, pairs: ParallelSet, worker: Worker
-) -> Iterator[tuple[int, Hypothesis | None]]:
-    """The number and the best hypothesis of each sentence of this worker's share. At NaN it ends with None for the
-    sentences of that batch: the other workers must learn of them, or they would wait for the rest."""
-    try:
-        for place, hypotheses in search(translator, pairs.source, worker.rank, worker.world, n_best=1):
-            yield place, hypotheses[0]
-    except NotFiniteError as error:
-        yield from ((place, None) for place in error.places)
+    found = search(translator, pairs.source, worker.rank, worker.world, n_best=1)
+    best = worker.gather_sentences((place, hypotheses[0]) for place, hypotheses in found)
+    return best_texts(translator.vocabulary, best)
 
 
 SENTENCES = 200
 GREEDY_SCORES = ("bleu", "chrf")
 
 
-@dataclass(frozen=True)
-class GreedyScores:
-    """What ``fit`` calls every ``train.score_every`` steps, on every worker: they share the sentences."""
+def greedy_scores(config: TrialConfig, prepared: Prepared, worker: Worker, model: Transformer) -> TrainingMetrics:
+    """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, of the first ``SENTENCES`` of dev; {} except on rank zero.
 
-    config: TrialConfig
-    vocabulary: Vocabulary
-    pairs: ParallelSet
-    references: list[str]
-    worker: Worker
-
-    @staticmethod
-    def of(config: TrialConfig, prepared: Prepared, worker: Worker) -> "GreedyScores":
-        """For the first ``SENTENCES`` sentences of dev, or all of them if there are fewer."""
-        pairs = prepared.pairs("dev").first(SENTENCES)
-        return GreedyScores(config, prepared.vocabulary, pairs, prepared.references("dev")[: len(pairs)], worker)
-
-    def __call__(self, model: Transformer) -> TrainingMetrics:
-        """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, on rank zero; the other workers get {}.
-
-        ``model`` is in training mode afterwards. A stop request waits for the end, since all workers must leave
-        training after the same step. Raises NotFiniteError.
-        """
-        greedy = replace(self.config.decode, beam=1)
-        translator = Translator(model.eval(), self.vocabulary, greedy, self.config.train.precision)
-        with sentences_of("dev"):
-            hypotheses = translate_set(translator, self.pairs, self.worker.persistent)
-        model.train()
-        if not self.worker.is_rank_zero:
-            return {}
-        scores, _ = text_scores(hypotheses, self.references, self.config.data.target)
-        return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
+    The workers share the sentences. ``model`` is in training mode afterwards. A stop request waits for the end, since
+    all workers must leave training after the same step. Raises NotFiniteError.
+    """
+    pairs = prepared.pairs("dev").first(SENTENCES)
+    greedy = replace(config.decode, beam=1)
+    translator = Translator(model.eval(), prepared.vocabulary, greedy, config.train.precision)
+    with sentences_of("dev"):
+        hypotheses = translate_set(translator, pairs, worker.persistent)
+    model.train()
+    if not worker.is_rank_zero:
+        return {}
+    scores, _ = text_scores(hypotheses, prepared.references("dev")[: len(pairs)], config.data.target)
+    return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}

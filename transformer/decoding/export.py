@@ -32,7 +32,7 @@ FORMAT = 1
 
 
 def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> None:
-    """Write weights (safetensors), configuration (JSON) and SentencePiece model for ``load_exported``.
+    """Write weights (safetensors), configuration (JSON) and SentencePiece model for ``open_exported``.
 
     ``folder`` exists. Paths and mirrors of the text are left out: a mirror may contain a password, a path a name.
     """
@@ -44,23 +44,23 @@ def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, fol
     shutil.copyfile(vocabulary, folder / VOCABULARY_FILE)
 
 
-def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
-    """The model, ready to translate on the CPU, its vocabulary, and the configuration of its trial.
+def open_exported(folder: str | Path) -> Translator:
+    """The translator in a folder that ``allelse export --to safetensors`` wrote, on the CPU.
 
     Reads only data: nothing in the folder can run code. Raises RefusedError if a file is missing, damaged or misfit.
     """
-    with _reading(folder / CONFIG_FILE) as path:
+    with _reading(Path(folder, CONFIG_FILE)) as path:
         tree = json.loads(path.read_text("utf-8"))
         if tree["format"] != FORMAT:
             raise ValueError(f"its format is {tree['format']}, not {FORMAT}")
         plain = tree["trial"]
     trial = read_trial(plain)
-    with _reading(folder / VOCABULARY_FILE) as path:
+    with _reading(Path(folder, VOCABULARY_FILE)) as path:
         vocabulary = Vocabulary(path)
     model = Transformer(trial.model, len(vocabulary))
-    with _reading(folder / WEIGHTS_FILE) as path:
+    with _reading(Path(folder, WEIGHTS_FILE)) as path:
         model.load_state_dict(safetensors.torch.load_file(path))
-    return model.eval(), vocabulary, trial
+    return Translator(model.eval(), vocabulary, trial.decode, trial.train.precision)
 
 
 @contextmanager
@@ -85,12 +85,6 @@ def new_folder(folder: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(workshop, ignore_errors=True)
         raise
-
-
-def open_exported(folder: str | Path) -> Translator:
-    """The translator in a folder that ``allelse export --to safetensors`` wrote, on the CPU. Raises RefusedError."""
-    model, vocabulary, trial = load_exported(Path(folder))
-    return Translator(model, vocabulary, trial.decode, trial.train.precision)
 
 
 class Served:

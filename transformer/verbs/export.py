@@ -125,14 +125,14 @@ def _save_for_mlflow(folder: Path, data: Path) -> None:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
 
-    from transformer.decoding.export import load_exported
+    from transformer.decoding.export import open_exported
 
     columns = (Schema([ColSpec(DataType.string, name)]) for name in ("text", "translation"))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*An input example was not provided")
         mlflow.pyfunc.save_model(
             path=str(folder),
-            loader_module=load_exported.__module__,
+            loader_module=open_exported.__module__,
             data_path=str(data),
             code_paths=[str(Path(transformer.__file__).parents[1] / name) for name in SERVED],
             signature=ModelSignature(*columns),
