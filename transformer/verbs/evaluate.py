@@ -119,8 +119,7 @@ def _all_asked(trials: Sequence[Trained[TrialConfig]], set_name: str | None) -> 
 def _asked(trial: Trained[TrialConfig], set_name: str | None) -> Iterator[tuple[str, "EvaluationSet | None"]]:
     """The requested sets: of the trial's data, or a test set of sacreBLEU. Raises RefusedError."""
     from transformer.data.prepared import Prepared
-    from transformer.decoding.evaluation import EvaluationSet
-    from transformer.decoding.score import known_sets
+    from transformer.decoding.evaluation import EvaluationSet, known_sets
 
     prepared, config, scored = Prepared(trial.data), trial.config, trial.scored
     own, others = prepared.evaluation_sets, known_sets()
