@@ -83,7 +83,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "two mistakes": (
         "config.json",
         lambda path: edit(path, lambda tree: tree["trial"]["model"].update(n_layer=1, d_ff="many")),
-        r"(?s)model\.d_ff: is many.*model\.n_layer: is no",
+        r'(?s)model\.n_layer: is not a key.*model\.d_ff: is "many"',
     ),
 }
 
