@@ -123,12 +123,6 @@ def test_sets_with_scores_are_not_scored_again(whole: ToyTrial) -> None:
     assert again.said("evaluated") == whole.said("evaluated")[1:]
 
 
-def test_scoring_breaks_off_when_the_trial_is_told_to_stop(whole: ToyTrial) -> None:
-    again = whole.again(stops_alone=True)
-    work(again)
-    assert again.said("evaluated") == []
-
-
 @pytest.fixture(scope="module")
 def scored(whole: ToyTrial) -> ToyTrial:
     """The same trial, with greedy scores of the first five dev sentences while training."""
