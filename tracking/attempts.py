@@ -19,15 +19,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tracking.files import (
     NUMBER,
-    TEXT,
+    TEXT_OR_NONE,
     WHOLE,
+    WHOLE_OR_NONE,
     Lines,
     append_line,
-    misfit,
     read_object,
     to_json,
     unless_damaged,
@@ -36,6 +35,11 @@ from tracking.files import (
 from tracking.uri import without_password
 from tracking.words import time as span
 
+ATTEMPT = {
+    **{"attempt": WHOLE, "ts": NUMBER},
+    **{"host": TEXT_OR_NONE, "pid": WHOLE_OR_NONE, "birth": TEXT_OR_NONE, "reason": TEXT_OR_NONE},
+}
+"""A line of ``attempts.jsonl``: the beginning of an attempt, or with ``end`` its end."""
 FOLDER = ".running"
 BEAT_S = 10.0
 """Between two signs of life: a small file, on a folder that may be shared by many."""
@@ -134,13 +138,13 @@ class Attempts:
     def all(self) -> list[AttemptRecord]:
         """Every attempt, oldest first."""
         found: dict[int, AttemptRecord] = {}
-        for line in Lines(self._path, attempt_fault):
+        for line in Lines(self._path, ATTEMPT):
             number = line["attempt"]
             if not line.get("end"):
-                process = Process(line["host"], line["pid"], str(line.get("birth", "")))
+                process = Process(line.get("host") or "unknown", line.get("pid") or 0, line.get("birth") or "")
                 found[number] = AttemptRecord(number, line["ts"], process)
             elif number in found:
-                found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
+                found[number] = replace(found[number], ended=line["ts"], reason=line.get("reason") or "")
         return list(found.values())
 
     def newest(self) -> AttemptRecord | None:
@@ -165,12 +169,6 @@ class Attempts:
             other = f"{attempt.process} has begun attempt {attempt.number}"
             fix = "so this process ends: run a trial in one sweep at a time"
             raise OSError(None, f"{other}, {fix}", str(self._path.parent))
-
-
-def attempt_fault(line: dict[str, Any]) -> str | None:
-    """What is wrong with a line: the beginning of an attempt, or its end."""
-    form = {"attempt": WHOLE, "ts": NUMBER}
-    return misfit(line, form | ({"reason": TEXT} if line.get("end") else {"host": TEXT, "pid": WHOLE}))
 
 
 @cache

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import NoneType
@@ -17,12 +17,15 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Other = TypeVar("Other")
-Check = Callable[[dict[str, Any]], str | None]
-"""The fault of a line, or None."""
+Form = Any  # it nests
+"""What plain data must be: a tuple of types; a list of one form, for a list; or a dict of forms, for an object. In a
+dict, ``...`` stands for every key; a key that has no form may be there, too."""
 TEXT, WHOLE, NUMBER, OBJECT = (str,), (int,), (int, float), (dict,)
 """Types as JSON is parsed: true and false are no numbers."""
-NUMBER_OR_NONE, WHOLE_OR_NONE = (*NUMBER, NoneType), (*WHOLE, NoneType)
-TYPE_NOUNS = {str: "text", int: "a whole number", dict: "an object"}
+TEXT_OR_NONE, NUMBER_OR_NONE, WHOLE_OR_NONE = (*TEXT, NoneType), (*NUMBER, NoneType), (*WHOLE, NoneType)
+TYPE_NOUNS = {str: "text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
+ANY: Form = {}
+"""Any object."""
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
 REMEDIES = {
@@ -97,12 +100,22 @@ def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
         return otherwise
 
 
-def misfit(content: Mapping[str, Any], form: Mapping[str, tuple[type, ...]]) -> str | None:
-    """Such as "must have a whole number as its step", for the first key whose value has the wrong type."""
-    for name, types in form.items():
-        if type(content.get(name)) not in types:
-            return f"must have {'a number' if float in types else TYPE_NOUNS[types[0]]} as its {name}"
-    return None
+def misfit(value: Any, form: Form, name: str = "") -> str | None:
+    """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong type."""
+    types = form if isinstance(form, tuple) else (type(form),)
+    if type(value) not in types:
+        noun = TYPE_NOUNS[float if float in types else types[0]]
+        return f"must have {noun} as its {name}" if name else f"must be {noun}"
+    if isinstance(form, tuple):
+        return None
+    if isinstance(value, list):
+        parts = [(place, each, form[0]) for place, each in enumerate(value)]
+    elif ... in form:
+        parts = [(key, each, form[...]) for key, each in value.items()]
+    else:
+        parts = [(key, value.get(key), of) for key, of in form.items()]
+    found = (misfit(each, of, f"{name}.{key}" if name else str(key)) for key, each, of in parts)
+    return next(filter(None, found), None)
 
 
 def write_atomic(path: Path, text: str | bytes) -> None:
@@ -151,8 +164,8 @@ def read_whole(path: Path) -> bytes | None:
         return None
 
 
-def read_object(path: Path) -> dict[str, Any] | None:
-    """The object of a JSON file; None without a file. Raises DamagedFileError."""
+def read_object(path: Path, form: Form = ANY) -> dict[str, Any] | None:
+    """The object of a JSON file; None without a file. Raises DamagedFileError, also if it is not of this form."""
     content = read_whole(path)
     if content is None:
         return None
@@ -165,9 +178,9 @@ def read_object(path: Path) -> dict[str, Any] | None:
         raise DamagedFileError(path, f"not JSON: {error.msg}", error.lineno) from None
     except (ValueError, RecursionError) as error:
         raise DamagedFileError(path, f"not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise DamagedFileError(path, f"must be a JSON object, but is {type(value).__name__}")
-    return value
+    if wrong := misfit(value, form):
+        raise DamagedFileError(path, wrong)
+    return dict(value)
 
 
 def read_yaml(path: Path, group: str | None = None) -> Any:
@@ -213,11 +226,11 @@ class Lines:
     """The complete lines of a file, as many as lie in its last ``window`` bytes; none without a file.
 
     A last line without its newline was torn by a crash and is left out. Reading a line raises DamagedFileError with
-    the file and the line, unless it is a JSON object that passes ``check``: no crash of ours can cause that.
+    the file and the line, unless it is JSON of this ``form``: no crash of ours can cause that.
     """
 
-    def __init__(self, path: Path, check: Check = lambda line: None, window: int | None = None) -> None:
-        self.path, self._check, self._window = path, check, window
+    def __init__(self, path: Path, form: Form = ANY, window: int | None = None) -> None:
+        self.path, self._form, self._window = path, form, window
         self._content = _read(path, window)
         *self._raw, rest = self._content.split(b"\n")
         self.torn = bool(rest)  # whether a part of a line follows them
@@ -240,9 +253,7 @@ class Lines:
             value = json.loads(self._raw[place].decode())
         except (ValueError, RecursionError) as error:
             return self._fault(place, f"not a JSON line: {error}")
-        if not isinstance(value, dict):
-            return self._fault(place, f"must be a JSON object, but is {type(value).__name__}")
-        wrong = self._check(value)
+        wrong = misfit(value, self._form)
         return self._fault(place, wrong) if wrong else value
 
     def holding(self, text: str) -> Sequence[int]:

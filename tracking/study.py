@@ -13,7 +13,19 @@ from typing import Any
 from filelock import FileLock
 
 from tracking.card import Card
-from tracking.files import DamagedFileError, UnreadableError, read_object, unless_damaged, write_atomic
+from tracking.files import (
+    OBJECT,
+    TEXT,
+    TEXT_OR_NONE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    DamagedFileError,
+    UnreadableError,
+    misfit,
+    read_object,
+    unless_damaged,
+    write_atomic,
+)
 from tracking.trial import TrialFolder, TrialState
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
@@ -23,6 +35,15 @@ STORED = (
     *("trials", "cells", "asked"),
 )
 """What it holds, in this order, besides the study's name."""
+ROW = {"row": TEXT, "group": TEXT, "change": TEXT, "published": OBJECT}
+FORM = {
+    "trials": [ROW | {"seed": WHOLE, "key": TEXT}],
+    "rows": [ROW | {"before_scaling": TEXT, "values": OBJECT, "size": TEXT_OR_NONE}],
+    "asked": [{"ts": TEXT, "command": TEXT}],
+    **{"seeds": [WHOLE], "cells": {...: OBJECT}, "settings": {...: OBJECT}, "chosen": {...: OBJECT}, "task": OBJECT},
+    **{"identity": TEXT_OR_NONE, "moves": WHOLE_OR_NONE},
+}
+"""What it must hold; later versions added ``code`` and ``margins``."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -254,40 +275,20 @@ def seconds(ts: str) -> float | None:
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
-    settings, chosen = ({group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen"))
+    if wrong := misfit(content, FORM):
+        raise ValueError(wrong)
     return Study(
         folder=Path(os.path.abspath(folder)),  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-        trials=tuple(map(_trial, content["trials"])),
-        cells=dict(content["cells"]),
-        asked=tuple(map(_command, content["asked"])),
-        settings=settings,
-        rows=tuple(map(_row, content["rows"])),
+        trials=tuple(StudyTrial(**trial) for trial in content["trials"]),
+        cells=content["cells"],
+        asked=tuple(content["asked"]),
+        settings=content["settings"],
+        rows=tuple({**row, "size": row.get("size", "")} for row in content["rows"]),
         seeds=tuple(content["seeds"]),
-        chosen=chosen,
-        identity=str(content.get("identity", "")),
-        moves=int(content.get("moves", 0)),
-        code=tuple(map(str, content.get("code", ()))),
-        margins=dict(content.get("margins", {})),
+        chosen=content["chosen"],
+        identity=content.get("identity") or "",
+        moves=content.get("moves") or 0,
+        code=tuple(content.get("code", ())),
+        margins=content.get("margins", {}),
         task=Card.of(content["task"]),
     )
-
-
-def _command(fields: dict[str, Any]) -> dict[str, Any]:
-    trials = {name: list(map(str, fields[name])) for name in ("added", "dropped") if fields.get(name)}
-    saw = {"saw_results": True} if fields.get("saw_results") else {}
-    return {name: str(fields[name]) for name in ("ts", "command")} | trials | saw
-
-
-def _row(fields: dict[str, Any]) -> dict[str, Any]:
-    texts = {name: str(fields[name]) for name in ("row", "group", "change", "before_scaling")}
-    texts["size"] = str(fields.get("size", ""))
-    return {**texts, "published": dict(fields["published"]), "values": dict(fields["values"])}
-
-
-def _trial(fields: dict[str, Any]) -> StudyTrial:
-    trial = StudyTrial(**fields)
-    if not all(isinstance(value, str) for value in (trial.row, trial.group, trial.change, trial.key)):
-        raise TypeError("a trial's row, group, change and key must be text")
-    if not (isinstance(trial.seed, int) and isinstance(trial.published, dict)):
-        raise TypeError("a trial must have a seed and published scores")
-    return trial
