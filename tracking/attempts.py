@@ -21,10 +21,6 @@ from functools import cache
 from pathlib import Path
 
 from tracking.files import (
-    NUMBER,
-    TEXT_OR_NONE,
-    WHOLE,
-    WHOLE_OR_NONE,
     Lines,
     append_line,
     read_object,
@@ -36,8 +32,8 @@ from tracking.uri import without_password
 from tracking.words import time as span
 
 ATTEMPT = {
-    **{"attempt": WHOLE, "ts": NUMBER},
-    **{"host": TEXT_OR_NONE, "pid": WHOLE_OR_NONE, "birth": TEXT_OR_NONE, "reason": TEXT_OR_NONE},
+    **{"attempt": int, "ts": float},
+    **{"host": str | None, "pid": int | None, "birth": str | None, "reason": str | None},
 }
 """A line of ``attempts.jsonl``: the beginning of an attempt, or with ``end`` its end."""
 FOLDER = ".running"

@@ -11,21 +11,16 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 T = TypeVar("T")
 Other = TypeVar("Other")
-Form = Any  # it nests
-"""What plain data must be: a tuple of types; a list of one form, for a list; or a dict of forms, for an object. In a
-dict, ``...`` stands for every key; a key that has no form may be there, too."""
-TEXT, WHOLE, NUMBER, OBJECT = (str,), (int,), (int, float), (dict,)
-"""Types as JSON is parsed: true and false are no numbers."""
-TEXT_OR_NONE, NUMBER_OR_NONE, WHOLE_OR_NONE = (*TEXT, NoneType), (*NUMBER, NoneType), (*WHOLE, NoneType)
+Form = Any
+"""What plain data must be: a type, such as ``int | None``; a list of one form; or a dict of forms, for an object. In a
+dict, ``...`` stands for every key. A key without a form may be there, too."""
 TYPE_NOUNS = {str: "text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
-ANY: Form = {}
-"""Any object."""
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
 REMEDIES = {
@@ -102,11 +97,11 @@ def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
 
 def misfit(value: Any, form: Form, name: str = "") -> str | None:
     """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong type."""
-    types = form if isinstance(form, tuple) else (type(form),)
-    if type(value) not in types:
-        noun = TYPE_NOUNS[float if float in types else types[0]]
+    kinds = _kinds(type(form) if isinstance(form, dict | list) else form)
+    if type(value) not in kinds:
+        noun = TYPE_NOUNS[kinds[0]]
         return f"must have {noun} as its {name}" if name else f"must be {noun}"
-    if isinstance(form, tuple):
+    if not isinstance(form, dict | list):
         return None
     if isinstance(value, list):
         parts = [(place, each, form[0]) for place, each in enumerate(value)]
@@ -116,6 +111,13 @@ def misfit(value: Any, form: Form, name: str = "") -> str | None:
         parts = [(key, value.get(key), of) for key, of in form.items()]
     found = (misfit(each, of, f"{name}.{key}" if name else str(key)) for key, each, of in parts)
     return next(filter(None, found), None)
+
+
+@cache
+def _kinds(form: Any) -> tuple[type, ...]:
+    """Of ``int | None`` and the like. A whole number may stand for a float; true and false are no numbers."""
+    kinds = get_args(form) or (form,)
+    return (*kinds, int) if float in kinds else kinds
 
 
 def write_atomic(path: Path, text: str | bytes) -> None:
@@ -164,7 +166,7 @@ def read_whole(path: Path) -> bytes | None:
         return None
 
 
-def read_object(path: Path, form: Form = ANY) -> dict[str, Any] | None:
+def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
     """The object of a JSON file; None without a file. Raises DamagedFileError, also if it is not of this form."""
     content = read_whole(path)
     if content is None:
@@ -229,7 +231,7 @@ class Lines:
     the file and the line, unless it is JSON of this ``form``: no crash of ours can cause that.
     """
 
-    def __init__(self, path: Path, form: Form = ANY, window: int | None = None) -> None:
+    def __init__(self, path: Path, form: Form = dict, window: int | None = None) -> None:
         self.path, self._form, self._window = path, form, window
         self._content = _read(path, window)
         *self._raw, rest = self._content.split(b"\n")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.files import NEWEST, NUMBER, WHOLE, WHOLE_OR_NONE, Lines
+from tracking.files import NEWEST, Lines
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
-REPORT = {"step": WHOLE, "attempt": WHOLE, "ts": NUMBER, "metrics": {...: NUMBER}, "checkpoint": WHOLE_OR_NONE}
+REPORT = {"step": int, "attempt": int, "ts": float, "metrics": {...: float}, "checkpoint": int | None}
 NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 

@@ -14,12 +14,8 @@ from filelock import FileLock
 
 from tracking.card import Card
 from tracking.files import (
-    OBJECT,
-    TEXT,
-    TEXT_OR_NONE,
-    WHOLE,
-    WHOLE_OR_NONE,
     DamagedFileError,
+    Form,
     UnreadableError,
     misfit,
     read_object,
@@ -35,13 +31,13 @@ STORED = (
     *("trials", "cells", "asked"),
 )
 """What it holds, in this order, besides the study's name."""
-ROW = {"row": TEXT, "group": TEXT, "change": TEXT, "published": OBJECT}
-FORM = {
-    "trials": [ROW | {"seed": WHOLE, "key": TEXT}],
-    "rows": [ROW | {"before_scaling": TEXT, "values": OBJECT, "size": TEXT_OR_NONE}],
-    "asked": [{"ts": TEXT, "command": TEXT}],
-    **{"seeds": [WHOLE], "cells": {...: OBJECT}, "settings": {...: OBJECT}, "chosen": {...: OBJECT}, "task": OBJECT},
-    **{"identity": TEXT_OR_NONE, "moves": WHOLE_OR_NONE},
+ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
+FORM: Form = {
+    "trials": [ROW | {"seed": int, "key": str}],
+    "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
+    "asked": [{"ts": str, "command": str}],
+    **{"seeds": [int], "cells": {...: dict}, "settings": {...: dict}, "chosen": {...: dict}, "task": dict},
+    **{"identity": str | None, "moves": int | None},
 }
 """What it must hold; later versions added ``code`` and ``margins``."""
 

@@ -15,12 +15,6 @@ from tracking.attempts import ATTEMPT, AttemptRecord, Attempts, Process
 from tracking.card import COSTS, Card
 from tracking.files import (
     NEWEST,
-    NUMBER_OR_NONE,
-    OBJECT,
-    TEXT,
-    TEXT_OR_NONE,
-    WHOLE,
-    WHOLE_OR_NONE,
     DamagedFileError,
     Form,
     Lines,
@@ -41,16 +35,16 @@ from tracking.journal import REPORT, Journal, JournalLine, PastReport, journal_l
 from tracking.provenance import Provenance, with_scoring
 from tracking.uri import without_password
 
-CONFIG = {
-    **{"key": TEXT, "data_fingerprint": TEXT},
-    "paths": {"runs": TEXT, "data": TEXT, "checkpoints": TEXT_OR_NONE},
+CONFIG: Form = {
+    **{"key": str, "data_fingerprint": str},
+    "paths": {"runs": str, "data": str, "checkpoints": str | None},
 }
-RESULT = {
-    **{"key": TEXT, "seed": WHOLE, "attempt": WHOLE, "step": WHOLE},
-    **{"steps": WHOLE_OR_NONE, "diverged": WHOLE_OR_NONE},
-    **dict.fromkeys(COSTS, NUMBER_OR_NONE),
+RESULT: Form = {
+    **{"key": str, "seed": int, "attempt": int, "step": int},
+    **{"steps": int | None, "diverged": int | None},
+    **dict.fromkeys(COSTS, float | None),
 }
-HEAD = {"key": TEXT, "step": WHOLE}
+HEAD: Form = {"key": str, "step": int}
 """What the files must hold, besides the groups and the metrics of the study's task. ``HEAD``: a set's statistics."""
 OTHER_FOLDERS = ("checkpoints", "statistics")
 """Folders of a trial whose files have a form of their own."""
@@ -170,7 +164,7 @@ class TrialFolder:
         config: dict[str, Any] | None = read_yaml(self.config_path)
         if config is None and not self.config_path.exists():
             return None
-        if wrong := misfit(config, CONFIG | dict.fromkeys(self.card.groups, OBJECT)):
+        if wrong := misfit(config, CONFIG | dict.fromkeys(self.card.groups, dict)):
             raise DamagedFileError(self.config_path, wrong)
         return config
 
@@ -343,4 +337,4 @@ def statistics_text(head: dict[str, Any], samples: Iterable[dict[str, Any]]) -> 
 
 def scores_form(card: Card) -> Form:
     """What one set's scores must hold. A metric is None where it was not finite."""
-    return {"decode": OBJECT} | dict.fromkeys((metric.name for metric in card.metrics), NUMBER_OR_NONE)
+    return {"decode": dict} | dict.fromkeys((metric.name for metric in card.metrics), float | None)

@@ -22,10 +22,6 @@ from typing import Any
 from filelock import FileLock
 
 from tracking.files import (
-    NUMBER_OR_NONE,
-    TEXT,
-    TEXT_OR_NONE,
-    WHOLE,
     DamagedFileError,
     read_object,
     read_whole,
@@ -46,8 +42,8 @@ EXPERIMENT = "experiment"  # the part of that run that is no digest, but the id 
 IDENTITY, PLACE, CARRIED = "sweep.identity", "sweep.place", "sweep.carried"
 """Tags: of every run and of the study's own experiment; of the study's run; of a trial's run."""
 BESIDE = "<paths.runs>/"
-SENT = {"run": TEXT, "step": WHOLE, "result": TEXT_OR_NONE, "parts": {...: TEXT}}
-STATE = {"uri": TEXT, "carried": NUMBER_OR_NONE, "problems": [TEXT]}
+SENT = {"run": str, "step": int, "result": str | None, "parts": {...: str}}
+STATE = {"uri": str, "carried": float | None, "problems": [str]}
 """What an entry of the ledger, and ``mlflow-sync.json``, must hold."""
 Tags = Mapping[str, str]
 
@@ -64,9 +60,6 @@ class Sent:
     step: int = -1
     result: str | None = None
     parts: dict[str, str] = field(default_factory=dict)
-
-    def with_part(self, name: str, digest: str) -> "Sent":
-        return replace(self, parts={**self.parts, name: digest})
 
 
 class Ledger:
