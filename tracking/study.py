@@ -17,7 +17,6 @@ from tracking.files import (
     DamagedFileError,
     Form,
     UnreadableError,
-    misfit,
     read_object,
     unless_damaged,
     write_atomic,
@@ -148,7 +147,7 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        content = read_object(path)
+        content = read_object(path, FORM)
     except UnreadableError:
         raise
     except DamagedFileError as error:
@@ -271,8 +270,6 @@ def seconds(ts: str) -> float | None:
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
-    if wrong := misfit(content, FORM):
-        raise ValueError(wrong)
     return Study(
         folder=Path(os.path.abspath(folder)),  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
         trials=tuple(StudyTrial(**trial) for trial in content["trials"]),

@@ -16,8 +16,9 @@ from typing import Any
 import psutil
 from studies_on_disk import EXPERIMENT
 
+from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
 from tracking.mlflow.describe import points_of, to_ms
-from tracking.mlflow.pages import answers, free_port, journal_name, ui_command, ui_environment
+from tracking.mlflow.pages import journal_name
 from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.uri import URI_VARIABLE, default_uri

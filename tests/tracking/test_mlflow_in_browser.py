@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from studies_on_disk import DECODE, begin, finish, make_study
 
+from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
 from tracking.mlflow.ledger import experiment_of
-from tracking.mlflow.pages import answers, free_port, page_address, ui_command, ui_environment
+from tracking.mlflow.pages import page_address
 from tracking.mlflow.replay import Replay
 from tracking.mlflow.store import open_store
 from tracking.study import Study

@@ -17,6 +17,7 @@ from tracking.attempts import AttemptRecord, Runner, runners, runs
 from tracking.files import DamagedFileError
 from tracking.journal import Journal, unsent
 from tracking.look import stamps_of
+from tracking.mlflow import pages
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
 from tracking.mlflow.ledger import (
     CARRIED,
@@ -31,8 +32,6 @@ from tracking.mlflow.ledger import (
     refuse_other_place,
     result_digest,
 )
-from tracking.mlflow.notes import NOTE, SAMPLES, TABLES, row_words, run_files, study_files, study_note
-from tracking.mlflow.pages import KIND, ROW, first_asked_ms, points_in, view_tag
 from tracking.mlflow.store import Status, Store
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table
@@ -150,7 +149,7 @@ class Replay:
         self._store.log_points(run, points)
         if new:
             self._ledger.put(key, replace(self._sent(key), step=new[-1].step))
-        self._logged |= {name for report in journal for name in points_in(about.card, report)}
+        self._logged |= {name for report in journal for name in pages.points_in(about.card, report)}
         result = result_digest(folder) if state == "finished" and key not in self._running else None
         self._send(key, {"tags of the journal": {CARRIED: carried(self._sent(key).step, journal, result)}})
         if key in self._running:  # its result may exist before the attempt's end, which gives the time
@@ -201,13 +200,13 @@ class Replay:
         # last in the view, since it has no texts to stand side by side
         tags = {IDENTITY: study.mark, "sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
         tags |= {PLACE: self._place}
-        run = self._run_of(STUDY, "study", first_asked_ms(study), tags)
+        run = self._run_of(STUDY, "study", pages.first_asked_ms(study), tags)
         own = self._store.owner == study.mark  # several studies may share one
-        view = view_tag(study, sorted(self._logged)) | (KIND if own else {})
+        view = pages.view_tag(study, sorted(self._logged)) | (pages.KIND if own else {})
         self._send(STUDY, {"tags": tags, "view": view})
         sent, experiment = self._sent(STUDY), {EXPERIMENT: self._store.experiment_id}
         if not sent.parts.items() >= experiment.items():
-            self._store.set_status(run, "FINISHED", first_asked_ms(study))
+            self._store.set_status(run, "FINISHED", pages.first_asked_ms(study))
             self._ledger.put(STUDY, replace(sent, parts=sent.parts | experiment))
         return self._artifacts(study, begun, own)
 
@@ -233,9 +232,9 @@ class Replay:
     def _page(self, study: Study, trial: StudyTrial) -> None:
         """A trial's artifacts."""
         folder, lives = study.trial_folder(trial), trial.key in self._running
-        files = run_files(folder, lives)
+        files = pages.run_files(folder, lives)
         model = {} if lives else Described(study, trial, folder.attempts.all()).model
-        tables = {"mlflow.loggedArtifacts": TABLES if SAMPLES in files else ""}
+        tables = {"mlflow.loggedArtifacts": pages.TABLES if pages.SAMPLES in files else ""}
         self._send(trial.key, {**_files(files), "tags of files": tables, "model": model})
         self._due.discard(trial.key)
 
@@ -243,13 +242,13 @@ class Replay:
         """The study in words, and its files; while trials run, one version per minute: it takes seconds to make."""
         rows = table(study)
         findings = find(study, rows, BASE, study.task.headline)
-        words = {row.row: row_words(study.task, row, findings) for row in rows}
+        words = {row.row: pages.row_words(study.task, row, findings) for row in rows}
         for trial in begun:
-            tags = {f"{ROW}{name}": text for name, text in words[trial.row].items()}
+            tags = {f"{pages.ROW}{name}": text for name, text in words[trial.row].items()}
             self._send(trial.key, {"tags of the row": tags})
-        note = {NOTE: study_note(study, rows, findings)}
+        note = {pages.NOTE: pages.study_note(study, rows, findings)}
         parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
-        self._send(STUDY, {**parts, **_files(study_files(study, rows, findings))})
+        self._send(STUDY, {**parts, **_files(pages.study_files(study, rows, findings))})
         self._due.discard(STUDY)
         self._page_due = time.monotonic() + RETRY_S
 
