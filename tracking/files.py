@@ -5,7 +5,6 @@ A line of a file of JSON lines is parsed when it is asked for, so the end of a l
 
 import errno
 import json
-import math
 import os
 import re
 import tempfile
@@ -39,11 +38,9 @@ class DamagedFileError(ValueError):
 
     def __init__(self, path: Path, cause: str, line: int | None = None) -> None:
         self.path, self.cause, self.line = path, cause, line
+        at = "" if line is None else f":{line}"
+        self.place, self.name = f"{path}{at}", f"{path.name}{at}"
         super().__init__(f"{self.place}: {cause}")
-
-    @property
-    def place(self) -> str:
-        return str(self.path) if self.line is None else f"{self.path}:{self.line}"
 
     @property
     def remedy(self) -> str:
@@ -54,8 +51,7 @@ class DamagedFileError(ValueError):
     @property
     def note(self) -> str:
         """For a table that already names the folder: "journal.jsonl:2 is damaged: not a JSON line"."""
-        name = self.path.name if self.line is None else f"{self.path.name}:{self.line}"
-        return f"{name} is damaged: {self.cause}"
+        return f"{self.name} is damaged: {self.cause}"
 
 
 class UnreadableError(DamagedFileError):
@@ -168,18 +164,14 @@ def read_whole(path: Path) -> bytes | None:
 
 def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
     """The object of a JSON file; None without a file. Raises DamagedFileError, also if it is not of this form."""
-    content = read_whole(path)
-    if content is None:
+    text = _text(path)
+    if text is None:
         return None
-    if not content.strip():
-        raise DamagedFileError(path, "is empty")
-    text = decoded(path, content)
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DamagedFileError(path, f"not JSON: {error.msg}", error.lineno) from None
     except (ValueError, RecursionError) as error:
-        raise DamagedFileError(path, f"not JSON: {error}") from None
+        cause, line = getattr(error, "msg", error), getattr(error, "lineno", None)
+        raise DamagedFileError(path, f"not JSON: {cause}", line) from None
     if wrong := misfit(value, form):
         raise DamagedFileError(path, wrong)
     return dict(value)
@@ -188,16 +180,19 @@ def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
 def read_yaml(path: Path, group: str | None = None) -> Any:
     """The content of a YAML file, or one group or key of it, without parsing the rest. None without a file, or without
     the group. Raises DamagedFileError."""
-    content = read_whole(path)
-    if content is None:
-        return None
-    text = decoded(path, content)
-    if not text.strip():
-        raise DamagedFileError(path, "is empty")
-    if group is None:
-        return _parsed(path, text)
+    text = _text(path)
+    if text is None or group is None:
+        return None if text is None else _parsed(path, text)
     found = re.search(rf"^{group}:.*\n?(?:[ \t].*\n?)*", text, re.MULTILINE)
     return found and _parsed(path, found[0])[group]
+
+
+def _text(path: Path) -> str | None:
+    """None without a file. Raises DamagedFileError if it is empty, or not UTF-8."""
+    content = read_whole(path)
+    if content is not None and not content.strip():
+        raise DamagedFileError(path, "is empty")
+    return None if content is None else decoded(path, content)
 
 
 def decoded(path: Path, content: bytes) -> str:
@@ -271,7 +266,8 @@ class Lines:
 
 def to_json(value: Any) -> str:
     """Compact JSON on one line. A float that is not finite becomes null, since JSON has no name for it."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+    plain = json.loads(json.dumps(value, ensure_ascii=False), parse_constant=lambda name: None)
+    return json.dumps(plain, ensure_ascii=False)
 
 
 def set_aside(path: Path) -> Path:
@@ -347,13 +343,3 @@ def _read(path: Path, window: int | None) -> bytes:
         return content
     lines = content.partition(b"\n")[2]
     return lines if b"\n" in lines else _read(path, 16 * window)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

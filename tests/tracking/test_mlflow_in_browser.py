@@ -1,15 +1,14 @@
 """MLflow's pages of a study in a real browser: the links of `allelse ui` open on the comparison."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_stores import mlflow_server
 from studies_on_disk import DECODE, begin, finish, make_study
 
-from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
 from tracking.mlflow.ledger import experiment_of
 from tracking.mlflow.pages import page_address
 from tracking.mlflow.replay import Replay
@@ -40,17 +39,14 @@ def shown(runs: Path) -> Study:
 
 
 @pytest.fixture(scope="module")
-def server(shown: Study, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(shown: Study) -> Iterator[str]:
     """What `allelse ui` starts."""
-    port, log = free_port(0), tmp_path_factory.mktemp("served") / "log"
-    command = ui_command(shown.folder.parent, port=port)
-    environment = ui_environment(default_uri(shown.folder.parent))
-    with log.open("w") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
-        try:
-            assert answers(f"http://127.0.0.1:{port}", 240), log.read_text()
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
+    served = mlflow_server(shown.folder.parent)
+    try:
+        served.start()
+        yield served.uri
+    finally:
+        served.kill()
 
 
 @pytest.fixture(scope="module")
@@ -101,5 +97,9 @@ def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, s
 
 def test_texts_stand_side_by_side(page: Any, server: str, shown: Study) -> None:
     page.goto(link(server, shown, "ARTIFACT"))
-    for name in ("base-s1", "base-s2"):
-        page.get_by_text(f"Satz von {name}.", exact=True).first.wait_for()
+    cells = [page.get_by_text(f"Satz von base-s{seed}.", exact=True).first for seed in SEEDS[:2]]
+    for cell in cells:
+        cell.wait_for()
+    first, second = (cell.bounding_box() for cell in cells)
+    assert first["y"] == second["y"], "one line for one sentence"
+    assert first["x"] + first["width"] <= second["x"] or second["x"] + second["width"] <= first["x"]
