@@ -51,14 +51,7 @@ def report(folder: TrialFolder, attempt: int, steps: range, checkpoints: tuple[i
 
 
 def result(trial: StudyTrial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:
-    scores = {
-        "nll": 1.5,
-        "ppl": 4.5,
-        "bleu": 30.0,
-        "chrf": 50.0,
-        "signature": "nrefs:1",
-        "decode": DECODE,
-    }
+    scores = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "signature": "nrefs:1", "decode": DECODE}
     return {
         **{"key": trial.key, "row": trial.row, "seed": trial.seed, "step": step, "attempt": attempt},
         **{"params": 63_045_632, "flops": 9.52e17, "seconds": 3700.0},
