@@ -1,11 +1,10 @@
 """Processes, their attempts at trials, and which of them run.
 
 ``attempts.jsonl`` has a line for each beginning and each end. Containers may share a host name, and each counts its own
-pids. So a process is known by its birth: by which boot of which kernel and in which pid namespace its pid is counted,
-and when it started there.
+pids. So a process is identified by its birth: the boot and the pid namespace in which its pid counts, and its start.
 
-A process that holds the locks of trials keeps its record in `<study>/.running/`, and writes it again every ``BEAT_S``
-seconds: other machines cannot ask whether it lives. A request to stop lies next to the record.
+A process that holds the locks of trials rewrites its record in `<study>/.running/` every ``BEAT_S`` seconds, since
+other machines cannot ask whether it is alive. A request to stop lies next to the record.
 """
 
 import errno
@@ -40,7 +39,7 @@ FOLDER = ".running"
 BEAT_S = 10.0
 """Between two signs of life: a small file, on a folder that may be shared by many."""
 SILENT_S = 120.0
-"""A process on another machine that gave no sign for so long may be gone: a shared folder may lag by a minute."""
+"""After so long without a sign, a process on another machine may be gone. A shared folder may lag by a minute."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ def _state_and_ticks(pid: int) -> tuple[str, int]:
 class Runner:
     """The record of a process that holds the locks of ``trials``. Times are in Unix seconds.
 
-    ``seen`` is its last sign of life. ``waiting`` says for what its trials wait. ``left``: seconds from ``seen`` until
+    ``seen`` is its last sign of life. ``waiting``: what its trials wait for. ``left``: seconds from ``seen`` until
     its last trial ends, extrapolated; None before one has finished.
     """
 
@@ -210,7 +209,7 @@ class Runner:
         return f"{self.process} since {since} ({span(max(0.0, time.time() - self.since))} ago): {self.command}"
 
     def lives(self) -> bool:
-        """Whether it runs on this machine, or gave a sign on another one a moment ago."""
+        """Whether it runs on this machine, or showed a sign of life on another one recently."""
         return self.process.lives_here if self.process.is_here else time.time() - self.seen < SILENT_S
 
 

@@ -5,7 +5,6 @@ its top level, for a reader who wants one answer. ``<study>/code/<hash>.zip`` is
 bytes of his Python files. A study has more than one only if a person typed `--changed-code`.
 """
 
-import hashlib
 import io
 import os
 import platform
@@ -210,8 +209,8 @@ class Code:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all paths and contents."""
-        lines = (f"{name}\0{hashlib.sha256(self.files[name]).hexdigest()}\n" for name in sorted(self.files))
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        lines = (f"{name}\0{sha256(self.files[name]).hexdigest()}\n" for name in sorted(self.files))
+        return sha256("".join(lines).encode()).hexdigest()
 
     @cached_property
     def placed(self) -> dict[str, bytes]:

@@ -96,7 +96,7 @@ class Study:
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
     identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
-    moves: int = 0  # how often it was told that a tracker's runs are this folder's
+    moves: int = 0  # how often this folder took over a tracker's runs
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
     margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
     task: Card = field(kw_only=True)
@@ -107,7 +107,7 @@ class Study:
 
     @property
     def mark(self) -> str:
-        """By which a tracker knows it: its identity, or the name of a study that has none yet."""
+        """What trackers know it by: its identity, or its name if it has none yet."""
         return self.identity or self.name
 
     @property
@@ -174,13 +174,13 @@ def task_of(folder: Path) -> Card | None:
 
 
 def separate(folder: Path) -> None:
-    """Make the study of this folder another one for trackers: it is a copy. Raises StudyMissing, DamagedFileError."""
+    """Give the study in this folder a new identity, since it is a copy. Raises StudyMissing, DamagedFileError."""
     with FileLock(folder / ".locks" / "study"):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
 
 def take_over(folder: Path) -> None:
-    """Make this folder's numbers newer than those that another one has sent. Raises StudyMissing, DamagedFileError."""
+    """Make this folder's numbers newer than those that another folder sent. Raises StudyMissing, DamagedFileError."""
     with FileLock(folder / ".locks" / "study"):
         study = read_study(folder)
         write_study(replace(study, moves=study.moves + 1))
@@ -225,7 +225,7 @@ def study_folders(runs: Path) -> list[Path]:
 
 
 def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
-    """Every study, the one that was active last first; and the faults of studies that cannot be read."""
+    """Every study, the most recently active first; and the faults of studies that cannot be read."""
     found, faults = list[Study](), list[DamagedFileError]()
     for folder in study_folders(runs):
         try:

@@ -282,7 +282,7 @@ class TrialFolder:
         return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
 
     def _samples(self, set_name: str) -> Lines | None:
-        """The same as lines, of which the head is checked."""
+        """A set's statistics as lines; the head is checked."""
         lines = Lines(self.statistics_path(set_name))
         if lines.torn or (not lines and lines.path.exists()):
             raise DamagedFileError(lines.path, "its last line is cut off" if lines.torn else "is empty")

@@ -191,7 +191,7 @@ class Replay:
     def _show(self, study: Study, changed: bool) -> tuple[str, ...]:
         """Send the study's run, its view, and what a store may refuse. Returns notices.
 
-        The runs are this folder's from when it has ``changed`` them.
+        Once this folder has ``changed`` the runs, they belong to it.
         """
         begun = [trial for trial in study.trials if trial.key in self._seen]
         if not begun:

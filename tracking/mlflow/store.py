@@ -29,7 +29,7 @@ Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 DELTA = "delta/"  # before the names of differences from base
 MOST_FOUND = 50_000  # MLflow's limit per search
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
-CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
+CONTEXT = "mlflow.data.context"  # the tag that says what a run used a dataset for
 LOCK_S = 60.0  # how long another study may take to open its store
 MLFLOW_ENV = {
     "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
             once = _once if not options.follow else _follow
             return once(study, options.experiment, options.moved)
     except Timeout:
-        _say(f"another process already syncs {study.name} to MLflow")
+        _say(f"another process is already syncing {study.name} to MLflow")
     except OSError as error:  # the lock cannot be made: a full disk
         _say(f"failed: {cause_of(error)}")
     return 1
