@@ -46,13 +46,8 @@ Provenance = dict[str, Any]
 def of_process() -> Provenance:
     """What this process computes with: its machine, and the version of every package that it has imported so far."""
     cpu = {"model": _cpu_model(), "count": os.cpu_count()}
-    return {
-        "ts": time.time(),
-        "host": socket.gethostname(),
-        "cpu": cpu,
-        "versions": versions(),
-        "own_files": own_files(),
-    }
+    machine = {"ts": time.time(), "host": socket.gethostname(), "cpu": cpu}
+    return machine | {"versions": versions(), "own_files": own_files()}
 
 
 def versions() -> dict[str, str | None]:
