@@ -99,7 +99,7 @@ def misfit(value: Any, form: Form, name: str = "") -> str | None:
         return f"must have {noun} as its {name}" if name else f"must be {noun}"
     if not isinstance(form, dict | list):
         return None
-    if isinstance(value, list):
+    if isinstance(form, list):
         parts = [(place, each, form[0]) for place, each in enumerate(value)]
     elif ... in form:
         parts = [(key, each, form[...]) for key, each in value.items()]

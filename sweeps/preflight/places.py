@@ -50,7 +50,7 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
     needed = sum(planned.costs.checkpoint_bytes or 0 for planned in new)
     free = shutil.disk_usage(nearest_existing(folder)).free
     if needed > free:
-        found = f"has {decimal(free)} free, but the checkpoints of {len(new)} trials need {decimal(needed)}"
+        found = f"has {decimal(free)} free, but the checkpoints of {len(new)} trials need {decimal(int(needed))}"
         allowed = "choose a larger disk, fewer rows, or fewer checkpoints"
         yield Problem("paths.runs" if place is None else "paths.checkpoints", found, allowed, None, str(folder))
 
