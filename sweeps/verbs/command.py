@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib.util import find_spec
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
+from sweeps.config.tasks import DEFAULT_TASK
+from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
 from sweeps.planning.naming import known_study, some_of, studies_there
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.files import DamagedFileError
@@ -91,6 +93,22 @@ def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tup
     taken = study_to_read(overrides, used)
     print_notices(taken.notices)
     return taken.study, taken.settings
+
+
+def next_run(verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool) -> None:
+    """Print the command that runs what is left, and what it takes after a change of the user's code."""
+    from sweeps.planning.command_task import source_of_study
+    from sweeps.planning.user_code import changed_since
+
+    changed = None
+    with suppress(RefusedError):  # a task that cannot be imported is refused once it is to run
+        changed = changed_since(study, source_of_study(study, Path.cwd()), settings.paths.checkpoints)
+    mark = "the table marks what the new code trains"
+    if changed:
+        OUT.print(f"{escape(', '.join(changed))} changed since {escape(study.name)} began: {mark}.", soft_wrap=True)
+    elif failed and changed is not None:
+        OUT.print(f"After a change of the task's code, add --changed-code: {mark}.", style="dim", soft_wrap=True)
+    next_verb(verb, [*overrides, *["--changed-code"] * bool(changed)])
 
 
 def print_notices(notices: Iterable[str]) -> None:
@@ -182,13 +200,21 @@ class Checked:
 
     problems: list[Problem] = field(default_factory=list)
 
-    def known(self, key: str, names: Iterable[str], allowed: Sequence[str], what: str) -> list[str]:
-        """The names that exist, each once."""
+    def known(self, key: str, names: Iterable[str], allowed: Sequence[str], what: str, more: str = "") -> list[str]:
+        """The names that exist, each once. A refusal ends with ``more``."""
         kept = list(dict.fromkeys(names))
         for name in [name for name in kept if name not in allowed]:
             found, near = f'names "{name}", which is not a {what}', nearest(name, allowed)
-            self.problems.append(Problem(key, found, _one_of(allowed), near))
+            self.problems.append(Problem(key, found, _one_of(allowed) + more, near))
         return [name for name in kept if name in allowed]
+
+    def scored(self, name: str | None, study: Study) -> list[str]:
+        """The set of ``--set`` if it is typed and has scores, or will have; a refusal says what scores a set."""
+        measured = study.measured_sets()
+        more = "; a trial scores its sets when its training ends"
+        if measured and study.task.name == DEFAULT_TASK:
+            more = f"; `allelse evaluate TRIAL --set {name}` scores another set"
+        return self.known("--set", given(name), list(measured or study.task.scored_sets), "set with scores", more)
 
     def listed(self, key: str, text: str, allowed: Sequence[str], what: str) -> list[str]:
         """The same for a list, which must not be empty."""

@@ -18,7 +18,16 @@ from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, names_study
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study, unknown
+from sweeps.verbs.command import (
+    Json,
+    OverrideList,
+    guarded,
+    names_and_overrides,
+    next_run,
+    print_notices,
+    taken_study,
+    unknown,
+)
 from tracking.attempts import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.card import Card
 from tracking.files import DamagedFileError
@@ -145,7 +154,7 @@ def status(
     else:
         from sweeps.planning.named_study import going_on
 
-        next_verb("sweep", going_on(study.folder, overrides))
+        next_run("sweep", study, settings, going_on(study.folder, overrides), "failed" in states)
 
 
 def _watch(study: Study) -> None:

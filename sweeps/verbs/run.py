@@ -19,7 +19,16 @@ from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
 from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, refuse_without_extra
+from sweeps.verbs.command import (
+    Add,
+    ChangedCode,
+    Checking,
+    Json,
+    OverrideList,
+    guarded,
+    next_run,
+    refuse_without_extra,
+)
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table
 from tracking.study import read_study
@@ -60,7 +69,7 @@ def plan(
     if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
     elif planned.pending:
-        next_verb("sweep", _overrides_to_run(planned, overrides))
+        next_verb("sweep", [*_overrides_to_run(planned, overrides), *["--changed-code"] * changed_code])
     else:
         next_verb("table", looking(planned.folder, overrides))
 
@@ -254,7 +263,8 @@ def _show_outcome(
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         from sweeps.planning.named_study import going_on
 
-        next_verb(verb, going_on(planned.folder, overrides, selected))
+        words = going_on(planned.folder, overrides, selected)
+        next_run(verb, study, planned.composition.shared, words, bool(failed))
         return 1 if failed or not unfinished <= {*stopped} else 130
     next_verb("report", looking(planned.folder, overrides))
     return 0
