@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typed import refusal, typed
+from typed import printed, refusal
 
 from sweeps.planning.trial_lock import trial_lock
 from tracking.trial import TrialFolder
@@ -18,11 +18,8 @@ from transformer.card import CARD
 TRIAL = ("base-s1", "sweep.name=copies")
 
 
-def evaluated(folder: Path, *words: str) -> list[dict[str, Any]]:
-    done = typed(folder, "evaluate", *words, "--json")
-    assert (done.exit_code, done.stderr) == (0, ""), done.output
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+def evaluated(folder: Path, *words: str) -> Any:
+    return json.loads(printed(folder, "evaluate", *words, "--json"))
 
 
 def sacrebleu(trained: Path, hypotheses: Path, set_name: str, *words: str) -> str:

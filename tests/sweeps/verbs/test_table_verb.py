@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from finished_trials import study_in, sweep
-from typed import refusal, typed
+from typed import printed, refusal
 
 from tracking.study import read_study, write_study
 
@@ -40,16 +40,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lines(folder: Path, *options: str) -> list[dict[str, str]]:
-    done = typed(folder, "table", "--format", "csv", *options)
-    assert (done.exit_code, done.stderr) == (0, "")
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
 def text(folder: Path, *options: str) -> str:
-    done = typed(folder, "table", *options)
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed(folder, "table", *options)
+
+
+def lines(folder: Path, *options: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text(folder, "--format", "csv", *options))))
 
 
 def test_another_set_has_its_own_scores_and_no_published_ones(folder: Path) -> None:
