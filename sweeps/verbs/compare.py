@@ -144,11 +144,10 @@ def _chosen_metrics(
     pairs: Sequence[SidePair], name: str | None, set_name: str | None, of_studies: bool
 ) -> list[Metric]:
     """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
-    card, checked = pairs[0][0].study.task, Checked()
-    results = (result for pair in pairs for side in pair for result in side.results.values())
-    sets = list(dict.fromkeys(name for result in results for name in result["scores"]))
+    study, checked = pairs[0][0].study, Checked()
+    card = study.task
     named = checked.known("--metric", given(name), [metric.name for metric in card.metrics], "metric of the study")
-    checked.known("--set", given(set_name), sets, "set with scores")
+    checked.scored(set_name, study)
     checked.refuse()
     usual = [metric.name for metric in card.metrics if metric.tabled or not of_studies]
     return [metric for metric in card.metrics if metric.name in (named or usual)]
@@ -187,8 +186,12 @@ def _study_label(side: Side) -> str:
     return side.label.removesuffix(f"/{side.row}")
 
 
+def _titled(title: str) -> Table:
+    return Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify="left", title_style="bold")
+
+
 def _two_sided(title: str, compared: Compared, differing: Mapping[str, tuple[Any, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    table = _titled(title)
     table.add_column("key", no_wrap=True)
     for side in compared.sides:
         table.add_column(escape(side.label), overflow="fold")
@@ -201,8 +204,7 @@ def _metrics_table(found: Sequence[Compared], names: tuple[str, str], of_studies
     """One line per metric; of studies a section per row. The two kinds of chance have a column each."""
     metrics = [metric for pair in found for metric in pair.metrics]
     sets = dict.fromkeys(metric.set_name for metric in metrics)
-    title = escape(f"Metrics on {' and '.join(sets)}")
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    table = _titled(f"Metrics on {' and '.join(sets)}")
     for name in ("row", "metric")[not of_studies :]:
         table.add_column(name, overflow="fold")
     for place, name in enumerate(names):

@@ -123,12 +123,9 @@ def status(
     from tracking.mlflow.ledger import lag
     from tracking.uri import default_uri
 
-    if (curves or metric) and as_json:
-        found = "prints the state of trials, and draws no curves"
-        raise RefusedError([Problem("--json", found, "leave it out; allelse.load gives curves as numbers")])
-    if watch and (as_json or curves or metric):
-        found = "shows the states of trials until nothing is running"
-        raise RefusedError([Problem("--watch", found, "leave out --json, --curves and --metric")])
+    if (as_json, watch, bool(curves or metric)).count(True) > 1:
+        allowed = "leave all but one out; allelse.load gives curves as numbers"
+        raise RefusedError([Problem("--json, --watch, --curves", "are typed together", allowed)])
     study, settings = taken_study(overrides)
     if curves or metric:
         _draw(study, metric, overrides)

@@ -186,19 +186,10 @@ def _flops(trials: "Sequence[PlannedTrial]") -> float | None:
 def _plan_json(plan: "Plan") -> list[dict[str, Any]]:
     unscaled = {row.name: row.before_scaling for row in plan.composition.rows}
     return [
-        {
-            "row": planned.trial.row,
-            "seed": planned.trial.seed,
-            "key": planned.trial.key,
-            "group": planned.trial.group,
-            "change": planned.trial.change,
-            "before_scaling": unscaled[planned.trial.row],
-            "steps": planned.steps,
-            "params": planned.costs.params,
-            "flops": planned.costs.flops,
-            "finished": planned.finished,
-            "state": planned.state,
-        }
+        {name: getattr(planned.trial, name) for name in ("row", "seed", "key", "group", "change")}
+        | {"before_scaling": unscaled[planned.trial.row], "steps": planned.steps}
+        | {"params": planned.costs.params, "flops": planned.costs.flops}
+        | {"finished": planned.finished, "state": planned.state}
         for planned in plan.trials
     ]
 
