@@ -16,6 +16,7 @@ from sweeps.config.tasks import DEFAULT_TASK
 from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
 from sweeps.planning.naming import known_study, some_of, studies_there
 from sweeps.schema import Problem, RefusedError, nearest
+from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.study import Study, StudyTrial, studies
 
@@ -208,13 +209,12 @@ class Checked:
             self.problems.append(Problem(key, found, _one_of(allowed) + more, near))
         return [name for name in kept if name in allowed]
 
-    def scored(self, name: str | None, study: Study) -> list[str]:
-        """The set of ``--set`` if it is typed and has scores, or will have; a refusal says what scores a set."""
-        measured = study.measured_sets()
-        more = "; a trial scores its sets when its training ends"
-        if measured and study.task.name == DEFAULT_TASK:
+    def scored(self, name: str, card: Card, measured: Iterable[str]) -> list[str]:
+        """The set of ``--set`` if it has scores, or will have; a refusal says what scores a set."""
+        known, more = list(measured), "; a trial scores its sets when its training ends"
+        if known and card.name == DEFAULT_TASK:
             more = f"; `allelse evaluate TRIAL --set {name}` scores another set"
-        return self.known("--set", given(name), list(measured or study.task.scored_sets), "set with scores", more)
+        return self.known("--set", [name], known or card.scored_sets, "set with scores", more)
 
     def listed(self, key: str, text: str, allowed: Sequence[str], what: str) -> list[str]:
         """The same for a list, which must not be empty."""

@@ -144,10 +144,11 @@ def _chosen_metrics(
     pairs: Sequence[SidePair], name: str | None, set_name: str | None, of_studies: bool
 ) -> list[Metric]:
     """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
-    study, checked = pairs[0][0].study, Checked()
-    card = study.task
+    card, checked = pairs[0][0].study.task, Checked()
+    results = [result for pair in pairs for side in pair for result in side.results.values()]
     named = checked.known("--metric", given(name), [metric.name for metric in card.metrics], "metric of the study")
-    checked.scored(set_name, study)
+    if set_name is not None:
+        checked.scored(set_name, card, dict.fromkeys(each for result in results for each in result["scores"]))
     checked.refuse()
     usual = [metric.name for metric in card.metrics if metric.tabled or not of_studies]
     return [metric for metric in card.metrics if metric.name in (named or usual)]

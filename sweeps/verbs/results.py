@@ -180,7 +180,7 @@ class Choice:
         card, sets, on = study.task, study.measured_sets(), self.set_name
         known = [metric.name for metric in card.metrics]
         metrics = self.checked.known("--metric", self.metrics, known, "metric of the study")
-        if on is not None and not self.checked.scored(on, study):
+        if on is not None and not self.checked.scored(on, card, sets):
             return study
         if on is not None and not self.metrics:
             there = [metric for metric in card.metrics if metric.name in sets.get(on, [metric.name])]
