@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from sweeps.config.tasks import DEFAULT_TASK
 from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
-from sweeps.planning.naming import known_study, some_of, studies_there
+from sweeps.planning.naming import known_study, must_finish, some_of, studies_there
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.card import Card
 from tracking.files import DamagedFileError
@@ -133,6 +133,12 @@ class Named:
     row: str | None
     trials: tuple[StudyTrial, ...]
 
+    def of_row(self, row: str) -> list[StudyTrial]:
+        return [trial for trial in self.trials if trial.row == row]
+
+    def states(self) -> list[str]:
+        return [self.study.trial_folder(trial).state(trial.key) for trial in self.trials]
+
 
 def meant(name: str, here: Study | None, runs: Path) -> Named | None:
     """A row or trial of the study ``here``; or STUDY, STUDY/ROW, STUDY/TRIAL, the folder of a study or of a trial.
@@ -193,6 +199,12 @@ def unknown(key: str, name: str, study: Study, kinds: str, allowed: str, others:
     first_seed = next((trial for trial in trials if trial.startswith(f"{inner}-s")), None)
     near = first_seed or nearest(inner, dict.fromkeys([*listed, *trials, *others]))
     return Problem(key, f'is "{name}", but the {kinds} of {study.name} are {some_of(listed)}', allowed, near)
+
+
+def unfinished(key: str, name: str, states: Iterable[str], study: Path) -> Problem:
+    """The refusal of trials without a result: their states, and what to type."""
+    words = sorted({"not trained yet" if state == "missing" else state for state in states})
+    return Problem(key, f"{name} is {' and '.join(words)}", must_finish(study))
 
 
 @dataclass

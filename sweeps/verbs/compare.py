@@ -16,7 +16,7 @@ from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import looking, must_finish, study_names
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Checked, Named, given, meant, print_notices, rows_of, unknown
+from sweeps.verbs.command import Checked, Named, given, meant, print_notices, rows_of, unfinished, unknown
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric
 from tracking.statistics.comparison import (
@@ -106,31 +106,26 @@ def _pairs(first: Named, second: Named) -> list[SidePair]:
     Raises RefusedError if there are none.
     """
     if first.row is None:
-        alike = first.study.name == second.study.name
-        names = [each.name if alike else each.study.name for each in (first, second)]
-        rows = [row for row in rows_of(first.study) if row in rows_of(second.study)]
-        pairs = [(_row_side(first, names[0], row), _row_side(second, names[1], row)) for row in rows]
-        pairs = [(one, other) for one, other in pairs if one.trials and other.trials]
-        found = [] if pairs else [(first, f"{first.name} and {second.name} have no finished row in common")]
-    else:
-        pairs = [(Side.of(first.name, first.study, first.trials), Side.of(second.name, second.study, second.trials))]
-        found = [
-            (named, _states(named)) for side, named in zip(*pairs, (first, second), strict=True) if not side.trials
-        ]
-    if found:
-        raise RefusedError(Problem(SIDES_KEY, words, must_finish(named.study.folder)) for named, words in found)
+        return _row_pairs(first, second)
+    pair = Side.of(first.name, first.study, first.trials), Side.of(second.name, second.study, second.trials)
+    missing = [named for side, named in zip(pair, (first, second), strict=True) if not side.trials]
+    if missing:
+        raise RefusedError(unfinished(SIDES_KEY, each.name, each.states(), each.study.folder) for each in missing)
+    return [pair]
+
+
+def _row_pairs(first: Named, second: Named) -> list[SidePair]:
+    rows = [row for row in rows_of(first.study) if row in rows_of(second.study)]
+    alike = first.study.name == second.study.name
+    sides = [
+        [Side.of(f"{each.name if alike else each.study.name}/{row}", each.study, each.of_row(row)) for row in rows]
+        for each in (first, second)
+    ]
+    pairs = [(one, other) for one, other in zip(*sides, strict=True) if one.trials and other.trials]
+    if not pairs:
+        found = f"{first.name} and {second.name} have no finished row in common"
+        raise RefusedError([Problem(SIDES_KEY, found, must_finish(first.study.folder))])
     return pairs
-
-
-def _row_side(named: Named, study_name: str, row: str) -> Side:
-    return Side.of(f"{study_name}/{row}", named.study, [trial for trial in named.trials if trial.row == row])
-
-
-def _states(named: Named) -> str:
-    """Such as "a_heads_1 is failed and interrupted"."""
-    states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
-    words = sorted("not trained yet" if state == "missing" else state for state in states)
-    return f"{named.name} is {' and '.join(words)}"
 
 
 def _left_out(first: Named, second: Named, pairs: Sequence[SidePair]) -> tuple[list[str], list[str]]:

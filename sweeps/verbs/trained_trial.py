@@ -12,12 +12,11 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.composition import moved, moved_value
-from sweeps.planning.naming import must_finish
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import scoring_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
-from sweeps.verbs.command import TRIAL_KINDS
+from sweeps.verbs.command import TRIAL_KINDS, unfinished
 from sweeps.verbs.texts import data_folder
 from sweeps.verbs.ui import registered
 from sweeps.worker.calls import checked_artifacts, numbers, samples_text
@@ -101,7 +100,9 @@ class TrainedTrial:
         """``result.json``. Raises RefusedError if the trial is not finished."""
         result = self.files.result()
         if result is None or result["key"] != self.key:
-            raise RefusedError([_not_finished(self.folder, self.files.state(self.key))])
+            raise RefusedError(
+                [unfinished("TRIAL", self.folder.name, [self.files.state(self.key)], self.folder.parent)]
+            )
         return result
 
     def configured(self, config: Any) -> "TrainedTrial":
@@ -310,10 +311,4 @@ def _no_trial(folder: TrialFolder) -> Problem:
         return Problem("TRIAL", f"{path} is a study", allowed)
     if state == "missing" and path.is_dir():
         return Problem("TRIAL", f"{path} holds no trial", TRIAL_KINDS)
-    return _not_finished(path, state)
-
-
-def _not_finished(path: Path, state: str) -> Problem:
-    """Why the trial has no model yet."""
-    fault = {"missing": "was never started", "running": "is still running"}.get(state, f"is not finished, but {state}")
-    return Problem("TRIAL", f"{path.name} {fault}", must_finish(path.parent))
+    return unfinished("TRIAL", path.name, [state], path.parent)
