@@ -62,7 +62,7 @@ OverrideList = Annotated[
 Trials = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
 ChangedCode = Annotated[
-    bool, typer.Option("--changed-code", help="Train what is left with the code of now; the table marks those rows.")
+    bool, typer.Option("--changed-code", help="Train what is left with today's code; the table marks those rows.")
 ]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

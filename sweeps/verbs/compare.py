@@ -58,7 +58,8 @@ def compare(names: list[str], overrides: list[str], set_name: str | None, metric
     each = compared(pairs, metrics, set_name)
     samples = differing(*pairs[0], _by_output(metrics), set_name)
     samples = with_texts(samples, pairs[0], Path(taken.settings.paths.data))
-    left_out = _left_out(first, second, pairs) if of_studies else ([], [])
+    shared = {side.row for side, _ in pairs}
+    left_out = [[row for row in rows_of(named.study) if row not in shared] * of_studies for named in (first, second)]
     if as_json:
         print_json(_json(each, samples, left_out))
         return
@@ -128,13 +129,6 @@ def _row_pairs(first: Named, second: Named) -> list[SidePair]:
     return pairs
 
 
-def _left_out(first: Named, second: Named, pairs: Sequence[SidePair]) -> tuple[list[str], list[str]]:
-    """The rows of each study that are not compared: one of the two studies has no finished trial of them."""
-    shared = {side.row for side, _ in pairs}
-    ours, theirs = ([row for row in rows_of(each.study) if row not in shared] for each in (first, second))
-    return ours, theirs
-
-
 def _chosen_metrics(
     pairs: Sequence[SidePair], name: str | None, set_name: str | None, of_studies: bool
 ) -> list[Metric]:
@@ -155,10 +149,11 @@ def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def _shown(
-    found: Sequence[Compared], samples: Differing, left_out: tuple[list[str], list[str]], of_studies: bool
+    found: Sequence[Compared], samples: Differing, left_out: Sequence[list[str]], of_studies: bool
 ) -> Iterator[RenderableType]:
-    """Configuration, origin, metrics, samples, each below its heading."""
-    first, second = (_study_label(side) if of_studies else side.label for side in found[0].sides)
+    """Configuration, origin, metrics, samples, each below its heading. ``left_out``: the rows that only one study has
+    finished, by study."""
+    first, second = (side.label.removesuffix(f"/{side.row}" * of_studies) for side in found[0].sides)
     yield f"[bold]{escape(first)}[/] and [bold]{escape(second)}[/]: differences are {escape(second)} − {escape(first)}"
     if found[0].configuration:
         yield _two_sided("Configuration", found[0], found[0].configuration)
@@ -175,11 +170,6 @@ def _shown(
             yield f"[dim]Not finished in both studies, so not compared: {escape(', '.join(rows))} of {escape(name)}[/]"
     yield from _samples(found[0], samples)
     yield ""
-
-
-def _study_label(side: Side) -> str:
-    """The study of a side that is named by study and row."""
-    return side.label.removesuffix(f"/{side.row}")
 
 
 def _titled(title: str) -> Table:
@@ -301,7 +291,7 @@ def _sample(sample: SampleCompared, places: int, noun: str) -> RenderableType:
     return Group(head, Padding(grid, (0, 0, 1, 2))) if sample.texts else head
 
 
-def _json(found: Sequence[Compared], samples: Differing, left_out: tuple[list[str], list[str]]) -> dict[str, Any]:
+def _json(found: Sequence[Compared], samples: Differing, left_out: Sequence[list[str]]) -> dict[str, Any]:
     """All numbers at full precision; differences are second minus first."""
     return {
         "pairs": [_pair_json(pair) for pair in found],

@@ -47,7 +47,7 @@ class Verbs(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        self._add_those_of_task(ctx)  # a task that is refused is so before the first line of help
+        self._add_those_of_task(ctx)  # a faulty task is refused before the first line of help
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -125,7 +125,7 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
 
 
 def _types(hint: Any) -> Iterator[Any]:
-    """The types that an annotation names; of a generic one without its parameters, except for sequences."""
+    """The types that an annotation names. Parameters of a generic type do not count, except for those of sequences."""
     kind = get_origin(hint) or hint
     if kind is Sequence:
         yield kind

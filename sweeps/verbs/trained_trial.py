@@ -1,6 +1,7 @@
 """A trained trial on disk as a verb of its task uses it, ``sweeps.task.Trained``, and how it is read."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,6 @@ from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
 from sweeps.verbs.command import TRIAL_KINDS, unfinished
 from sweeps.verbs.texts import data_folder
-from sweeps.verbs.ui import registered
 from sweeps.worker.calls import checked_artifacts, numbers, samples_text
 from sweeps.worker.checkpoint_files import MANIFEST
 from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat
@@ -32,6 +32,8 @@ from tracking.uri import without_password
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
 """What the name of a file must not have."""
+MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
+"""The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,27 @@ class TrainedTrial:
         return self.folder / self._renamed(text)
 
     def register(self, model: Path, name: str) -> str:
-        return registered(self.folder, self.key, self.tracking_uri, model, name)
+        """At ``tracking.uri``, by default in the study's last store."""
+        from tracking.mlflow.ledger import Ledger, Sent, current_store  # MLflow
+        from tracking.mlflow.store import RegistryError, register
+
+        if not MODEL_NAME.fullmatch(name):
+            allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
+            raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
+        study, (plain, _, alias), card = self.folder.parent, name.partition("@"), model / "README.md"
+        address = self.tracking_uri or current_store(study)
+        run = (Ledger(study, address).get(self.key) or Sent("")).run
+        if not run:
+            found = f"has no run at {without_password(address, mark='')}"
+            raise RefusedError([Problem(f"{study.name}/{self.folder.name}", found, "run `allelse sync` to create it")])
+        about = card.read_text("utf-8") if card.is_file() else ""
+        try:
+            register(model, plain, alias or None, run, address, about, study.parent)
+        except RegistryError as error:
+            raise RefusedError([Problem(name, f"failed: {error}", "fix the cause, then run it again")]) from error
+        served = shlex.quote(f"models:/{plain}@{alias}" if alias else f"models:/{plain}/latest")
+        place = shlex.quote(without_password(address))
+        return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"
 
     @property
     def _schema(self) -> Schema:
