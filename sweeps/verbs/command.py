@@ -221,12 +221,16 @@ class Checked:
             self.problems.append(Problem(key, found, _one_of(allowed) + more, near))
         return [name for name in kept if name in allowed]
 
-    def scored(self, name: str, card: Card, measured: Iterable[str]) -> list[str]:
+    def one(self, key: str, name: str | None, allowed: Sequence[str], what: str, more: str = "") -> str | None:
+        """The value of an option, if it was typed and exists."""
+        return name if name is not None and self.known(key, [name], allowed, what, more) else None
+
+    def scored(self, name: str | None, card: Card, measured: Iterable[str]) -> str | None:
         """The set of ``--set`` if it has scores, or will have; a refusal says what scores a set."""
         known, more = list(measured), "; a trial scores its sets when its training ends"
         if known and card.name == DEFAULT_TASK:
             more = f"; `allelse evaluate TRIAL --set {name}` scores another set"
-        return self.known("--set", [name], known or card.scored_sets, "set with scores", more)
+        return self.one("--set", name, known or card.scored_sets, "set with scores", more)
 
     def listed(self, key: str, text: str, allowed: Sequence[str], what: str) -> list[str]:
         """The same for a list, which must not be empty."""
@@ -238,11 +242,6 @@ class Checked:
         """Raises RefusedError if there is a problem."""
         if self.problems:
             raise RefusedError(self.problems)
-
-
-def given(name: str | None) -> list[str]:
-    """The value of an option, if it was typed."""
-    return [] if name is None else [name]
 
 
 def listed(text: str | None) -> list[str]:

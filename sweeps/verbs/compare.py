@@ -16,7 +16,7 @@ from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import looking, must_finish, study_names
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Checked, Named, given, meant, print_notices, rows_of, unfinished, unknown
+from sweeps.verbs.command import Checked, Named, meant, print_notices, rows_of, unfinished, unknown
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric
 from tracking.statistics.comparison import (
@@ -135,12 +135,11 @@ def _chosen_metrics(
     """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
     card, checked = pairs[0][0].study.task, Checked()
     results = [result for pair in pairs for side in pair for result in side.results.values()]
-    named = checked.known("--metric", given(name), [metric.name for metric in card.metrics], "metric of the study")
-    if set_name is not None:
-        checked.scored(set_name, card, dict.fromkeys(each for result in results for each in result["scores"]))
+    named = checked.one("--metric", name, [metric.name for metric in card.metrics], "metric of the study")
+    checked.scored(set_name, card, dict.fromkeys(each for result in results for each in result["scores"]))
     checked.refuse()
-    usual = [metric.name for metric in card.metrics if metric.tabled or not of_studies]
-    return [metric for metric in card.metrics if metric.name in (named or usual)]
+    usual = [metric for metric in card.metrics if metric.tabled or not of_studies]
+    return [metric for metric in card.metrics if metric.name == named] or usual
 
 
 def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
