@@ -97,8 +97,8 @@ def _print_moved(place: Path, restore: str, elsewhere: Sequence[str]) -> None:
 
 def _checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
     """``paths.checkpoints`` of the trials that have their checkpoints outside of their folders."""
-    configs = (unless_damaged(trial.config, None) or {} for trial in trials)
-    return sorted({config.get("paths", {}).get("checkpoints") or "" for config in configs} - {""})
+    configs = [unless_damaged(trial.config, None) for trial in trials]
+    return sorted({(config or {}).get("paths", {}).get("checkpoints") or "" for config in configs} - {""})
 
 
 def _quoted(path: Path) -> str:

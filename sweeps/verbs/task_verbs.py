@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
 from sweeps.planning.naming import naming
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged, nearest
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged
 from sweeps.task import Trained, Typed
 from sweeps.verbs.command import Trials, guarded, named_folder, refuse_without_extra
 from tracking.files import DamagedFileError
@@ -55,13 +55,14 @@ class Verbs(TyperGroup):
         return super().list_commands(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if "=" in args[0]:
-            ctx.fail(f"No such command '{args[0]}'. Did you mean 'allelse sweep {args[0]}'?")
-        if not any(text.startswith(TASK_IS) for text in args) and self.get_command(ctx, args[0]) is None:
-            near = nearest(args[0], self.commands)
-            meant = f" Did you mean '{near}'?" if near else ""
-            ctx.fail(f"No such command '{args[0]}'.{meant} For a verb of your own task, add {_own_tasks()}.")
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except USAGE_ERROR as error:
+            if "=" in args[0]:
+                error.message += f" Did you mean 'allelse sweep {args[0]}'?"
+            elif ctx.meta[TASK_IS] == DEFAULT_TASK:
+                error.message += f" For a verb of your own task, add {_own_tasks()}."
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         try:

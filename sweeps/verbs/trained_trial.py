@@ -117,8 +117,7 @@ class TrainedTrial:
         return replace(self, config=config)
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
-        save, load = self.source.task.save, self.source.task.load
-        own = OwnFormat(save, load) if save is not None and load is not None else None
+        own = OwnFormat.of(self.source.task)
         with closing(Checkpoints(self.checkpoints, self.key, self.attempt, Keep(), own)) as checkpoints:
             try:
                 yield from checkpoints.states(steps or [self.step])

@@ -53,7 +53,7 @@ def ui(
 ) -> int:
     """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
     refuse_without_extra()
-    from tracking.mlflow.pages import answers, free_port, ui_command, ui_environment
+    from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
 
     runs, study, uri = _to_serve(overrides)
     runs_already = uri.startswith(SERVERS)

@@ -46,7 +46,7 @@ class SyncerHere:
         ended.set()
         store = mock.patch.dict(os.environ, {URI_VARIABLE: tracking.uri or ""})
         with store, sync_lock(folder):
-            self.returncode = sync.follow(sync._connecting(folder, tracking.experiment, False, os.getpid), ended)
+            self.returncode = sync.Passes(folder, tracking.experiment, moved=False).follow(os.getpid(), ended)
 
 
 def typed(folder: Path, *arguments: str) -> Result:

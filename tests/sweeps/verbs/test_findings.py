@@ -18,7 +18,7 @@ from studies_on_disk import DECODE, begin, finish
 from typed import printed
 
 from tracking import words
-from tracking.mlflow.notes import row_words, study_files, study_note
+from tracking.mlflow.pages import row_words, study_files, study_note
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
