@@ -92,7 +92,10 @@ def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> 
     now = user_code(source)
     if now is None or not _is_held(study, checkpoints):
         return None
-    return named_changes(source, unless_damaged(partial(_recorded, study, now), now), now)
+    try:
+        return named_changes(source, _recorded(study, now), now)
+    except DamagedFileError as error:
+        return [error.path.name]
 
 
 def _is_held(study: Study, checkpoints: str | None) -> bool:
