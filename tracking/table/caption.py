@@ -39,7 +39,7 @@ def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, vie
         *spread,
     ]
     text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, _seeds_note(rows)]))
-    names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
+    names = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
     return "\n".join(filter(None, [text, *_chance_notes(card, rows, findings, view), sizes, names]))
 
@@ -49,11 +49,10 @@ def size_note(sizes: Mapping[str, str]) -> str:
     return f"Not of base's size: {'; '.join(f'{row} has {words}' for row, words in sizes.items())}." if sizes else ""
 
 
-def scaling_note(card: Card, changes: Mapping[str, str]) -> str:
+def scaling_note(changes: Mapping[str, str]) -> str:
     """What rows are before scaling, by name: it explains names such as c_layers_2. Empty without rows."""
     words = "; ".join(f"{row} is {change}" for row, change in changes.items())
-    size = "At the paper's size" if card.published_note else "Before scaling"
-    return f"{size} {words}." if words else ""
+    return f"Before scaling {words}." if words else ""
 
 
 def _seeds_note(rows: Sequence[TableRow]) -> str:
