@@ -34,9 +34,8 @@ from tracking.mlflow.ledger import (
 from tracking.mlflow.notes import NOTE, SAMPLES, TABLES, row_words, run_files, study_files, study_note
 from tracking.mlflow.pages import KIND, ROW, first_asked_ms, points_in, view_tag
 from tracking.mlflow.store import Status, Store
-from tracking.statistics.findings import find
-from tracking.statistics.rows import BASE, table
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
+from tracking.table.columns import whole_table
 from tracking.trial import TrialState
 from tracking.words import cause_of, out_of_reach
 
@@ -240,16 +239,15 @@ class Replay:
         waits = self._running and time.monotonic() < self._page_due
         if sent is None or seen.get("page") == looks or waits:
             return
-        rows = table(study)
-        findings = find(study, rows, BASE, study.task.headline)
-        words = {row.row: row_words(study.task, row, findings) for row in rows}
+        table = whole_table(study, study.task.headline)
+        words = row_words(table)
         for trial in begun:
             if (of_trial := self._ledger.get(trial.key)) is not None:
                 tags = {f"{ROW}{name}": text for name, text in words[trial.row].items()}
                 self._send(trial.key, of_trial, {"tags of the row": tags})
-        note = {NOTE: study_note(study, rows, findings)}
+        note = {NOTE: study_note(table)}
         parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
-        self._send(STUDY, sent, {**parts, **_files(study_files(study, rows, findings))})
+        self._send(STUDY, sent, {**parts, **_files(study_files(table))})
         seen["page"], self._page_due = looks, time.monotonic() + RETRY_S
 
 

@@ -11,8 +11,6 @@ from typed import typed
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import shown_change
 from sweeps.planning.continuation import plan_sweep
-from tracking.statistics.rows import table
-from tracking.table.layout import written
 
 # a row's own words, its body, what is shown, and its change before scaling
 WORDS = {
@@ -53,8 +51,8 @@ def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
     assert "At the paper's size b_key_16 is d_k 16; c_layers_2 is N 2." in " ".join(
         typed(tmp_path, "table").output.split()
     )
-    study = study_in(tmp_path)
-    shown = {row["row"]: row["before_scaling"] for row in json.loads(written("json", study, table(study)))}
+    rows = json.loads(typed(tmp_path, "table", "--format", "json").stdout)
+    shown = {row["row"]: row["before_scaling"] for row in rows}
     assert shown == {"base": "", "b_key_16": "d_k 16", "c_layers_2": "N 2", "d_dropout_0": ""}
 
 
