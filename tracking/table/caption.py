@@ -181,7 +181,7 @@ def _untested(rows: Sequence[TableRow], families: Sequence["Family"]) -> str:
 
 def _why_untested(row: TableRow, families: Sequence["Family"]) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
-    reasons = {of.metric.label: why for of in families if (why := of.untested.get(row.row))}
+    reasons = {of.metric.label: why for of in families if isinstance(why := of.rows.get(row.row), str)}
     if len(reasons) == len(families) and len(set(reasons.values())) == 1:
         return next(iter(reasons.values()))
     return ", ".join(f"{label}: {why}" for label, why in reasons.items())

@@ -145,7 +145,7 @@ class _OfMetric:
         if self.metric.decided_by(row.other_decode):
             return OTHER_SETTINGS
         family, mixed = self.findings.families.get(self.metric.name), f"{self.findings.reference}: {MIXED_SETTINGS}"
-        return mixed if family and family.untested.get(row.row) == mixed else f"no {self.findings.reference}"
+        return mixed if family and family.rows.get(row.row) == mixed else f"no {self.findings.reference}"
 
     def _tested(self, kind: str, row: TableRow) -> float | None:
         return getattr(self.findings.test(row, self.metric), kind, None)
