@@ -254,7 +254,7 @@ def _last_weights(folder: Path) -> dict[str, Tensor]:
     found = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep()).newest()
     if found is None:
         raise RefusedError([Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")])
-    weights: dict[str, Tensor] = found[2].state["model"]
+    weights: dict[str, Tensor] = found.saved.state["model"]
     return weights
 
 

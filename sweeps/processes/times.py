@@ -63,8 +63,6 @@ STORAGE_S = 120.0
 """How long storage that fails is tried again: a server that restarts, or a person who frees space, takes a minute."""
 STORAGE_PAUSE_S = 1.0
 """Between two tries: each is one call, and training waits."""
-LOOK_AT_WRITE_S = 1.0
-"""Between two looks for notices of a checkpoint's write that is waited for."""
 LOOK_AT_LOCK_S = 5.0
 """Between two signs of life of a process that waits while another one prepares the data."""
 FORMING_S = 120.0

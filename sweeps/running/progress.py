@@ -16,7 +16,7 @@ from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_
 from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.status.live import Watched, below_live_view, summary
 from sweeps.status.standings import Line, progress_of
-from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
+from sweeps.worker.events import Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.look import Look
 from tracking.study import read_study
@@ -35,11 +35,10 @@ class Begun:
     steps: int
     safe: int
     step: int = 0
-    trained: bool = False
 
     def resumes(self, name: str) -> str:
         """The step that it resumes from, and the steps that are lost."""
-        if self.trained or (self.safe == self.step == self.steps):
+        if self.safe == self.step == self.steps:
             return f"{name} is trained; its evaluation resumes"
         lost = f"; steps {self.safe + 1} to {self.step} are lost" if self.step > self.safe else ""
         return f"{name} resumes from step {self.safe}{lost}"
@@ -87,7 +86,6 @@ class Progress:
             planned = self._pending[name]
             reports = unless_damaged(planned.folder.journal, [])
             self._begun[name] = Begun(planned.steps, max((report.checkpoint or 0 for report in reports), default=0))
-        self._begun[name].trained = False
         if self._begun[name].safe:
             self._going_on[name] = ""
         self._become(name, "starting")
@@ -114,8 +112,6 @@ class Progress:
             case Stopped(step):
                 begun.step = begun.safe = step
                 self._become(name, "stopped")
-            case Evaluating():
-                begun.trained = True
             case Finished():
                 self._finish(name, event)
             case Failed(cause):

@@ -17,7 +17,6 @@ from sweeps.worker.events import (
     Event,
     Failed,
     Finished,
-    Imported,
     Lost,
     Noticed,
     Printed,
@@ -143,9 +142,7 @@ class Recorder:
             case Noticed(text):
                 self._log(f"--- {text}\n")
             case About(entries):
-                self._came_from({"about": self._own_record().get("about", {}) | entries})
-            case Imported(versions):
-                self._came_from({"versions": versions})
+                self._came_from(entries)
             case Report(step, metrics, ts, checkpoint, synced):
                 self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
                 self.folder.report(attempt, step, metrics, ts, checkpoint, synced)

@@ -1,5 +1,6 @@
 """One trial in this process, without Ray."""
 
+import threading
 import traceback
 from contextlib import suppress
 from functools import partial
@@ -70,7 +71,7 @@ def _end(recorder: Recorder, reason: str) -> None:
 
 def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
     """Raises Interrupted once the trial has stopped as requested."""
-    assignment, name = recorder.assignment(), recorder.planned.trial.name
+    assignment, name, one_at_a_time = recorder.assignment(), recorder.planned.trial.name, threading.Lock()
 
     def stop() -> bool:
         if stopping.requested_for(name) and not progress.stopping:
@@ -86,8 +87,9 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
         leave_study(recorder.folder.path.parent)
 
     def take(event: Event) -> None:
-        _take(recorder, progress, event)
-        stopping.seconds_left = progress.seconds_left()
+        with one_at_a_time:  # the thread that writes checkpoints has notices
+            _take(recorder, progress, event)
+            stopping.seconds_left = progress.seconds_left()
         if isinstance(event, Report):
             driver.recorded(event.step)
 

@@ -13,17 +13,7 @@ from rich.markup import escape
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import (
-    Checked,
-    Json,
-    OverrideList,
-    given,
-    guarded,
-    listed,
-    names_and_overrides,
-    rows_of,
-    taken_study,
-)
+from sweeps.verbs.command import Checked, Json, OverrideList, guarded, listed, names_and_overrides, rows_of, taken_study
 from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
@@ -127,20 +117,20 @@ class Choice:
         """Raises RefusedError with every name that the study does not have."""
         checked, seeds = self.checked, self._seeds()
         study = self._measured(study_of_seeds(self.study, seeds) if seeds else self.study)
-        base = next(iter(checked.known("--base", given(self.base), rows_of(study), "row of the study")), BASE)
+        base = checked.one("--base", self.base, rows_of(study), "row of the study") or BASE
         shown = self._rows(rows_of(study))
         checked.refuse()  # the columns depend on the metrics
         rows = table_of(study, base)
         whole = StudyTable(study, rows, self._findings(study, rows, base))
         allowed = column_names(whole, self.study.task.headline)
         columns = [] if self.columns is None else checked.listed("--columns", self.columns, allowed, "column")
-        sort = next(iter(checked.known("--sort", given(self.sort), allowed, "column")), None)
+        sort = checked.one("--sort", self.sort, allowed, "column")
         checked.refuse()
         view = View(tuple(shown), tuple(columns), sort, self.best, self.intervals, seeds, self.verdict)
         return viewed(replace(whole, view=view))
 
     def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
-        columns = [*listed(self.columns), *given(self.sort)]
+        columns = [*listed(self.columns), self.sort or ""]
         journals = self.programs or any(name.startswith("best_") for name in columns)
         found = find(study, rows, base, self.study.task.headline if journals else None, self.sentences)
         if self.verdict and not found.verdicts:
@@ -170,7 +160,7 @@ class Choice:
         card, sets, on = study.task, study.measured_sets(), self.set_name
         known = [metric.name for metric in card.metrics]
         metrics = self.checked.known("--metric", self.metrics, known, "metric of the study")
-        if on is not None and not self.checked.known("--set", [on], list(sets or card.scored_sets), "set with scores"):
+        if on is not None and not self.checked.scored(on, card, sets):
             return study
         if on is not None and not self.metrics:
             there = [metric for metric in card.metrics if metric.name in sets.get(on, [metric.name])]

@@ -12,7 +12,7 @@ import os
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -173,18 +173,22 @@ class SupersededError(Exception):
 
 
 class Owner:
-    """The claim of one attempt. ``run`` is the same for all attempts of one sweep, and new for the next.
+    """Whether an attempt owns the checkpoints. One that never claimed them, such as a verb, checks nothing.
 
     A worker that was cut off may live on and write while its successor trains. Once it sees the successor's claim, it
     neither writes nor removes anything.
     """
 
-    def __init__(self, filesystem: Any, root: str, attempt: int, run: str) -> None:
+    def __init__(self, filesystem: Any, root: str, attempt: int) -> None:
         self.filesystem, self.path = filesystem, f"{root}/{OWNER}"
-        self.root, self.mine, self.claimed = root, {"attempt": attempt, "run": run}, False
+        self.root, self.mine, self.claimed = root, {"attempt": attempt, "run": ""}, False
 
-    def claim(self) -> None:
-        """Own the checkpoints from now on. Raises SupersededError if this attempt starts after its own successor."""
+    def claim(self, run: str) -> None:
+        """Own the checkpoints from now on. ``run`` is the same for all attempts of one sweep, and new for the next.
+
+        Raises SupersededError if this attempt starts after its own successor.
+        """
+        self.mine["run"] = run
         found = self._found()
         if found and found["run"] == self.mine["run"] and found["attempt"] > self.mine["attempt"]:
             raise self._superseded(found)
@@ -199,8 +203,10 @@ class Owner:
         The claim of an earlier attempt of this sweep is one from before ours: the storage shows an older state.
         Raises OSError if the claim of this process is gone: the storage is away or was emptied.
         """
+        if not self.claimed:
+            return
         found = self._found()
-        if found is None and self.claimed and not self.filesystem.exists(self.path):
+        if found is None and not self.filesystem.exists(self.path):
             raise OSError(errno.ESTALE, "the claim of this attempt is gone", self.path)
         earlier = found and found["run"] == self.mine["run"] and found["attempt"] < self.mine["attempt"]
         if found and found != self.mine and not earlier:
@@ -242,9 +248,8 @@ class Parts:
     @staticmethod
     def of(state: Any) -> "Parts":
         """Raises StateError for a state that is not plain."""
-        tensors: dict[str, Any] = {}
-        arrays: dict[str, Any] = {}
-        return Parts(_Outline(tensors, arrays).of(state, ""), tensors, arrays)
+        parts = Parts()
+        return replace(parts, outline=parts._outline_of(state, ""))
 
     def files(self) -> dict[str, bytes]:
         """The content of each file; no file where there is nothing."""
@@ -293,47 +298,37 @@ class Parts:
         }
         return kinds[value[REFERENCE_MARK]](value["of"])
 
-
-class _Outline:
-    """Takes tensors and arrays out of a state, and puts their names into their places."""
-
-    def __init__(self, tensors: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self.tensors, self.arrays = tensors, arrays
-
-    def of(self, value: Any, path: str) -> Any:
+    def _outline_of(self, value: Any, path: str) -> Any:
+        """The value with names in the places of its tensors and arrays, which are taken out of it."""
         kind = type(value)
         if kind in PLAIN_VALUES:
             return value
-        if kind is list:
-            return [self.of(each, f"{path}/{place}") for place, each in enumerate(value)]
-        if kind is tuple:
-            return {
-                REFERENCE_MARK: "tuple",
-                "of": [self.of(each, f"{path}/{place}") for place, each in enumerate(value)],
-            }
-        if kind in DICTS:
-            return self._dict(value, path)
-        return self._numbers(value, path)
+        if kind in (list, tuple):
+            items = [self._outline_of(each, f"{path}/{place}") for place, each in enumerate(value)]
+            return items if kind is list else _reference("tuple", items)
+        return self._outline_of_dict(value, path) if kind in DICTS else self._taken(value, path)
 
-    def _dict(self, value: dict[Any, Any], path: str) -> Any:
-        items = [(key, self.of(each, f"{path}/{key}")) for key, each in value.items()]
+    def _outline_of_dict(self, value: dict[Any, Any], path: str) -> Any:
+        items = [(key, self._outline_of(each, f"{path}/{key}")) for key, each in value.items()]
         if all(type(key) is str for key in value) and REFERENCE_MARK not in value:
             return dict(items)
-        return {
-            REFERENCE_MARK: "dict",
-            "of": [[self.of(key, f"{path}, the key {key!r:.40}"), each] for key, each in items],
-        }
+        keyed = [[self._outline_of(key, f"{path}, the key {key!r:.40}"), each] for key, each in items]
+        return _reference("dict", keyed)
 
-    def _numbers(self, value: Any, path: str) -> Any:
+    def _taken(self, value: Any, path: str) -> Any:
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_dense(value):
             copy = value.detach().to("cpu", copy=True).contiguous()
-            return {REFERENCE_MARK: "tensor", "of": _put(self.tensors, path, copy)}
+            return _reference("tensor", _put(self.tensors, path, copy))
         if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic) and value.dtype.name in WIDTHS:
             kind = "array" if type(value) is numpy.ndarray else "number"
             if kind == "array" or isinstance(value, numpy.generic):
-                return {REFERENCE_MARK: kind, "of": _put(self.arrays, path, numpy.array(value, order="C"))}
+                return _reference(kind, _put(self.arrays, path, numpy.array(value, order="C")))
         raise StateError(f"the state{f' at {path[1:]}' if path else ''} holds a {_called(type(value))}: {ADVICE}")
+
+
+def _reference(kind: str, of: Any) -> dict[str, Any]:
+    return {REFERENCE_MARK: kind, "of": of}
 
 
 def _is_dense(tensor: Any) -> bool:

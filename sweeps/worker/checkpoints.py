@@ -7,13 +7,11 @@ that was believed dead cannot disturb its successor.
 import errno
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, TypeVar
 
@@ -21,8 +19,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import StorageError, own_temporary, patiently
-from sweeps.processes.times import LOOK_AT_WRITE_S
-from sweeps.task import Keep, MissingStepError, Saved
+from sweeps.task import Keep, MissingStepError, Saved, Task
 from sweeps.worker.checkpoint_files import (
     CheckpointFiles,
     DamagedCheckpointError,
@@ -36,10 +33,6 @@ from sweeps.worker.checkpoint_files import (
 KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 T = TypeVar("T")
 Tell = Callable[[str], None]
-
-
-def _nobody(line: str) -> None:
-    """Tell nobody."""
 
 
 class CheckpointError(Exception):
@@ -66,11 +59,25 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Restored:
+    """A whole checkpoint that was read."""
+
+    start: Start
+    manifest: Manifest
+    saved: Saved
+
+
+@dataclass(frozen=True)
 class OwnFormat:
     """How a task writes states that are not plain, and reads them."""
 
     save: Callable[[Any, Path], None]
     load: Callable[[Path], Any]
+
+    @staticmethod
+    def of(task: Task[Any]) -> "OwnFormat | None":
+        """None for a task whose states are plain."""
+        return OwnFormat(task.save, task.load) if task.save and task.load else None
 
 
 def saved_steps(url: str, key: str) -> set[int]:
@@ -81,11 +88,17 @@ def saved_steps(url: str, key: str) -> set[int]:
 class Checkpoints:
     """The checkpoints of the trial ``key``, as attempt ``attempt`` uses them.
 
-    ``tell`` takes lines for the user, in the thread of the caller; ``pass_on`` tells those of the writing thread.
+    ``tell`` takes lines for the user, also from the writing thread.
     """
 
     def __init__(
-        self, url: str, key: str, attempt: int, keep: Keep, own: OwnFormat | None = None, tell: Tell = _nobody
+        self,
+        url: str,
+        key: str,
+        attempt: int,
+        keep: Keep,
+        own: OwnFormat | None = None,
+        tell: Tell = lambda line: None,
     ) -> None:
         filesystem, home = fsspec.core.url_to_fs(url)
         self.url, self.root = (f"{place.rstrip('/')}/{key[:KEY_DIGITS]}" for place in (url, home))
@@ -95,9 +108,8 @@ class Checkpoints:
         self._own_places: set[Place] = set()  # written by this process
         self._scores: dict[Place, float | None] = {}  # of finished checkpoints
         self._start: Place | None = None
-        self._owner: Owner | None = None
+        self._owner = Owner(filesystem, self.root, attempt)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._said: SimpleQueue[str] = SimpleQueue()  # by the writer
         self._running: Future[int] | None = None
         self._written: int | None = None
         self._left = Event()
@@ -117,15 +129,13 @@ class Checkpoints:
 
         Raises SupersededError, StorageError, CheckpointError.
         """
-        self._owner = Owner(self.files.filesystem, self.root, self.attempt, run)
-        with self._named():
-            self._patiently(self._owner.claim)
+        self._as_owner(partial(self._owner.claim, run), self.url)
 
-    def newest(self) -> tuple[Start, Manifest, Saved] | None:
-        """The newest whole checkpoint. Raises StorageError: to start anew would throw away finished training."""
+    def newest(self) -> Restored | None:
+        """The newest whole checkpoint. Raises StorageError: to start over would throw away finished training."""
         return self._patiently(self._newest)
 
-    def at(self, start: Start) -> tuple[Manifest, Saved]:
+    def at(self, start: Start) -> Restored:
         """The checkpoint from which rank zero starts. Raises OSError while this process does not see that one."""
         return self._patiently(partial(self._at, start))
 
@@ -139,21 +149,11 @@ class Checkpoints:
         manifest = Manifest(self.key, step, seconds, finite(score), outline=outline, reports=tuple(reports))
         self._running = self._writer.submit(lambda: self._write(manifest, files()))
 
-    def pass_on(self) -> None:
-        """Tell what the writing thread has to say."""
-        with suppress(Empty):
-            while True:
-                self.tell(self._said.get_nowait())
-
     def settle(self) -> None:
-        """Wait for the write, and tell what it waits for. The write gives signs of life unless its storage hangs.
+        """Wait for the write, which gives signs of life unless its storage hangs.
 
         Raises its error: SupersededError, StorageError, CheckpointError.
         """
-        while self._running and not self._running.done():
-            futures.wait([self._running], LOOK_AT_WRITE_S)
-            self.pass_on()
-        self.pass_on()
         running, self._running = self._running, None
         if running:
             self._written = running.result()
@@ -177,21 +177,19 @@ class Checkpoints:
     def tidy(self) -> None:
         """Remove what does not stay. Raises SupersededError."""
         self.settle()
-        self._patiently(partial(self._as_owner, self._prune))
+        self._as_owner(self._prune, self.url)
 
-    def _newest(self) -> tuple[Start, Manifest, Saved] | None:
+    def _newest(self) -> Restored | None:
         found = next(self._whole(self._places()), None)
-        if found is None:
-            return None
-        self._start, manifest, saved = found
-        self._written = self._start.step
-        return Start(self._start, manifest.digest), manifest, saved
+        if found is not None:
+            self._start, self._written = found.start.place, found.saved.step
+        return found
 
-    def _at(self, start: Start) -> tuple[Manifest, Saved]:
+    def _at(self, start: Start) -> Restored:
         self.files.filesystem.invalidate_cache()
         with suppress(DamagedCheckpointError):
             found = self._read(start.place)
-            if found is not None and found[0].digest == start.digest:
+            if found is not None and found.start == start:
                 return found
         raise OSError(
             errno.ESTALE, "rank zero starts from it, but this worker does not see it", self._folder(start.place)
@@ -199,13 +197,13 @@ class Checkpoints:
 
     def _of_step(self, step: int) -> Saved:
         places = self._places()
-        for _, _, saved in self._whole(place for place in places if place.step == step):
-            return saved
+        for found in self._whole(place for place in places if place.step == step):
+            return found.saved
         damage = "".join(f"; {line}" for place, line in self._passed_over.items() if place.step == step)
         there = ", ".join(str(each) for each in sorted({place.step for place in places} - {step})) or "none"
         raise MissingStepError(f"{self.url} holds no whole checkpoint of step {step}; of other steps: {there}{damage}")
 
-    def _whole(self, places: Iterable[Place]) -> Iterator[tuple[Place, Manifest, Saved]]:
+    def _whole(self, places: Iterable[Place]) -> Iterator[Restored]:
         """Those that can be read; a damaged one is passed over with a notice."""
         for place in places:
             try:
@@ -214,14 +212,14 @@ class Checkpoints:
                 self._pass_over(place, str(damage))
                 continue
             if found is not None:
-                yield place, *found
+                yield found
 
     def _pass_over(self, place: Place, damage: str) -> None:
         if place not in self._passed_over:
             self._passed_over[place] = damage
             self.tell(f"{self.url}/{place}: {damage}; skipped")
 
-    def _read(self, place: Place) -> tuple[Manifest, Saved] | None:
+    def _read(self, place: Place) -> Restored | None:
         """None if it was never finished. Raises DamagedCheckpointError."""
         folder = self._folder(place)
         manifest = self.files.manifest(folder)
@@ -229,7 +227,7 @@ class Checkpoints:
             return None
         if (manifest.key, manifest.step) != (self.key, place.step):
             raise DamagedCheckpointError("manifest.json belongs to another checkpoint")
-        return manifest, Saved(place.step, self._state(folder, manifest))
+        return Restored(Start(place, manifest.digest), manifest, Saved(place.step, self._state(folder, manifest)))
 
     def _state(self, folder: str, manifest: Manifest) -> Any:
         """The files are whole: an error of the task's ``load`` means that today's code cannot read them."""
@@ -269,33 +267,26 @@ class Checkpoints:
         manifest = replace(manifest, files=described(parts))
         place = Place(manifest.step, self.attempt)
         folder = self._folder(place)
-        with self._named():
-            self._wait_to(partial(self.files.write, folder, manifest, parts), folder)
-            self._own_places.add(place)
-            self._scores[place] = manifest.score
-            self._wait_to(self._prune, folder)  # a successor may have begun meanwhile
+        self._as_owner(partial(self.files.write, folder, manifest, parts), folder)
+        self._own_places.add(place)
+        self._scores[place] = manifest.score
+        self._as_owner(self._prune, folder)  # a successor may have begun meanwhile
         return manifest.step
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """An error that names no file says where checkpoints belong. Raises StorageError, CheckpointError."""
+    def _as_owner(self, act: Callable[[], None], place: str) -> None:
+        """Write or remove. Raises SupersededError, StorageError, and CheckpointError with where checkpoints belong."""
+
+        def unless_superseded() -> None:
+            self._owner.check()
+            act()
+
         try:
-            yield
+            patiently(unless_superseded, place, self.tell, self._left)
         except StorageError:
             raise
         except OSError as error:
             words = error.strerror or str(error)
             raise CheckpointError(f"cannot write checkpoints to {self.url}: {words}") from error
-
-    def _wait_to(self, act: Callable[[], None], folder: str) -> None:
-        """In the writing thread, as owner. Raises SupersededError, StorageError."""
-        patiently(partial(self._as_owner, act), folder, self._said.put, self._left)
-
-    def _as_owner(self, act: Callable[[], None]) -> None:
-        """Raises SupersededError."""
-        if self._owner:
-            self._owner.check()
-        act()
 
     def _prune(self) -> None:
         """Keep, each step once, the newest, the best and the named steps; a checkpoint that this attempt neither wrote

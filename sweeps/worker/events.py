@@ -66,16 +66,9 @@ class Noticed:
 
 @dataclass(frozen=True)
 class About:
-    """Entries of the task for the trial's provenance."""
+    """Entries of the attempt's provenance: ``about``, the task's own, or ``versions`` of all imported packages."""
 
     entries: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Imported:
-    """The versions of all packages that rank zero has imported by now."""
-
-    versions: dict[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -108,13 +101,6 @@ class Resumed:
 @dataclass(frozen=True)
 class Stopped:
     """Training stopped as requested, before its end. The checkpoint of ``step`` is on disk."""
-
-    step: int
-
-
-@dataclass(frozen=True)
-class Evaluating:
-    """Training is over; the sets are being scored."""
 
     step: int
 
@@ -171,6 +157,6 @@ class Printed:
     text: str
 
 
-Beginning = Started | Noticed | About | Imported | Resumed
-End = Evaluating | Evaluated | Finished | Stopped | Failed | Lost
+Beginning = Started | Noticed | About | Resumed
+End = Evaluated | Finished | Stopped | Failed | Lost
 Event = Beginning | Report | End | Printed

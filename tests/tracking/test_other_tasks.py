@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from other_tasks import digits, tagging, train
-from studies_on_disk import Store, runs_of
+from studies_on_disk import Store, runs_of, send
 from tables import shown, written
 
-from tracking.mlflow.replay import Replay
 from tracking.statistics.rows import table
 from tracking.study import Study
 from tracking.table.frames import load
@@ -89,7 +88,7 @@ def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     study = digits(runs / "digits-mlflow", 0.9)
     about = {"commit": "c0ffee", "samples": {"train": 5}, "cpu": {"model": "one", "count": 2}}
     study.trial_folder(study.trials[0]).provenance_path.write_text(json.dumps(about), "utf-8")
-    assert Replay(study.folder, *store).once().problems == ()
+    send(study)
     (run,) = runs_of(study, store)
     assert run.data.metrics == {
         **{"final/accuracy": 0.9, "final/loss": 0.25, "delta/accuracy": 0.0, "params": 4810.0, "seconds": 2.5},
@@ -126,7 +125,7 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
     assert note in written("csv", study)
     assert [row["note"] for row in _json(study)] == ["", note]
     assert load(study.folder).trials["note"].to_list() == ["", "", "", "stopped at 10 of 500"]
-    assert Replay(study.folder, *store).once().problems == ()
+    send(study)
     tags = {run.data.tags["trial.key"]: run.data.tags for run in runs_of(study, store)}
     assert [tags[trial.key].get("study.stopped_at") for trial in study.trials] == [None, None, None, "10 of 500"]
 

@@ -48,7 +48,7 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
         *["±: standard deviation over seeds"] * any(row.sd[of.name] is not None for row in rows for of in scores),
     ]
     notes = [f"{'; '.join(about)}." * bool(about), card.published_note * published, _seeds_note(rows)]
-    scaled = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
+    scaled = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
     return "\n".join(filter(None, [" ".join(filter(None, notes)), *_chance_notes(table, compared), sizes, scaled]))
 
@@ -69,11 +69,10 @@ def size_note(sizes: Mapping[str, str]) -> str:
     return f"Not of base's size: {'; '.join(f'{row} has {words}' for row, words in sizes.items())}." if sizes else ""
 
 
-def scaling_note(card: Card, changes: Mapping[str, str]) -> str:
+def scaling_note(changes: Mapping[str, str]) -> str:
     """What rows are before scaling, by name: it explains names such as c_layers_2. Empty without rows."""
     words = "; ".join(f"{row} is {change}" for row, change in changes.items())
-    size = "At the paper's size" if card.published_note else "Before scaling"
-    return f"{size} {words}." if words else ""
+    return f"Before scaling {words}." if words else ""
 
 
 def _seeds_note(rows: Sequence[TableRow]) -> str:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import sentence_studies
 from studies_on_disk import DECODE, begin, finish
-from typed import typed
+from typed import printed
 
 from tracking import words
-from tracking.mlflow.notes import row_words, study_files, study_note
+from tracking.mlflow.pages import row_words, study_files, study_note
 from tracking.statistics.finding import ALPHA
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.table.columns import whole_table
@@ -67,9 +67,7 @@ def study_of(
 
 
 def said(folder: Path, *words: str) -> str:
-    done = typed(folder, *words, "sweep.name=made")
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed(folder, *words, "sweep.name=made")
 
 
 def lines(folder: Path, *more: str) -> dict[str, dict[str, Any]]:
@@ -265,11 +263,10 @@ def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
     other = study_of(tmp_path / "other", scores | {"a": (31.2, 31.6, 30.8)})
     shutil.copytree(other.folder, tmp_path / "runs" / "other")
 
-    def pair_of(*words: str) -> dict[str, Any]:
+    def pair_of(*words: str) -> Any:
         pairs = json.loads(said(tmp_path, "compare", *words, "--json"))["pairs"]
         of_row = next(each for each in pairs if "a-s1" in each["first"]["trials"])
-        found: dict[str, Any] = next(each for each in of_row["metrics"] if each["metric"] == "bleu")
-        return found
+        return next(each for each in of_row["metrics"] if each["metric"] == "bleu")
 
     alone, together = pair_of("made/a", "other/a"), pair_of("made", "other")
     assert (alone["rows"], together["rows"]) == (1, 4)

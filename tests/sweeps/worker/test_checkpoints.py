@@ -82,14 +82,13 @@ def test_a_state_comes_back_to_the_bit(opened: Opened) -> None:
     store.settle()
     found = opened(2).newest()
     assert found is not None
-    start, manifest, saved = found
-    assert (saved.step, manifest.seconds, str(start.place)) == (7, 12.5, "a1/step-7")
-    assert manifest.reports == reports
+    assert (found.saved.step, found.manifest.seconds, str(found.start.place)) == (7, 12.5, "a1/step-7")
+    assert found.manifest.reports == reports
     names = {path.rpartition("/")[2] for path in files_of(store, 7)}
     assert names == {"tensors.safetensors", "arrays.safetensors", "manifest.json"}, "nothing is read by executing it"
-    assert not differing(leaves(state), leaves(saved.state))
-    assert type(saved.state["numbers"][2, "b"]) is np.float32
-    assert saved.state["tuple"] == state["tuple"]
+    assert not differing(leaves(state), leaves(found.saved.state))
+    assert type(found.saved.state["numbers"][2, "b"]) is np.float32
+    assert found.saved.state["tuple"] == state["tuple"]
 
 
 def test_what_training_does_next_changes_no_checkpoint(opened: Opened) -> None:
@@ -131,7 +130,7 @@ def test_a_task_saves_its_own_format(opened: Opened) -> None:
     store.settle()
     found = opened(2, own=own).newest()
     assert found is not None
-    assert found[2].state == "mine"
+    assert found.saved.state == "mine"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_notice(
     notices: list[str] = []
     found = Checkpoints(store.url.rpartition("/")[0], KEY, 2, ALL, tell=notices.append).newest()
     assert found is not None
-    assert found[2].step == 10
+    assert found.saved.step == 10
     (notice,) = notices
     assert words in notice
     assert notice.endswith("; skipped")
@@ -177,7 +176,7 @@ def test_an_unfinished_checkpoint_and_that_of_another_trial_are_no_start(opened:
     assert content["key"] == KEY
     found = opened(2).newest()
     assert found is not None
-    assert found[2].step == 10
+    assert found.saved.step == 10
 
 
 @pytest.mark.parametrize(
@@ -238,5 +237,5 @@ def test_all_workers_start_from_the_bytes_that_rank_zero_names(opened: Opened, u
     save(opened(), 10)
     found = opened(2).newest()
     assert found is not None
-    manifest, saved = Checkpoints(url, KEY, 2, ALL).at(found[0])
-    assert (manifest, saved.step) == (found[1], 10)
+    other = Checkpoints(url, KEY, 2, ALL).at(found.start)
+    assert (other.manifest, other.saved.step) == (found.manifest, 10)
