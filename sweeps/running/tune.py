@@ -17,7 +17,7 @@ from sweeps.processes.ray_private import silent_progress
 from sweeps.processes.storage import FIXES
 from sweeps.processes.times import ASK_FREE_S, DEATH_S, EXPLAINED_AFTER_S
 from sweeps.running.failures import died
-from sweeps.running.group import TrialProcess, bundles
+from sweeps.running.group import TrialProcess
 from sweeps.running.queue import Queue
 from sweeps.worker.events import Lost
 from tracking.provenance import Code
@@ -131,6 +131,29 @@ def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packa
     except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
         if not queue.over:
             raise
+
+
+def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
+    """The resources of a whole worker group; the empty first bundle is for the trial's process, which only polls."""
+    worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
+    return tune.PlacementGroupFactory(
+        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
+    )
+
+
+def strategy(cluster: Cluster) -> str:
+    """A worker group lies on one node if every node that takes a worker has room for all of them.
+
+    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only some nodes could
+    hold a group, the others would stay idle.
+    """
+    usable = [node["Resources"] for node in ray.nodes() if node["Alive"] and _holds(node["Resources"], cluster, 1)]
+    return "STRICT_PACK" if usable and all(_holds(node, cluster, cluster.workers) for node in usable) else "PACK"
+
+
+def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
+    cpus, gpus = cluster.cpus_per_worker * workers, cluster.gpus_per_worker * workers
+    return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus
 
 
 class Wait:
