@@ -1,11 +1,10 @@
 """Processes, their attempts at trials, and which of them run.
 
 ``attempts.jsonl`` has a line for each beginning and each end. Containers may share a host name, and each counts its own
-pids. So a process is known by its birth: by which boot of which kernel and in which pid namespace its pid is counted,
-and when it started there.
+pids. So a process is identified by its birth: the boot and the pid namespace in which its pid counts, and its start.
 
-A process that holds the locks of trials keeps its record in `<study>/.running/`, and writes it again every ``BEAT_S``
-seconds: other machines cannot ask whether it lives. A request to stop lies next to the record.
+A process that holds the locks of trials rewrites its record in `<study>/.running/` every ``BEAT_S`` seconds, since
+other machines cannot ask whether it is alive. A request to stop lies next to the record.
 """
 
 import errno
@@ -19,15 +18,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tracking.files import (
-    NUMBER,
-    TEXT,
-    WHOLE,
     Lines,
     append_line,
-    misfit,
     read_object,
     to_json,
     unless_damaged,
@@ -36,11 +30,16 @@ from tracking.files import (
 from tracking.uri import without_password
 from tracking.words import time as span
 
+ATTEMPT = {
+    **{"attempt": int, "ts": float},
+    **{"host": str | None, "pid": int | None, "birth": str | None, "reason": str | None},
+}
+"""A line of ``attempts.jsonl``: the beginning of an attempt, or with ``end`` its end."""
 FOLDER = ".running"
 BEAT_S = 10.0
 """Between two signs of life: a small file, on a folder that may be shared by many."""
 SILENT_S = 120.0
-"""A process on another machine that gave no sign for so long may be gone: a shared folder may lag by a minute."""
+"""After so long without a sign, a process on another machine may be gone. A shared folder may lag by a minute."""
 
 
 @dataclass(frozen=True)
@@ -134,13 +133,13 @@ class Attempts:
     def all(self) -> list[AttemptRecord]:
         """Every attempt, oldest first."""
         found: dict[int, AttemptRecord] = {}
-        for line in Lines(self._path, attempt_fault):
+        for line in Lines(self._path, ATTEMPT):
             number = line["attempt"]
             if not line.get("end"):
-                process = Process(line["host"], line["pid"], str(line.get("birth", "")))
+                process = Process(line.get("host") or "unknown", line.get("pid") or 0, line.get("birth") or "")
                 found[number] = AttemptRecord(number, line["ts"], process)
             elif number in found:
-                found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
+                found[number] = replace(found[number], ended=line["ts"], reason=line.get("reason") or "")
         return list(found.values())
 
     def newest(self) -> AttemptRecord | None:
@@ -165,12 +164,6 @@ class Attempts:
             other = f"{attempt.process} has begun attempt {attempt.number}"
             fix = "so this process ends: run a trial in one sweep at a time"
             raise OSError(None, f"{other}, {fix}", str(self._path.parent))
-
-
-def attempt_fault(line: dict[str, Any]) -> str | None:
-    """What is wrong with a line: the beginning of an attempt, or its end."""
-    form = {"attempt": WHOLE, "ts": NUMBER}
-    return misfit(line, form | ({"reason": TEXT} if line.get("end") else {"host": TEXT, "pid": WHOLE}))
 
 
 @cache
@@ -198,7 +191,7 @@ def _state_and_ticks(pid: int) -> tuple[str, int]:
 class Runner:
     """The record of a process that holds the locks of ``trials``. Times are in Unix seconds.
 
-    ``seen`` is its last sign of life. ``waiting`` says for what its trials wait. ``left``: seconds from ``seen`` until
+    ``seen`` is its last sign of life. ``waiting``: what its trials wait for. ``left``: seconds from ``seen`` until
     its last trial ends, extrapolated; None before one has finished.
     """
 
@@ -216,7 +209,7 @@ class Runner:
         return f"{self.process} since {since} ({span(max(0.0, time.time() - self.since))} ago): {self.command}"
 
     def lives(self) -> bool:
-        """Whether it runs on this machine, or gave a sign on another one a moment ago."""
+        """Whether it runs on this machine, or showed a sign of life on another one recently."""
         return self.process.lives_here if self.process.is_here else time.time() - self.seen < SILENT_S
 
 

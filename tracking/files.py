@@ -5,24 +5,21 @@ A line of a file of JSON lines is parsed when it is asked for, so the end of a l
 
 import errno
 import json
-import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 T = TypeVar("T")
 Other = TypeVar("Other")
-Check = Callable[[dict[str, Any]], str | None]
-"""The fault of a line, or None."""
-TEXT, WHOLE, NUMBER, OBJECT = (str,), (int,), (int, float), (dict,)
-"""Types as JSON is parsed: true and false are no numbers."""
-NUMBER_OR_NONE, WHOLE_OR_NONE = (*NUMBER, NoneType), (*WHOLE, NoneType)
-TYPE_NOUNS = {str: "text", int: "a whole number", dict: "an object"}
+Form = Any
+"""What plain data must be: a type, such as ``int | None``; a list of one form; or a dict of forms, for an object. In a
+dict, ``...`` stands for every key. A key without a form may be there, too."""
+TYPE_NOUNS = {str: "text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
 REMEDIES = {
@@ -41,11 +38,9 @@ class DamagedFileError(ValueError):
 
     def __init__(self, path: Path, cause: str, line: int | None = None) -> None:
         self.path, self.cause, self.line = path, cause, line
+        at = "" if line is None else f":{line}"
+        self.place, self.name = f"{path}{at}", f"{path.name}{at}"
         super().__init__(f"{self.place}: {cause}")
-
-    @property
-    def place(self) -> str:
-        return str(self.path) if self.line is None else f"{self.path}:{self.line}"
 
     @property
     def remedy(self) -> str:
@@ -56,8 +51,7 @@ class DamagedFileError(ValueError):
     @property
     def note(self) -> str:
         """For a table that already names the folder: "journal.jsonl:2 is damaged: not a JSON line"."""
-        name = self.path.name if self.line is None else f"{self.path.name}:{self.line}"
-        return f"{name} is damaged: {self.cause}"
+        return f"{self.name} is damaged: {self.cause}"
 
 
 class UnreadableError(DamagedFileError):
@@ -97,12 +91,29 @@ def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
         return otherwise
 
 
-def misfit(content: Mapping[str, Any], form: Mapping[str, tuple[type, ...]]) -> str | None:
-    """Such as "must have a whole number as its step", for the first key whose value has the wrong type."""
-    for name, types in form.items():
-        if type(content.get(name)) not in types:
-            return f"must have {'a number' if float in types else TYPE_NOUNS[types[0]]} as its {name}"
-    return None
+def misfit(value: Any, form: Form, name: str = "") -> str | None:
+    """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong type."""
+    kinds = _kinds(type(form) if isinstance(form, dict | list) else form)
+    if type(value) not in kinds:
+        noun = TYPE_NOUNS[kinds[0]]
+        return f"must have {noun} as its {name}" if name else f"must be {noun}"
+    if not isinstance(form, dict | list):
+        return None
+    if isinstance(form, list):
+        parts = [(place, each, form[0]) for place, each in enumerate(value)]
+    elif ... in form:
+        parts = [(key, each, form[...]) for key, each in value.items()]
+    else:
+        parts = [(key, value.get(key), of) for key, of in form.items()]
+    found = (misfit(each, of, f"{name}.{key}" if name else str(key)) for key, each, of in parts)
+    return next(filter(None, found), None)
+
+
+@cache
+def _kinds(form: Any) -> tuple[type, ...]:
+    """Of ``int | None`` and the like. A whole number may stand for a float; true and false are no numbers."""
+    kinds = get_args(form) or (form,)
+    return (*kinds, int) if float in kinds else kinds
 
 
 def write_atomic(path: Path, text: str | bytes) -> None:
@@ -151,38 +162,37 @@ def read_whole(path: Path) -> bytes | None:
         return None
 
 
-def read_object(path: Path) -> dict[str, Any] | None:
-    """The object of a JSON file; None without a file. Raises DamagedFileError."""
-    content = read_whole(path)
-    if content is None:
+def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
+    """The object of a JSON file; None without a file. Raises DamagedFileError, also if it is not of this form."""
+    text = _text(path)
+    if text is None:
         return None
-    if not content.strip():
-        raise DamagedFileError(path, "is empty")
-    text = decoded(path, content)
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DamagedFileError(path, f"not JSON: {error.msg}", error.lineno) from None
     except (ValueError, RecursionError) as error:
-        raise DamagedFileError(path, f"not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise DamagedFileError(path, f"must be a JSON object, but is {type(value).__name__}")
-    return value
+        cause, line = getattr(error, "msg", error), getattr(error, "lineno", None)
+        raise DamagedFileError(path, f"not JSON: {cause}", line) from None
+    if wrong := misfit(value, form):
+        raise DamagedFileError(path, wrong)
+    return dict(value)
 
 
 def read_yaml(path: Path, group: str | None = None) -> Any:
     """The content of a YAML file, or one group or key of it, without parsing the rest. None without a file, or without
     the group. Raises DamagedFileError."""
-    content = read_whole(path)
-    if content is None:
-        return None
-    text = decoded(path, content)
-    if not text.strip():
-        raise DamagedFileError(path, "is empty")
-    if group is None:
-        return _parsed(path, text)
+    text = _text(path)
+    if text is None or group is None:
+        return None if text is None else _parsed(path, text)
     found = re.search(rf"^{group}:.*\n?(?:[ \t].*\n?)*", text, re.MULTILINE)
     return found and _parsed(path, found[0])[group]
+
+
+def _text(path: Path) -> str | None:
+    """None without a file. Raises DamagedFileError if it is empty, or not UTF-8."""
+    content = read_whole(path)
+    if content is not None and not content.strip():
+        raise DamagedFileError(path, "is empty")
+    return None if content is None else decoded(path, content)
 
 
 def decoded(path: Path, content: bytes) -> str:
@@ -213,11 +223,11 @@ class Lines:
     """The complete lines of a file, as many as lie in its last ``window`` bytes; none without a file.
 
     A last line without its newline was torn by a crash and is left out. Reading a line raises DamagedFileError with
-    the file and the line, unless it is a JSON object that passes ``check``: no crash of ours can cause that.
+    the file and the line, unless it is JSON of this ``form``: no crash of ours can cause that.
     """
 
-    def __init__(self, path: Path, check: Check = lambda line: None, window: int | None = None) -> None:
-        self.path, self._check, self._window = path, check, window
+    def __init__(self, path: Path, form: Form = dict, window: int | None = None) -> None:
+        self.path, self._form, self._window = path, form, window
         self._content = _read(path, window)
         *self._raw, rest = self._content.split(b"\n")
         self.torn = bool(rest)  # whether a part of a line follows them
@@ -240,9 +250,7 @@ class Lines:
             value = json.loads(self._raw[place].decode())
         except (ValueError, RecursionError) as error:
             return self._fault(place, f"not a JSON line: {error}")
-        if not isinstance(value, dict):
-            return self._fault(place, f"must be a JSON object, but is {type(value).__name__}")
-        wrong = self._check(value)
+        wrong = misfit(value, self._form)
         return self._fault(place, wrong) if wrong else value
 
     def holding(self, text: str) -> Sequence[int]:
@@ -258,7 +266,8 @@ class Lines:
 
 def to_json(value: Any) -> str:
     """Compact JSON on one line. A float that is not finite becomes null, since JSON has no name for it."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+    plain = json.loads(json.dumps(value, ensure_ascii=False), parse_constant=lambda name: None)
+    return json.dumps(plain, ensure_ascii=False)
 
 
 def set_aside(path: Path) -> Path:
@@ -334,13 +343,3 @@ def _read(path: Path, window: int | None) -> bytes:
         return content
     lines = content.partition(b"\n")[2]
     return lines if b"\n" in lines else _read(path, 16 * window)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.files import NEWEST, NUMBER, OBJECT, WHOLE, WHOLE_OR_NONE, Lines, misfit
+from tracking.files import NEWEST, Lines
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
-NUMBERS = {*NUMBER}
-REPORT = {"step": WHOLE, "attempt": WHOLE, "ts": NUMBER, "metrics": OBJECT, "checkpoint": WHOLE_OR_NONE}
+REPORT = {"step": int, "attempt": int, "ts": float, "metrics": {...: float}, "checkpoint": int | None}
 NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 
@@ -33,7 +32,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, window: int | None = None) -> None:
-        self._lines = Lines(path, report_fault, window)
+        self._lines = Lines(path, REPORT, window)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -68,13 +67,6 @@ class Journal:
     def up_to(self, step: int) -> int:
         """The number of reports up to this step. Steps increase, so a few lines tell."""
         return bisect_right(range(len(self)), step, key=lambda place: self[place].step)
-
-
-def report_fault(line: dict[str, Any]) -> str | None:
-    """What is wrong with a line of the journal."""
-    if wrong := misfit(line, REPORT):
-        return wrong
-    return None if NUMBERS.issuperset(map(type, line["metrics"].values())) else "must have metrics, each a number"
 
 
 def unsent(journal: Journal, after: int, everything: bool) -> range:

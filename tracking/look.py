@@ -88,14 +88,9 @@ def look(folder: TrialFolder, key: str) -> Look:
 
 
 def stamps_of(folder: TrialFolder) -> Stamps:
-    """Of all files behind a trial's run."""
-    return *settled_stamps(folder), _stamp(folder.journal_path)
-
-
-def settled_stamps(folder: TrialFolder) -> Stamps:
-    """Of those that do not grow while the trial trains."""
+    """Of all files behind a trial's run; the last is that of the journal, which alone grows while the trial trains."""
     settled = folder.attempts_path, folder.result_path, folder.error_path, folder.config_path, folder.provenance_path
-    return tuple(map(_stamp, settled))
+    return tuple(map(_stamp, (*settled, folder.journal_path)))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -5,7 +5,6 @@ its top level, for a reader who wants one answer. ``<study>/code/<hash>.zip`` is
 bytes of his Python files. A study has more than one only if a person typed `--changed-code`.
 """
 
-import hashlib
 import io
 import os
 import platform
@@ -47,13 +46,8 @@ Provenance = dict[str, Any]
 def of_process() -> Provenance:
     """What this process computes with: its machine, and the version of every package that it has imported so far."""
     cpu = {"model": _cpu_model(), "count": os.cpu_count()}
-    return {
-        "ts": time.time(),
-        "host": socket.gethostname(),
-        "cpu": cpu,
-        "versions": versions(),
-        "own_files": own_files(),
-    }
+    machine = {"ts": time.time(), "host": socket.gethostname(), "cpu": cpu}
+    return machine | {"versions": versions(), "own_files": own_files()}
 
 
 def versions() -> dict[str, str | None]:
@@ -210,8 +204,8 @@ class Code:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all paths and contents."""
-        lines = (f"{name}\0{hashlib.sha256(self.files[name]).hexdigest()}\n" for name in sorted(self.files))
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        lines = (f"{name}\0{sha256(self.files[name]).hexdigest()}\n" for name in sorted(self.files))
+        return sha256("".join(lines).encode()).hexdigest()
 
     @cached_property
     def placed(self) -> dict[str, bytes]:

@@ -13,7 +13,14 @@ from typing import Any
 from filelock import FileLock
 
 from tracking.card import Card
-from tracking.files import DamagedFileError, UnreadableError, read_object, unless_damaged, write_atomic
+from tracking.files import (
+    DamagedFileError,
+    Form,
+    UnreadableError,
+    read_object,
+    unless_damaged,
+    write_atomic,
+)
 from tracking.trial import TrialFolder, TrialState
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
@@ -23,6 +30,15 @@ STORED = (
     *("trials", "cells", "asked"),
 )
 """What it holds, in this order, besides the study's name."""
+ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
+FORM: Form = {
+    "trials": [ROW | {"seed": int, "key": str}],
+    "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
+    "asked": [{"ts": str, "command": str}],
+    **{"seeds": [int], "cells": {...: dict}, "settings": {...: dict}, "chosen": {...: dict}, "task": dict},
+    **{"identity": str | None, "moves": int | None},
+}
+"""What it must hold; later versions added ``code`` and ``margins``."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -80,7 +96,7 @@ class Study:
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
     identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
-    moves: int = 0  # how often it was told that a tracker's runs are this folder's
+    moves: int = 0  # how often this folder took over a tracker's runs
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
     margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
     task: Card = field(kw_only=True)
@@ -91,7 +107,7 @@ class Study:
 
     @property
     def mark(self) -> str:
-        """By which a tracker knows it: its identity, or the name of a study that has none yet."""
+        """What trackers know it by: its identity, or its name if it has none yet."""
         return self.identity or self.name
 
     @property
@@ -131,7 +147,7 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        content = read_object(path)
+        content = read_object(path, FORM)
     except UnreadableError:
         raise
     except DamagedFileError as error:
@@ -158,13 +174,13 @@ def task_of(folder: Path) -> Card | None:
 
 
 def separate(folder: Path) -> None:
-    """Make the study of this folder another one for trackers: it is a copy. Raises StudyMissing, DamagedFileError."""
+    """Give the study in this folder a new identity, since it is a copy. Raises StudyMissing, DamagedFileError."""
     with FileLock(folder / ".locks" / "study"):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
 
 def take_over(folder: Path) -> None:
-    """Make this folder's numbers newer than those that another one has sent. Raises StudyMissing, DamagedFileError."""
+    """Make this folder's numbers newer than those that another folder sent. Raises StudyMissing, DamagedFileError."""
     with FileLock(folder / ".locks" / "study"):
         study = read_study(folder)
         write_study(replace(study, moves=study.moves + 1))
@@ -209,7 +225,7 @@ def study_folders(runs: Path) -> list[Path]:
 
 
 def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
-    """Every study, the one that was active last first; and the faults of studies that cannot be read."""
+    """Every study, the most recently active first; and the faults of studies that cannot be read."""
     found, faults = list[Study](), list[DamagedFileError]()
     for folder in study_folders(runs):
         try:
@@ -254,40 +270,18 @@ def seconds(ts: str) -> float | None:
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
-    settings, chosen = ({group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen"))
     return Study(
         folder=Path(os.path.abspath(folder)),  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-        trials=tuple(map(_trial, content["trials"])),
-        cells=dict(content["cells"]),
-        asked=tuple(map(_command, content["asked"])),
-        settings=settings,
-        rows=tuple(map(_row, content["rows"])),
+        trials=tuple(StudyTrial(**trial) for trial in content["trials"]),
+        cells=content["cells"],
+        asked=tuple(content["asked"]),
+        settings=content["settings"],
+        rows=tuple({**row, "size": row.get("size", "")} for row in content["rows"]),
         seeds=tuple(content["seeds"]),
-        chosen=chosen,
-        identity=str(content.get("identity", "")),
-        moves=int(content.get("moves", 0)),
-        code=tuple(map(str, content.get("code", ()))),
-        margins=dict(content.get("margins", {})),
+        chosen=content["chosen"],
+        identity=content.get("identity") or "",
+        moves=content.get("moves") or 0,
+        code=tuple(content.get("code", ())),
+        margins=content.get("margins", {}),
         task=Card.of(content["task"]),
     )
-
-
-def _command(fields: dict[str, Any]) -> dict[str, Any]:
-    trials = {name: list(map(str, fields[name])) for name in ("added", "dropped") if fields.get(name)}
-    saw = {"saw_results": True} if fields.get("saw_results") else {}
-    return {name: str(fields[name]) for name in ("ts", "command")} | trials | saw
-
-
-def _row(fields: dict[str, Any]) -> dict[str, Any]:
-    texts = {name: str(fields[name]) for name in ("row", "group", "change", "before_scaling")}
-    texts["size"] = str(fields.get("size", ""))
-    return {**texts, "published": dict(fields["published"]), "values": dict(fields["values"])}
-
-
-def _trial(fields: dict[str, Any]) -> StudyTrial:
-    trial = StudyTrial(**fields)
-    if not all(isinstance(value, str) for value in (trial.row, trial.group, trial.change, trial.key)):
-        raise TypeError("a trial's row, group, change and key must be text")
-    if not (isinstance(trial.seed, int) and isinstance(trial.published, dict)):
-        raise TypeError("a trial must have a seed and published scores")
-    return trial

@@ -11,17 +11,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from tracking.attempts import AttemptRecord, Attempts, Process, attempt_fault
+from tracking.attempts import ATTEMPT, AttemptRecord, Attempts, Process
 from tracking.card import COSTS, Card
 from tracking.files import (
     NEWEST,
-    NUMBER_OR_NONE,
-    OBJECT,
-    TEXT,
-    WHOLE,
-    WHOLE_OR_NONE,
-    Check,
     DamagedFileError,
+    Form,
     Lines,
     UnreadableError,
     append_line,
@@ -36,15 +31,21 @@ from tracking.files import (
     unless_lost,
     write_atomic,
 )
-from tracking.journal import Journal, JournalLine, PastReport, journal_line, report_fault
+from tracking.journal import REPORT, Journal, JournalLine, PastReport, journal_line
 from tracking.provenance import Provenance, with_scoring
 from tracking.uri import without_password
 
-CONFIG_PATHS = ("runs", "data", "checkpoints")
-RESULT = {
-    **{"key": TEXT, "step": WHOLE, "attempt": WHOLE, "seed": WHOLE, "scores": OBJECT, "diverged": WHOLE_OR_NONE},
-    **dict.fromkeys(COSTS, NUMBER_OR_NONE),
+CONFIG: Form = {
+    **{"key": str, "data_fingerprint": str},
+    "paths": {"runs": str, "data": str, "checkpoints": str | None},
 }
+RESULT: Form = {
+    **{"key": str, "seed": int, "attempt": int, "step": int},
+    **{"steps": int | None, "diverged": int | None},
+    **dict.fromkeys(COSTS, float | None),
+}
+HEAD: Form = {"key": str, "step": int}
+"""What the files must hold, besides the groups and the metrics of the study's task. ``HEAD``: a set's statistics."""
 OTHER_FOLDERS = ("checkpoints", "statistics")
 """Folders of a trial whose files have a form of their own."""
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
@@ -111,7 +112,7 @@ class TrialFolder:
         `history` holds the last reports up to `step`, which may be missing here after a crash.
         """
         lines = {at: journal_line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
-        lines |= {line["step"]: line for line in Lines(self.journal_path, report_fault) if line["step"] <= step}
+        lines |= {line["step"]: line for line in Lines(self.journal_path, REPORT) if line["step"] <= step}
         if lines or self.journal_path.exists():
             write_atomic(self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines)))
 
@@ -146,10 +147,7 @@ class TrialFolder:
 
     def result(self) -> dict[str, Any] | None:
         """The content of ``write_result``; None without a file."""
-        content = read_object(self.result_path)
-        if content is not None and (wrong := result_fault(content, self.card)):
-            raise DamagedFileError(self.result_path, wrong)
-        return content
+        return read_object(self.result_path, RESULT | {"scores": {...: scores_form(self.card)}})
 
     def samples_of(self, set_name: str) -> int | None:
         """How many samples of this set have scores; None if their file is missing."""
@@ -166,7 +164,7 @@ class TrialFolder:
         config: dict[str, Any] | None = read_yaml(self.config_path)
         if config is None and not self.config_path.exists():
             return None
-        if wrong := config_fault(config, self.card) if isinstance(config, dict) else "must hold groups of keys":
+        if wrong := misfit(config, CONFIG | dict.fromkeys(self.card.groups, dict)):
             raise DamagedFileError(self.config_path, wrong)
         return config
 
@@ -252,10 +250,10 @@ class TrialFolder:
         """
         if isinstance(error, UnreadableError):
             raise error
-        path, checks = error.path, {self.journal_path: report_fault, self.attempts_path: attempt_fault}
+        path, forms = error.path, {self.journal_path: REPORT, self.attempts_path: ATTEMPT}
         highest = self._highest_attempt() if path == self.attempts_path else 0
-        if path in checks and path.is_file():
-            done = _keep_good_lines(path, _lines(path, checks[path]))
+        if path in forms and path.is_file():
+            done = _keep_good_lines(path, _lines(path, forms[path]))
         else:
             done = f"kept as {set_aside(path).name}" if path.exists() else "was lost"
         newest = self.attempts.newest() if highest else None
@@ -266,7 +264,7 @@ class TrialFolder:
 
     def _highest_attempt(self) -> int:
         """The highest number that an attempt can have had: each lost line may have begun one."""
-        attempts, journal = _lines(self.attempts_path, attempt_fault), _lines(self.journal_path, report_fault)
+        attempts, journal = _lines(self.attempts_path, ATTEMPT), _lines(self.journal_path, REPORT)
         places = (re.fullmatch(r"a(\d+)", path.name) for path in self.path.glob("checkpoints/**/a*"))
         numbers = [line["attempt"] for line in _good([*attempts, *journal])] + [int(of[1]) for of in places if of]
         return max(numbers, default=0) + len(attempts) - len(_good(attempts))
@@ -284,11 +282,11 @@ class TrialFolder:
         return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
 
     def _samples(self, set_name: str) -> Lines | None:
-        """The same as lines, of which the head is checked."""
+        """A set's statistics as lines; the head is checked."""
         lines = Lines(self.statistics_path(set_name))
         if lines.torn or (not lines and lines.path.exists()):
             raise DamagedFileError(lines.path, "its last line is cut off" if lines.torn else "is empty")
-        if lines and (wrong := samples_fault(lines[0], self.card)):
+        if lines and (wrong := misfit(lines[0], HEAD | {"scores": scores_form(self.card)})):
             raise DamagedFileError(lines.path, wrong, 1)
         return lines or None
 
@@ -296,9 +294,9 @@ class TrialFolder:
         return all(self.artifact_path(artifact, set_name).is_file() for artifact in self.card.artifacts)
 
 
-def _lines(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
+def _lines(path: Path, form: Form) -> list[dict[str, Any] | DamagedFileError]:
     """Every line, or its fault; none of what is no file. Raises UnreadableError."""
-    lines = unless_lost(lambda: Lines(path, check), None)
+    lines = unless_lost(lambda: Lines(path, form), None)
     return [] if lines is None else [lines.found(place) for place in range(len(lines))]
 
 
@@ -337,28 +335,6 @@ def statistics_text(head: dict[str, Any], samples: Iterable[dict[str, Any]]) -> 
     return "".join(to_json(line) + "\n" for line in (head, *samples))
 
 
-def samples_fault(line: dict[str, Any], card: Card) -> str | None:
-    """The first line of ``statistics/<set>.jsonl``: key, step and scores."""
-    return misfit(line, {"key": TEXT, "step": WHOLE, "scores": OBJECT}) or _scores_fault(line["scores"], card)
-
-
-def result_fault(content: dict[str, Any], card: Card) -> str | None:
-    """``result.json``."""
-    if wrong := misfit(content, RESULT):
-        return wrong
-    if "steps" in content and not (type(content["steps"]) is int and content["steps"] > content["step"]):
-        return "must have more steps than its step, or none"
-    return next(filter(None, (_scores_fault(of_set, card) for of_set in content["scores"].values())), None)
-
-
-def config_fault(content: dict[str, Any], card: Card) -> str | None:
-    """``config.yaml``."""
-    form = {"key": TEXT, "data_fingerprint": TEXT} | dict.fromkeys((*card.groups, "paths"), OBJECT)
-    missing = (f"paths.{name} is missing" for name in CONFIG_PATHS if name not in content["paths"])
-    return misfit(content, form) or next(missing, None)
-
-
-def _scores_fault(scores: Any, card: Card) -> str | None:
-    """A metric is None where it was not finite."""
-    form = {"decode": OBJECT} | dict.fromkeys((metric.name for metric in card.metrics), NUMBER_OR_NONE)
-    return misfit(scores, form) if isinstance(scores, dict) else "must have scores with their decode settings"
+def scores_form(card: Card) -> Form:
+    """What one set's scores must hold. A metric is None where it was not finite."""
+    return {"decode": dict} | dict.fromkeys((metric.name for metric in card.metrics), float | None)

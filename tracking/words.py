@@ -77,16 +77,8 @@ def millions(value: float | None) -> str:
     return "" if value is None else f"{value / 1e6:.3f}M"
 
 
-def size(count: float) -> str:
-    """Bytes: 1.2 GB, 350 MB, 4.1 kB, 12 bytes."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= unit:
-            return f"{count / unit:.3g} {name}"
-    return f"{count:g} byte{'s' * (count != 1)}"
-
-
 def parameters(value: float | None) -> str:
-    """The same; those of a small model in thousands or as they are: 4.810K, 626."""
+    """Those of a small model in thousands or as they are: 4.810K, 626; others in millions."""
     if value is None or value >= 1e5:
         return millions(value)
     return f"{value / 1e3:.3f}K" if value >= 1e3 else f"{value:.0f}"

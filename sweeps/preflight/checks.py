@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from rich.filesize import decimal
+
 from sweeps.config.hydra import option
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
@@ -18,7 +20,6 @@ from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, 
 from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems
 from sweeps.processes.ray_private import JOB
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError
-from tracking.words import size
 
 OF_ALL_ROWS = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""
@@ -171,8 +172,8 @@ def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
     planned = max(plan.pending, key=lambda each: each.costs.params or 0)
     params = planned.costs.params or 0
     if (needed := BYTES_IN_TRAINING * params) > limit:
-        found = f"of {planned.trial.name} gives {params:,} parameters, which need {size(needed)}"
-        yield Problem(_largest_key(planned), found, f"must fit into {where}, {size(limit)}")
+        found = f"of {planned.trial.name} gives {params:,} parameters, which need {decimal(needed)}"
+        yield Problem(_largest_key(planned), found, f"must fit into {where}, {decimal(int(limit))}")
 
 
 def _memory_of_a_worker(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:

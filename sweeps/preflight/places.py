@@ -10,13 +10,14 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
+from rich.filesize import decimal
+
 from sweeps.config.settings import Paths
 from sweeps.planning.plan import Plan
 from sweeps.processes.ray_private import COPIED_FOR_A_JOB
 from sweeps.processes.times import PLACE_ANSWER_S, STORE_CONNECTS_S
 from sweeps.schema import Problem, nearest
 from tracking.uri import without_password
-from tracking.words import size
 
 LOCAL = ("file://", "local://")
 LONGEST_FILE_NAME = 255  # bytes, on the common filesystems
@@ -49,7 +50,7 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
     needed = sum(planned.costs.checkpoint_bytes or 0 for planned in new)
     free = shutil.disk_usage(nearest_existing(folder)).free
     if needed > free:
-        found = f"has {size(free)} free, but the checkpoints of {len(new)} trials need {size(needed)}"
+        found = f"has {decimal(free)} free, but the checkpoints of {len(new)} trials need {decimal(int(needed))}"
         allowed = "choose a larger disk, fewer rows, or fewer checkpoints"
         yield Problem("paths.runs" if place is None else "paths.checkpoints", found, allowed, None, str(folder))
 

@@ -46,13 +46,20 @@ class SyncerHere:
         ended.set()
         store = mock.patch.dict(os.environ, {URI_VARIABLE: tracking.uri or ""})
         with store, sync_lock(folder):
-            self.returncode = sync.follow(sync._connecting(folder, tracking.experiment, False, os.getpid), ended)
+            self.returncode = sync.Passes(folder, tracking.experiment, moved=False).follow(os.getpid(), ended)
 
 
 def typed(folder: Path, *arguments: str) -> Result:
     """The result of `allelse …`, with its output."""
     with contextlib.chdir(folder), mock.patch.object(Syncer, "_start", lambda syncer: SyncerHere(syncer)):
         return CliRunner().invoke(app, list(arguments))
+
+
+def printed(folder: Path, *arguments: str) -> str:
+    """The standard output of a command that succeeds."""
+    done = typed(folder, *arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def refusal(folder: Path, *arguments: str) -> str:

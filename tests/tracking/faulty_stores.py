@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 from studies_on_disk import EXPERIMENT
 
-from tracking.mlflow.describe import points_of, to_ms
-from tracking.mlflow.pages import answers, free_port, journal_name, ui_command, ui_environment
+from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
 from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.uri import URI_VARIABLE, default_uri
@@ -147,18 +145,9 @@ def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), "one run per trial"
     assert {run.data.tags["trial.key"]: run.info.status for run in of_trials} == statuses
     assert all(run.info.status != "RUNNING" for run in found)
+    trials = {trial.key: study.trial_folder(trial) for trial in study.trials}
     for run in of_trials:
-        _assert_points(study, run, tracker.client)
-
-
-def _assert_points(study: Study, run: Any, client: Any) -> None:
-    (trial,) = (trial for trial in study.trials if trial.key == run.data.tags["trial.key"])
-    folder = study.trial_folder(trial)
-    wanted: dict[str, list[tuple[int, int, float]]] = {}
-    for line in folder.journal():
-        named = {journal_name(folder.card, name): value for name, value in line.metrics.items()}
-        for point in points_of(named, to_ms(line.ts), line.step):
-            wanted.setdefault(point.name, []).append((point.step, point.ts_ms, point.value))
-    for name, points in wanted.items():
-        history = client.get_metric_history(run.info.run_id, name)
-        assert sorted((point.step, point.timestamp, point.value) for point in history) == points, (trial.name, name)
+        journal = trials[run.data.tags["trial.key"]].journal()
+        wanted = [(line.step, round(1000 * line.ts), line.metrics["loss"]) for line in journal]
+        points = tracker.client.get_metric_history(run.info.run_id, "loss")
+        assert sorted((point.step, point.timestamp, point.value) for point in points) == wanted

@@ -1,6 +1,5 @@
 """Studies of tasks other than translation, written by hand: what a platform without our model leaves on disk."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import yaml
 from studies_on_disk import begin
 
 from tracking.card import Card, Metric
-from tracking.study import Study, read_study
+from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.trial import statistics_name, statistics_text
 
 ACCURACY = Metric("accuracy", "accuracy", unit="0 to 1", better="up", decimals=3, set="test")
@@ -35,19 +34,15 @@ ROWS: dict[str, dict[str, Any]] = {"base": {"hidden": 64, "depth": 2}, "wide": {
 COSTS = {"params": 4810, "flops": None, "seconds": 2.5}
 
 
-def make(folder: Path, card: Card | dict[str, Any], rows: dict[str, dict[str, Any]], seeds: tuple[int, ...]) -> Study:
-    """`study.json` as plain JSON, and nothing of its trials."""
-    trials = [
-        {"row": row, "group": "base" if row == "base" else "size", "change": f"change of {row}", "seed": seed}
-        | {"key": f"{folder.name}-{row}-{seed}", "published": {}}
+def make(folder: Path, card: Card, rows: dict[str, dict[str, Any]], seeds: tuple[int, ...]) -> Study:
+    """`study.json`, and nothing of its trials."""
+    groups = dict.fromkeys(rows, "size") | {"base": "base"}
+    trials = tuple(
+        StudyTrial(row, groups[row], f"change of {row}", seed, f"{folder.name}-{row}-{seed}", {})
         for row in rows
         for seed in seeds
-    ]
-    task = card.to_dict() if isinstance(card, Card) else card
-    content = {"name": folder.name, "task": task, "settings": {}, "rows": [], "seeds": list(seeds), "chosen": {}}
-    content |= {"trials": trials, "cells": rows, "asked": []}
-    folder.mkdir(parents=True)
-    (folder / "study.json").write_text(json.dumps(content), "utf-8")
+    )
+    write_study(Study(folder, trials, rows, (), seeds=seeds, task=card))
     return read_study(folder)
 
 

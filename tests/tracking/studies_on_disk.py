@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from tracking.attempts import own_process
-from tracking.mlflow.store import Store as OpenStore
+from tracking.mlflow import sync
 from tracking.study import Study, StudyTrial, write_study
 from tracking.trial import TrialFolder
 from transformer.card import CARD
 
 EXPERIMENT = "tests"
-Store = tuple[OpenStore, str]
+Store = tuple[Any, str]
 PUBLISHED: dict[str, dict[str, float | None]] = {
     "base": {"ppl": 4.92, "bleu": 25.8, "params_m": 65.0},
     "a_heads_1": {"ppl": 5.29, "bleu": 24.9, "params_m": None},
@@ -51,14 +51,7 @@ def report(folder: TrialFolder, attempt: int, steps: range, checkpoints: tuple[i
 
 
 def result(trial: StudyTrial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:
-    scores = {
-        "nll": 1.5,
-        "ppl": 4.5,
-        "bleu": 30.0,
-        "chrf": 50.0,
-        "signature": "nrefs:1",
-        "decode": DECODE,
-    }
+    scores = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "signature": "nrefs:1", "decode": DECODE}
     return {
         **{"key": trial.key, "row": trial.row, "seed": trial.seed, "step": step, "attempt": attempt},
         **{"params": 63_045_632, "flops": 9.52e17, "seconds": 3700.0},
@@ -70,6 +63,12 @@ def finish(study: Study, trial: StudyTrial, attempt: int, step: int, **dev: Any)
     folder = study.trial_folder(trial)
     folder.write_result(result(trial, attempt, step, **dev))
     folder.attempts.end(attempt, "finished")
+
+
+def send(study: Study, experiment: str | None = EXPERIMENT) -> None:
+    """To the default store, as `allelse sync` does."""
+    named = ["--experiment", experiment] if experiment else []
+    assert sync.main(["--study", str(study.folder), *named]) == 0
 
 
 def runs_of(study: Study, store: Store) -> list[Any]:

@@ -1,20 +1,17 @@
 """MLflow's pages of a study in a real browser: the links of `allelse ui` open on the comparison."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from studies_on_disk import DECODE, begin, finish, make_study
+from faulty_stores import mlflow_server
+from studies_on_disk import DECODE, begin, finish, make_study, send
 
-from tracking.mlflow.ledger import experiment_of
-from tracking.mlflow.pages import answers, free_port, page_address, ui_command, ui_environment
-from tracking.mlflow.replay import Replay
+from tracking.mlflow.pages import page_address
 from tracking.mlflow.store import open_store
 from tracking.study import Study
-from tracking.uri import default_uri
 
 CHROMIUM = Path("/usr/bin/chromium")
 SEEDS = [1, 2, 3]
@@ -33,23 +30,19 @@ def shown(runs: Path) -> Study:
             folder.report(attempt, step, {"train/loss": 9.0 - step / 10, "dev/ppl": 60 / step}, checkpoint=step)
         folder.write_artifact("hypotheses/dev.txt", f"Satz von {trial.name}.\n")
         finish(study, trial, attempt, 30, ppl=4.5 + place / 8, bleu=30.0 - place, decode=DECODE)
-    done = Replay(study.folder, *open_store(None, runs, None, study.folder)).once()
-    assert (done.problems, done.notices) == ((), ())
+    send(study, None)
     return study
 
 
 @pytest.fixture(scope="module")
-def server(shown: Study, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(shown: Study) -> Iterator[str]:
     """What `allelse ui` starts."""
-    port, log = free_port(0), tmp_path_factory.mktemp("served") / "log"
-    command = ui_command(shown.folder.parent, port=port)
-    environment = ui_environment(default_uri(shown.folder.parent))
-    with log.open("w") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
-        try:
-            assert answers(f"http://127.0.0.1:{port}", 240), log.read_text()
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
+    served = mlflow_server(shown.folder.parent)
+    try:
+        served.start()
+        yield served.uri
+    finally:
+        served.kill()
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +67,8 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 def link(server: str, study: Study, mode: str = "") -> str:
-    experiment = experiment_of(study.folder, default_uri(study.folder.parent))
-    assert experiment is not None
-    return page_address(server, experiment, study.mark, mode)
+    store, _ = open_store(None, study.folder.parent, None, study.folder)
+    return page_address(server, store.experiment_id, study.mark, mode)
 
 
 def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, shown: Study) -> None:
@@ -100,5 +92,9 @@ def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, s
 
 def test_texts_stand_side_by_side(page: Any, server: str, shown: Study) -> None:
     page.goto(link(server, shown, "ARTIFACT"))
-    for name in ("base-s1", "base-s2"):
-        page.get_by_text(f"Satz von {name}.", exact=True).first.wait_for()
+    cells = [page.get_by_text(f"Satz von base-s{seed}.", exact=True).first for seed in SEEDS[:2]]
+    for cell in cells:
+        cell.wait_for()
+    first, second = (cell.bounding_box() for cell in cells)
+    assert first["y"] == second["y"], "one line for one sentence"
+    assert first["x"] + first["width"] <= second["x"] or second["x"] + second["width"] <= first["x"]

@@ -9,9 +9,8 @@ from typing import Any
 import mlflow
 import pytest
 from other_tasks import digits
-from studies_on_disk import Store, begin, make_study, report, runs_of
+from studies_on_disk import Store, begin, history, make_study, only_run, report, runs_of, send
 
-from tracking.mlflow.replay import Replay
 from tracking.study import Study, write_study
 
 RATES = {"peak": 4e6, "sustained": 3e6}
@@ -26,7 +25,7 @@ def two_rows(folder: Path, store: Store) -> Synced:
         files.write_result({**(files.result() or {}), "flops": 1e6})
         about = {"commit": "c0ffee", "samples": {"train": 5}, "data_fingerprint": "f" * 64, **known}
         files.provenance_path.write_text(json.dumps(about), "utf-8")
-    assert Replay(study.folder, *store).once().problems == ()
+    send(study)
     return study, sorted(runs_of(study, store), key=lambda run: run.data.tags["study.order"])
 
 
@@ -66,7 +65,7 @@ def test_a_difference_follows_every_seed_of_base(runs: Path, store: Store) -> No
     folder.write_result({**result, "scores": again, "scoring": 2})
 
     def of_wide() -> list[float]:
-        assert Replay(study.folder, *store).once().problems == ()
+        send(study)
         return [run.data.metrics["delta/accuracy"] for run in runs_of(study, store) if run.data.tags["row"] == "wide"]
 
     assert of_wide() == pytest.approx([0.03, 0.03])
@@ -84,9 +83,8 @@ def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: Syn
 
 def test_a_run_has_one_model_with_its_final_numbers(synced: Synced, store: Store) -> None:
     study, runs = synced
-    again = Replay(study.folder, *store)
     (study.folder / "mlflow-ledger.json").unlink()
-    assert again.once().problems == ()
+    send(study)
     client = store[0].client
     for run in runs:
         (model,) = models(client, run)
@@ -112,22 +110,18 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: 
     folder = study.trial_folder(study.trials[0])
     attempt = begin(folder)
     report(folder, attempt, range(1, 4), checkpoints=(3,))
-    replay, client = Replay(study.folder, *store), store[0].client
-    assert replay.once().points == 3
-    (run,) = runs_of(study, store)
+    send(study)
+    run, client = only_run(study, store), store[0].client
     client.create_run(run.info.experiment_id, 0, {"sweep.identity": study.mark, "trial.key": study.trials[0].key})
-    assert replay.once(ended=1).problems == ()
-    assert ids(runs_of(study, store)) == ids([run])
+    send(study)
+    assert only_run(study, store).info.run_id == run.info.run_id
     client.delete_run(run.info.run_id)
-    assert replay.once(ended=1).points == 3
-    assert ids(runs_of(study, store)) != ids([run])
+    send(study)
+    assert only_run(study, store).info.run_id != run.info.run_id
+    assert len(history(study, store)) == 3
 
 
 def models(client: Any, run: Any) -> Sequence[Any]:
     wanted = f"source_run_id = '{run.info.run_id}'"
     found: Sequence[Any] = client.search_logged_models([run.info.experiment_id], filter_string=wanted)
     return found
-
-
-def ids(runs: Sequence[Any]) -> list[str]:
-    return [run.info.run_id for run in runs]

@@ -73,7 +73,7 @@ def test_two_syncers_never_run_at_once(
     monkeypatch.setattr(sync, "LOCK_WAIT_S", 0.1)
     with FileLock(study.folder / ".sync.lock"):
         assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 1
-    assert "another process already syncs" in capsys.readouterr().err
+    assert "another process is already syncing" in capsys.readouterr().err
 
 
 def test_an_address_among_the_words_is_refused(study: Study, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,18 @@
-"""The default store's database, `<paths.runs>/mlflow.db`: it holds absolute addresses of artifacts, and may be moved.
+"""The default store's database, `<paths.runs>/mlflow.db`, and the server that shows its pages.
 
-It is read without MLflow, whose import takes three seconds.
+The database holds absolute addresses of artifacts, and may be moved. Nothing here imports MLflow, which takes three
+seconds.
 """
 
+import os
+import socket
 import sqlite3
-from contextlib import closing
+import sys
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from urllib.request import urlopen
 
 from tracking.uri import artifact_folder
 
@@ -70,3 +76,55 @@ def _replace_start(database: sqlite3.Connection, table: str, column: str, former
         f" WHERE {column} = ? OR substr({column}, 1, ?) = ?",
         (now, len(former) + 1, former, len(former) + 1, f"{former}/"),
     )
+
+
+def without_new_folder(uri: str) -> str:
+    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a driver is named."""
+    return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
+
+
+def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[str]:
+    """The command that serves a store at http://host:port; run it in `ui_environment()`, which names the store."""
+    artifacts = artifact_folder(runs).as_uri()
+    return [
+        *(sys.executable, "-m", "mlflow", "server"),
+        *("--default-artifact-root", artifacts),
+        *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
+        *("--host", host, "--port", str(port)),
+        *("--workers", "1"),
+        *("--uvicorn-opts", "--log-level=warning"),  # otherwise it prints a line per request
+    ]
+
+
+def ui_environment(uri: str) -> dict[str, str]:
+    """This process's environment with the store's address, since an argument list would show its password to all users.
+    It turns off MLflow's job runners (2 GB of memory), telemetry and warnings. ``uri`` names a database.
+    """
+    return {
+        **os.environ,
+        "MLFLOW_BACKEND_STORE_URI": without_new_folder(uri),
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PYTHONSAFEPATH": "1",  # modules of the current folder must not hide MLflow's
+        "PYTHONWARNINGS": "ignore",  # of MLflow's own libraries, for their authors
+    }
+
+
+def answers(server: str, wait_s: float) -> bool:
+    """Whether the server at this address answers within so many seconds."""
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        with suppress(OSError), urlopen(f"{server}/health", timeout=1):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def free_port(preferred: int) -> int:
+    """`preferred` if it is free on 127.0.0.1, otherwise a free port that the system chooses."""
+    for port in (preferred, 0):
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise OSError("no free port on 127.0.0.1")

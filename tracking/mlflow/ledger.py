@@ -21,7 +21,15 @@ from typing import Any
 
 from filelock import FileLock
 
-from tracking.files import DamagedFileError, read_object, read_whole, to_json, unless_damaged, unless_lost, write_atomic
+from tracking.files import (
+    DamagedFileError,
+    read_object,
+    read_whole,
+    to_json,
+    unless_damaged,
+    unless_lost,
+    write_atomic,
+)
 from tracking.journal import JournalLine, reports_behind
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
 from tracking.trial import TrialFolder
@@ -34,6 +42,9 @@ EXPERIMENT = "experiment"  # the part of that run that is no digest, but the id 
 IDENTITY, PLACE, CARRIED = "sweep.identity", "sweep.place", "sweep.carried"
 """Tags: of every run and of the study's own experiment; of the study's run; of a trial's run."""
 BESIDE = "<paths.runs>/"
+SENT = {"run": str, "step": int, "result": str | None, "parts": {...: str}}
+STATE = {"uri": str, "carried": float | None, "problems": [str]}
+"""What an entry of the ledger, and ``mlflow-sync.json``, must hold."""
 Tags = Mapping[str, str]
 
 
@@ -50,9 +61,6 @@ class Sent:
     result: str | None = None
     parts: dict[str, str] = field(default_factory=dict)
 
-    def with_part(self, name: str, digest: str) -> "Sent":
-        return replace(self, parts={**self.parts, name: digest})
-
 
 class Ledger:
     """The entries of one store. Raises DamagedFileError; with ``begin_again`` only for an unreadable file."""
@@ -63,7 +71,7 @@ class Ledger:
 
     def get(self, key: str) -> Sent | None:
         found = self._all.get(self._store, {}).get(key)
-        return None if found is None else Sent(**found)
+        return None if found is None else Sent(**{name: found.get(name) for name in SENT})
 
     def put(self, key: str, sent: Sent) -> None:
         """Raises OSError, and keeps the former entry: the next pass writes this one again."""
@@ -97,18 +105,7 @@ def experiment_of(study: Path, uri: str) -> str | None:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    content = read_object(path) or {}
-    for store, entries in content.items():
-        if not isinstance(entries, dict) or not all(map(_is_sent, entries.values())):
-            raise DamagedFileError(path, f"the entries for {store} are not runs of trials")
-    return content
-
-
-def _is_sent(value: Any) -> bool:
-    if not isinstance(value, dict) or value.keys() != {"run", "step", "result", "parts"}:
-        return False
-    parts = value["parts"].values() if isinstance(value["parts"], dict) else [None]
-    return all(isinstance(text, str) for text in (value["run"], *parts)) and isinstance(value["step"], int)
+    return read_object(path, {...: {...: SENT}}) or {}
 
 
 def sync_lock(study: Path) -> FileLock:
@@ -146,12 +143,11 @@ def note(study: Path, uri: str, points: int = 0, problems: tuple[str, ...] | Non
 
 def _recorded(study: Path) -> SyncState | None:
     """What the last syncer left; None without it. A damaged file counts as none: it is written again."""
-    content = unless_damaged(lambda: read_object(study / SYNC_FILE), None) or {}
-    uri, carried, problems = content.get("uri"), content.get("carried"), content.get("problems")
-    if not (isinstance(uri, str) and isinstance(problems, list)):
+    content = unless_damaged(lambda: read_object(study / SYNC_FILE, STATE), None)
+    if content is None:
         return None
-    uri = default_uri(study.parent) if uri == HERE else uri
-    return SyncState(uri, carried if isinstance(carried, int | float) else None, tuple(map(str, problems)))
+    uri = default_uri(study.parent) if content["uri"] == HERE else content["uri"]
+    return SyncState(uri, content.get("carried"), tuple(content["problems"]))
 
 
 def current_store(study: Path) -> str:

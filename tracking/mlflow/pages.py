@@ -1,4 +1,4 @@
-"""MLflow's pages on a study: names and colors of its runs, the saved view that shows them, and the server.
+"""MLflow's pages on a study: its runs' names, colors, descriptions and files, and the saved view that shows them.
 
 MLflow keeps a view as a tag of the experiment: rows in the table's order, the scores first, charts ready. The form is
 that of MLflow 3.17.2; a test opens it in a browser. docs/mlflow.md explains the names to users.
@@ -7,24 +7,26 @@ that of MLflow 3.17.2; a test opens it in a browser. docs/mlflow.md explains the
 import colorsys
 import hashlib
 import json
-import os
-import socket
-import sys
-import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+
+import yaml
 
 from tracking.card import Card, Metric
+from tracking.files import read_whole, unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow.ledger import IDENTITY
-from tracking.mlflow.store import DELTA, quoted, without_new_folder
-from tracking.statistics.rows import BASE
+from tracking.mlflow.store import DELTA, quoted
+from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, StudyTrial, seconds
-from tracking.uri import artifact_folder
+from tracking.table.columns import StudyTable, columns_of
+from tracking.table.layout import brief_table, written
+from tracking.table.text import markdown
+from tracking.trial import OTHER_FOLDERS, TrialFolder
+from tracking.uri import shown_tree, without_password
 
 VAL, FINAL, BEST, LAST, PUBLISHED = "val/", "final/", "best/", "last/", "published/"
 PUBLISHED_DELTA = "published/delta/"
@@ -35,7 +37,6 @@ LISTED_WIDTH = 22  # characters of a run's name that MLflow's list shows
 GOLDEN = 0.618034  # of the color circle, so that neighbors in the table differ most
 SHADES = (0.42, 0.58, 0.72, 0.34, 0.5)
 
-
 TAG = "mlflow.sharedViewState."
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then opens on runs, not on traces
 COST_COLUMNS = {"params": 75, "flops": 130, "seconds": 65}  # metric, width in pixels
@@ -43,6 +44,12 @@ ROW_WIDTH, SCORE_WIDTH, SEED_WIDTH = 135, 75, 45
 LOSS = "train/loss"
 LONGEST_TAG = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
+NOTE = "mlflow.note.content"
+SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
+TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
+"""The tag by which MLflow finds the tables of a run, `mlflow.loggedArtifacts`."""
+LINES_PER_SET = 100
+FILES = {"table.md": "md", "table.csv": "csv"}  # of the study's run, with the formats of `allelse table`
 
 
 def points_in(card: Card, report: JournalLine) -> dict[str, float]:
@@ -189,19 +196,6 @@ def _bar(place: int, name: str) -> dict[str, Any]:
     return _chart("BAR", "scores", place, name) | {"metricKey": name}
 
 
-def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[str]:
-    """The command that serves a store at http://host:port; run it in `ui_environment()`, which names the store."""
-    artifacts = artifact_folder(runs).as_uri()
-    return [
-        *(sys.executable, "-m", "mlflow", "server"),
-        *("--default-artifact-root", artifacts),
-        *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
-        *("--host", host, "--port", str(port)),
-        *("--workers", "1"),
-        *("--uvicorn-opts", "--log-level=warning"),  # otherwise it prints a line per request
-    ]
-
-
 def page_address(server: str, experiment: str, mark: str, mode: str = "") -> str:
     """The address of the comparison of the study with this mark.
 
@@ -213,35 +207,106 @@ def page_address(server: str, experiment: str, mark: str, mode: str = "") -> str
     return f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{query}"
 
 
-def answers(server: str, wait_s: float) -> bool:
-    """Whether the server at this address answers within so many seconds."""
-    deadline = time.monotonic() + wait_s
-    while time.monotonic() < deadline:
-        with suppress(OSError), urlopen(f"{server}/health", timeout=1):
-            return True
-        time.sleep(0.2)
-    return False
+def row_words(table: StudyTable) -> dict[str, dict[str, str]]:
+    """By row and metric, such as "91.7 ± 0.4, +1.2▲": over the row's seeds, and its difference from base."""
+    known, found = columns_of(table), dict[str, dict[str, str]]()
+    for row in table.rows:
+        lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
+        words = {metric.name: f"{known[metric.name].text(row)}{lost}" for metric in table.card.tabled if row.seeds}
+        if row.row != table.findings.reference:
+            words = {name: f"{score}, {known[f'delta_{name}'].text(row)}" for name, score in words.items()}
+        found[row.row] = words
+    return found
 
 
-def ui_environment(uri: str) -> dict[str, str]:
-    """This process's environment with the store's address, since an argument list would show its password to all users.
-    It turns off MLflow's job runners (2 GB of memory), telemetry and warnings. ``uri`` names a database.
+def study_note(table: StudyTable) -> str:
+    """Markdown: the table in short, what its columns and marks mean, and the commands that made the study."""
+    known = columns_of(table)
+    scores = [known[f"{kind}{metric.name}"] for metric in table.card.tabled for kind in ("", "delta_")]
+    seeds = replace(known["seeds"], text=_seeds)
+    made = brief_table(table, [known["row"], known["change"], *scores, known["params"], seeds])
+    again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, table.study.asked)), "```"])
+    text = f"{_first_line(table)}\n\n{markdown(made)}\n{again}"
+    return text if len(text) <= LONGEST_TAG else f"{text[: LONGEST_TAG - 1]}…"
+
+
+def _seeds(row: TableRow) -> str:
+    """Such as "3 of 3, 1 diverged"."""
+    finished = f"{row.seeds + len(row.diverged)} of {row.asked}"
+    return f"{finished}, {len(row.diverged)} diverged" if row.diverged else finished
+
+
+def _first_line(table: StudyTable) -> str:
+    """What MLflow shows before the note is opened."""
+    rows, known = table.rows, columns_of(table)
+    base = next((row for row in rows if row.row == BASE and row.seeds), None)
+    scores = ", ".join(f"{of.label} {known[of.name].text(base)}" for of in table.card.tabled if base)
+    diverged, asked = sum(len(row.diverged) for row in rows), sum(row.asked for row in rows)
+    finished = f"{sum(row.seeds for row in rows) + diverged} of {asked} trials finished"
+    parts = [f"{len(rows)} rows", finished, f"{diverged} diverged" * (diverged > 0), f"base: {scores}" * bool(scores)]
+    return f"**{table.study.name}**: {'; '.join(filter(None, parts))}"
+
+
+def _command(asked: dict[str, str]) -> str:
+    """As typed, with the program's name for its path."""
+    program, space, words = asked["command"].partition(" ")
+    return f"{Path(program).name}{space}{words}"
+
+
+def run_files(folder: TrialFolder, lives: bool) -> dict[str, str]:
+    """The artifacts by path. What still changes while the trial runs is left out until it ends; so is what is damaged,
+    since the rest of the page is of use without it."""
+    config = unless_damaged(folder.config, None)
+    found = {folder.provenance_path.name: without_password(_text(folder.provenance_path))}
+    if config is not None:
+        found[folder.config_path.name] = yaml.safe_dump(shown_tree(config), sort_keys=False, allow_unicode=True)
+    if not lives:
+        found |= {SAMPLES: samples(folder), "error.txt": unless_damaged(folder.error, None) or ""}
+    return {path: text for path, text in found.items() if text}
+
+
+def samples(folder: TrialFolder) -> str:
+    """The first lines of the trial's texts of each set, as MLflow's table; "" without texts.
+
+    Columns: the sample, such as `dev 001`, and each folder of texts, such as `answers`. MLflow's comparison groups
+    by the first column and shows the second.
     """
-    return {
-        **os.environ,
-        "MLFLOW_BACKEND_STORE_URI": without_new_folder(uri),
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "PYTHONSAFEPATH": "1",  # modules of the current folder must not hide MLflow's
-        "PYTHONWARNINGS": "ignore",  # of MLflow's own libraries, for their authors
-    }
+    kinds = sorted(
+        path.name for path in folder.path.glob("*/") if path.name not in OTHER_FOLDERS and any(path.glob("*.txt"))
+    )
+    sets = list(dict.fromkeys(path.stem for kind in kinds for path in sorted((folder.path / kind).glob("*.txt"))))
+    rows = [row for name in sets for row in _rows(folder.path, kinds, name)]
+    return json.dumps({"columns": ["sample", *kinds], "data": rows}, ensure_ascii=False) if rows else ""
 
 
-def free_port(preferred: int) -> int:
-    """`preferred` if it is free on 127.0.0.1, otherwise a free port that the system chooses."""
-    for port in (preferred, 0):
-        with socket.socket() as probe, suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            return int(probe.getsockname()[1])
-    raise OSError("no free port on 127.0.0.1")
+def _rows(folder: Path, kinds: Sequence[str], name: str) -> list[list[str]]:
+    texts = [_text(folder / kind / f"{name}.txt").splitlines() for kind in kinds]
+    count = min(LINES_PER_SET, max(map(len, texts)))
+    return [[f"{name} {at + 1:03d}", *(text[at] if at < len(text) else "" for text in texts)] for at in range(count)]
+
+
+def _text(path: Path) -> str:
+    """Empty without the file, and for one that cannot be read."""
+    return (unless_damaged(lambda: read_whole(path), None) or b"").decode("utf-8", errors="replace")
+
+
+def study_files(table: StudyTable) -> dict[str, str]:
+    """The files of the study's run, by their paths: those of `allelse table`, once all ended those of `report` too."""
+    tables = {name: written(kind, table) for name, kind in FILES.items()}
+    return tables | (_report(table) if _complete(table) else {})
+
+
+def _report(table: StudyTable) -> dict[str, str]:
+    from tracking.report.page import Content, page  # Matplotlib, only where something is drawn
+
+    content = Content(table)
+    figures = {f"figures/{figure.name}.svg": figure.content("svg").decode() for figure in content.figures.all}
+    return {"report.html": page(content), **figures}
+
+
+def _complete(table: StudyTable) -> bool:
+    """Whether every trial has ended, and there is something to compare: drawing takes seconds of CPU."""
+    study = table.study
+    if sum(row.seeds > 0 for row in table.rows) < 2:
+        return False
+    return all(study.trial_folder(trial).state(trial.key) in ("finished", "failed") for trial in study.trials)

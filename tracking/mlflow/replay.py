@@ -16,7 +16,8 @@ from typing import Any
 from tracking.attempts import AttemptRecord, Runner, runners, runs
 from tracking.files import DamagedFileError
 from tracking.journal import Journal, unsent
-from tracking.look import settled_stamps, stamps_of
+from tracking.look import stamps_of
+from tracking.mlflow import pages
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
 from tracking.mlflow.ledger import (
     CARRIED,
@@ -31,12 +32,9 @@ from tracking.mlflow.ledger import (
     refuse_other_place,
     result_digest,
 )
-from tracking.mlflow.notes import NOTE, SAMPLES, TABLES, row_words, run_files, study_files, study_note
-from tracking.mlflow.pages import KIND, ROW, first_asked_ms, points_in, view_tag
 from tracking.mlflow.store import Status, Store
-from tracking.statistics.findings import find
-from tracking.statistics.rows import BASE, table
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
+from tracking.table.columns import whole_table
 from tracking.trial import TrialState
 from tracking.words import cause_of, out_of_reach
 
@@ -67,7 +65,8 @@ class Replay:
         self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> run id, as the store has them
         self._lost = True  # whether the runs are to be found again: after a failure, and in the last pass
-        self._seen: dict[str, dict[str, object]] = {}  # what was behind a run and its page when these were last sent
+        self._seen: dict[str, tuple[object, object]] = {}  # by trial key: its files when they were last sent
+        self._due: set[str] = set()  # keys of the runs whose artifacts are to be sent
         self._logged: set[str] = set()  # names of metrics while training
         self._runners: list[Runner] = []
         self._running: set[str] = set()  # keys of the trials that run now, on any machine
@@ -123,13 +122,16 @@ class Replay:
             return []
         running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
         self._running |= {trial.key} if running else set()
-        compared = [settled_stamps(study.trial_folder(each)) for each in base_of(study)]
-        looks = (stamps_of(folder), compared, running, (self._folder / STUDY_FILE).stat().st_mtime_ns)
-        seen = self._seen.get(trial.key, {})
-        if seen.get("run") == looks:
+        *settled, grown = stamps_of(folder)
+        compared = [stamps_of(study.trial_folder(each))[:-1] for each in base_of(study)]
+        looks = ((settled, compared, running, (self._folder / STUDY_FILE).stat().st_mtime_ns), grown)
+        seen = self._seen.get(trial.key)
+        if seen == looks:
             return [0]
         points = self._replay(Described(study, trial, attempts))
-        self._seen[trial.key] = {**seen, "run": looks}
+        if seen is None or seen[0] != looks[0]:
+            self._due |= {trial.key, STUDY}
+        self._seen[trial.key] = looks
         return [points]
 
     def _has_ended(self, attempt: AttemptRecord) -> bool:
@@ -137,54 +139,58 @@ class Replay:
 
     def _replay(self, about: Described) -> int:
         key, folder = about.trial.key, about.folder
-        sent = self._run_of(key, about.name, to_ms(about.attempts[0].began), about.found_by)
-        sent, _ = self._send(key, sent, {"params": about.params, "tags": about.tags, "datasets": about.datasets})
+        run = self._run_of(key, about.name, to_ms(about.attempts[0].began), about.found_by)
+        self._send(key, {"params": about.params, "tags": about.tags, "datasets": about.datasets})
         journal, state = Journal(folder.journal_path), folder.state(key)
         state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
-        new = [journal[place] for place in unsent(journal, sent.step, everything=state == "finished")]
+        new = [journal[place] for place in unsent(journal, self._sent(key).step, everything=state == "finished")]
         points = [point for report in new for point in journal_points(about.card, report)]
-        self._store.log_points(sent.run, points)
+        self._store.log_points(run, points)
         if new:
-            sent = replace(sent, step=new[-1].step)
-            self._ledger.put(key, sent)
-        self._logged |= {name for report in journal for name in points_in(about.card, report)}
+            self._ledger.put(key, replace(self._sent(key), step=new[-1].step))
+        self._logged |= {name for report in journal for name in pages.points_in(about.card, report)}
         result = result_digest(folder) if state == "finished" and key not in self._running else None
-        sent, _ = self._send(key, sent, {"tags of the journal": {CARRIED: carried(sent.step, journal, result)}})
+        self._send(key, {"tags of the journal": {CARRIED: carried(self._sent(key).step, journal, result)}})
         if key in self._running:  # its result may exist before the attempt's end, which gives the time
-            self._store.set_status(sent.run, "RUNNING", None)
+            self._store.set_status(run, "RUNNING", None)
             return len(points)
         numbers = 0
         if state == "finished":
-            sent, numbers = self._send(key, sent, {"numbers": about.numbers})
-            self._ledger.put(key, replace(sent, result=result))
+            numbers = self._send(key, {"numbers": about.numbers})
+            self._ledger.put(key, replace(self._sent(key), result=result))
         status = STATUS.get(state, "KILLED")
-        self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal.newest))
+        self._store.set_status(run, status, None if status == "RUNNING" else about.end_ms(journal.newest))
         return len(points) + numbers
 
-    def _run_of(self, key: str, name: str, start_ms: int, tags: Mapping[str, str]) -> Sent:
-        """The run with these tags, made if missing. If it is another one than before, everything is sent again."""
+    def _run_of(self, key: str, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
+        """The run with these tags, made if missing."""
         if key not in self._runs:
             self._runs[key] = self._store.create(name, start_ms, tags)
-        sent, run = self._ledger.get(key), self._runs[key]
-        sent = sent if sent is not None and sent.run == run else Sent(run)
-        self._ledger.put(key, sent)
-        return sent
+        if not self._sent(key).parts:
+            self._due.add(key)
+        self._ledger.put(key, self._sent(key))
+        return self._runs[key]
 
-    def _send(self, key: str, sent: Sent, parts: Mapping[str, Any]) -> tuple[Sent, int]:
-        """Send the parts whose content is new; returns what the run has then, and how many points were new."""
-        count = 0
+    def _sent(self, key: str) -> Sent:
+        """What its run has: nothing, if it is another one than before."""
+        sent, run = self._ledger.get(key), self._runs[key]
+        return sent if sent is not None and sent.run == run else Sent(run)
+
+    def _send(self, key: str, parts: Mapping[str, Any]) -> int:
+        """Send the parts whose content is new; returns how many points were new."""
+        sent, count = self._sent(key), 0
         for name, content in parts.items():
             digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
             if sent.parts.get(name) != digest:
                 count += self._store.send(sent.run, name, content)
-                sent = sent.with_part(name, digest)
+                sent = replace(sent, parts=sent.parts | {name: digest})
         self._ledger.put(key, sent)
-        return sent, count
+        return count
 
     def _show(self, study: Study, changed: bool) -> tuple[str, ...]:
         """Send the study's run, its view, and what a store may refuse. Returns notices.
 
-        The runs are this folder's from when it has ``changed`` them.
+        Once this folder has ``changed`` the runs, they belong to it.
         """
         begun = [trial for trial in study.trials if trial.key in self._seen]
         if not begun:
@@ -193,16 +199,14 @@ class Replay:
         # last in the view, since it has no texts to stand side by side
         tags = {IDENTITY: study.mark, "sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
         tags |= {PLACE: self._place}
-        sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)
+        run = self._run_of(STUDY, "study", pages.first_asked_ms(study), tags)
         own = self._store.owner == study.mark  # several studies may share one
-        looks = (study.trials, frozenset(self._logged), own, self._place)
-        seen = self._seen.setdefault(STUDY, {})
-        if seen.get("view") != looks:
-            view = view_tag(study, sorted(self._logged)) | (KIND if own else {})
-            sent, _ = self._send(STUDY, sent, {"tags": tags, "view": view})
-            self._ledger.put(STUDY, sent.with_part(EXPERIMENT, self._store.experiment_id))
-            self._store.set_status(sent.run, "FINISHED", first_asked_ms(study))
-            seen["view"] = looks
+        view = pages.view_tag(study, sorted(self._logged)) | (pages.KIND if own else {})
+        self._send(STUDY, {"tags": tags, "view": view})
+        sent, experiment = self._sent(STUDY), {EXPERIMENT: self._store.experiment_id}
+        if not sent.parts.items() >= experiment.items():
+            self._store.set_status(run, "FINISHED", pages.first_asked_ms(study))
+            self._ledger.put(STUDY, replace(sent, parts=sent.parts | experiment))
         return self._artifacts(study, begun, own)
 
     def _artifacts(self, study: Study, begun: list[StudyTrial], own: bool) -> tuple[str, ...]:
@@ -211,8 +215,10 @@ class Replay:
             return ()
         try:
             for trial in begun:
-                self._page(study, trial)
-            self._study_page(study, begun, own)
+                if trial.key in self._due:
+                    self._page(study, trial)
+            if STUDY in self._due and not (self._running and time.monotonic() < self._page_due):
+                self._study_page(study, begun, own)
         except Exception as error:  # every kind of store raises its own
             self._retry_due = time.monotonic() + RETRY_S
             complaint, self._complaint = self._complaint, cause_of(error)
@@ -224,33 +230,25 @@ class Replay:
 
     def _page(self, study: Study, trial: StudyTrial) -> None:
         """A trial's artifacts."""
-        folder, lives, seen = study.trial_folder(trial), trial.key in self._running, self._seen[trial.key]
-        looks, sent = (settled_stamps(folder), lives), self._ledger.get(trial.key)
-        if sent is not None and seen.get("page") != looks:
-            files = run_files(folder, lives)
-            model = {} if lives else Described(study, trial, folder.attempts.all()).model
-            tables = {"mlflow.loggedArtifacts": TABLES if SAMPLES in files else ""}
-            self._send(trial.key, sent, {**_files(files), "tags of files": tables, "model": model})
-            seen["page"] = looks
+        folder, lives = study.trial_folder(trial), trial.key in self._running
+        files = pages.run_files(folder, lives)
+        model = {} if lives else Described(study, trial, folder.attempts.all()).model
+        tables = {"mlflow.loggedArtifacts": pages.TABLES if pages.SAMPLES in files else ""}
+        self._send(trial.key, {**_files(files), "tags of files": tables, "model": model})
+        self._due.discard(trial.key)
 
     def _study_page(self, study: Study, begun: list[StudyTrial], own: bool) -> None:
         """The study in words, and its files; while trials run, one version per minute: it takes seconds to make."""
-        seen, sent = self._seen[STUDY], self._ledger.get(STUDY)
-        looks = tuple(self._seen[trial.key]["page"] for trial in begun), seen["view"]
-        waits = self._running and time.monotonic() < self._page_due
-        if sent is None or seen.get("page") == looks or waits:
-            return
-        rows = table(study)
-        findings = find(study, rows, BASE, study.task.headline)
-        words = {row.row: row_words(study.task, row, findings) for row in rows}
+        table = whole_table(study, study.task.headline)
+        words = pages.row_words(table)
         for trial in begun:
-            if (of_trial := self._ledger.get(trial.key)) is not None:
-                tags = {f"{ROW}{name}": text for name, text in words[trial.row].items()}
-                self._send(trial.key, of_trial, {"tags of the row": tags})
-        note = {NOTE: study_note(study, rows, findings)}
+            tags = {f"{pages.ROW}{name}": text for name, text in words[trial.row].items()}
+            self._send(trial.key, {"tags of the row": tags})
+        note = {pages.NOTE: pages.study_note(table)}
         parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
-        self._send(STUDY, sent, {**parts, **_files(study_files(study, rows, findings))})
-        seen["page"], self._page_due = looks, time.monotonic() + RETRY_S
+        self._send(STUDY, {**parts, **_files(pages.study_files(table))})
+        self._due.discard(STUDY)
+        self._page_due = time.monotonic() + RETRY_S
 
 
 def _files(files: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from filelock import FileLock
 
-from tracking.mlflow.database import follow_move
+from tracking.mlflow.database import follow_move, without_new_folder
 from tracking.mlflow.ledger import IDENTITY, STUDY, study_run
 from tracking.study import read_study
 from tracking.uri import artifact_folder, default_uri
@@ -29,7 +29,7 @@ Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 DELTA = "delta/"  # before the names of differences from base
 MOST_FOUND = 50_000  # MLflow's limit per search
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
-CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
+CONTEXT = "mlflow.data.context"  # the tag that says what a run used a dataset for
 LOCK_S = 60.0  # how long another study may take to open its store
 MLFLOW_ENV = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -258,11 +258,6 @@ def kind(uri: str) -> str:
 def artifacts_of(uri: str, runs: Path) -> str | None:
     """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: a server decides itself."""
     return artifact_folder(runs).as_uri() if kind(uri) in ("sqlite", *NETWORKED) else None
-
-
-def without_new_folder(uri: str) -> str:
-    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a driver is named."""
-    return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
 
 
 def connected(uri: str) -> Any:

@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,26 +31,47 @@ GRACE_S = 15.0  # how long the last pass is retried after stdin has ended
 LOCK_WAIT_S = 5.0
 
 
-Pass = Callable[[], PassOutcome]
+class Passes:
+    """The first one connects. `mlflow-sync.json` records how the last one went."""
 
+    def __init__(self, study: Path, experiment: str | None, moved: bool) -> None:
+        self._study, self._experiment, self._moved = study, experiment, moved
+        self.address = os.environ.get(URI_VARIABLE) or default_uri(study.parent)
+        self._replay: Replay | None = None
+        note(study, self.address)
 
-def follow(once: Pass, stop: threading.Event) -> int:
-    """Repeat passes until one that began after `stop` succeeds or has only lasting problems. Returns the exit code."""
-    pause, printed, deadline = POLL_S, "", float("inf")
-    while True:
-        last = stop.is_set()
-        done = once()
-        ends = last and (done.lasting or not done.problems)
-        printed = _tell(done, printed, "" if ends else ", retrying")
-        if last:
-            deadline = min(deadline, time.monotonic() + GRACE_S)
-        if ends or time.monotonic() >= deadline:
-            return 1 if done.problems else 0
-        pause = min(2 * pause, PATIENCE_S) if done.problems else POLL_S
-        if last:
-            time.sleep(min(pause, GRACE_S / 4))
-        else:
-            stop.wait(pause)
+    def once(self, ended: int | None = None) -> PassOutcome:
+        """One pass. ``ended`` is the pid of the sweep once its trials have ended."""
+        try:
+            if self._replay is None:
+                store = open_store(self.address, self._study.parent, self._experiment, self._study)
+                self._replay = Replay(self._study, *store, self._moved)
+            done = self._replay.once(ended)
+        except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
+            done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError | OtherPlaceError))
+        note(self._study, self.address, done.points, done.problems)
+        return done
+
+    def follow(self, parent: int, stop: threading.Event) -> int:
+        """Repeat until a pass that began after `stop` succeeds, or has only lasting problems. Returns the exit code.
+
+        ``parent`` is the pid of the sweep.
+        """
+        pause, printed, deadline = POLL_S, "", float("inf")
+        while True:
+            last = stop.is_set()
+            done = self.once(parent if last else None)
+            ends = last and (done.lasting or not done.problems)
+            printed = _tell(done, printed, "" if ends else ", retrying")
+            if last:
+                deadline = min(deadline, time.monotonic() + GRACE_S)
+            if ends or time.monotonic() >= deadline:
+                return 1 if done.problems else 0
+            pause = min(2 * pause, PATIENCE_S) if done.problems else POLL_S
+            if last:
+                time.sleep(min(pause, GRACE_S / 4))
+            else:
+                stop.wait(pause)
 
 
 def _tell(done: PassOutcome, printed: str = "", outlook: str = "") -> str:
@@ -75,54 +95,24 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     try:
         with sync_lock(study).acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
-            once = _once if not options.follow else _follow
-            return once(study, options.experiment, options.moved)
+            passes = Passes(study, options.experiment, options.moved)
+            if not options.follow:
+                return _once(passes)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
+            return passes.follow(os.getppid(), _end_of_stdin())
     except Timeout:
-        _say(f"another process already syncs {study.name} to MLflow")
+        _say(f"another process is already syncing {study.name} to MLflow")
     except OSError as error:  # the lock cannot be made: a full disk
         _say(f"failed: {cause_of(error)}")
     return 1
 
 
-def _follow(study: Path, experiment: str | None, moved: bool) -> int:
-    parent, ended = os.getppid(), _end_of_stdin()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
-    return follow(_connecting(study, experiment, moved, lambda: parent if ended.is_set() else None), ended)
-
-
-def _once(study: Path, experiment: str | None, moved: bool) -> int:
-    done = _connecting(study, experiment, moved)()
+def _once(passes: Passes) -> int:
+    done = passes.once()
     _tell(done)
     if done.runs or not done.problems:
-        _say(f"{done.runs} runs, {done.points} new points, {without_password(_address(study), mark='')}")
+        _say(f"{done.runs} runs, {done.points} new points, {without_password(passes.address, mark='')}")
     return 1 if done.problems or done.notices else 0  # notices: artifacts that were refused
-
-
-def _connecting(
-    study: Path, experiment: str | None, moved: bool, ended: Callable[[], int | None] = lambda: None
-) -> Pass:
-    """A pass that first connects, unless an earlier one did. `mlflow-sync.json` records the outcome.
-
-    ``ended`` gives the pid of the sweep once its trials have ended.
-    """
-    connected: list[Replay] = []
-
-    def once() -> PassOutcome:
-        try:
-            if not connected:
-                connected.append(Replay(study, *open_store(_address(study), study.parent, experiment, study), moved))
-            done = connected[0].once(ended())
-        except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
-            done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError | OtherPlaceError))
-        note(study, _address(study), done.points, done.problems)
-        return done
-
-    note(study, _address(study))
-    return once
-
-
-def _address(study: Path) -> str:
-    return os.environ.get(URI_VARIABLE) or default_uri(study.parent)
 
 
 def _end_of_stdin() -> threading.Event:

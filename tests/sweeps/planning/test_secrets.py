@@ -8,7 +8,7 @@ from small_text import TEXT
 from studies import SMALL
 from typed import typed
 
-from tracking.mlflow.pages import ui_command, ui_environment
+from tracking.mlflow.database import ui_command, ui_environment
 
 SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"
 NAME = "sweep.name=files-tiny"
