@@ -80,7 +80,7 @@ def test_a_run_that_is_sent_again_has_each_point_once_and_one_model(synced: Sync
     study, runs = synced
     (study.folder / "mlflow-ledger.json").unlink()
     send(study)
-    client = store[0].client
+    client = store[0]
     for run in runs:
         (model,) = models(client, run)
         assert [each.model_id for each in client.get_run(run.info.run_id).outputs.model_outputs] == [model.model_id]
@@ -95,9 +95,9 @@ def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(synce
     study, runs = synced
     words = [run.data.tags["row.accuracy"] for run in runs]
     assert words == ["0.910 ± 0.014"] * 2 + ["0.950 ± 0.000, +0.040"] * 2
-    tracker, _ = store
+    client, experiment = store
     wanted = f"tags.kind = 'study' AND tags.`sweep.id` = '{study.name}'"
-    (own,) = tracker.client.search_runs([tracker.experiment_id], wanted)
+    (own,) = client.search_runs([experiment], wanted)
     assert "| 0.950 ± 0.000 | +0.040 |" in own.data.tags["mlflow.note.content"]
 
 
@@ -107,7 +107,7 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: 
     attempt = begin(folder)
     report(folder, attempt, range(1, 4), checkpoints=(3,))
     send(study)
-    run, client = only_run(study, store), store[0].client
+    run, client = only_run(study, store), store[0]
     client.create_run(run.info.experiment_id, 0, {"sweep.identity": study.mark, "trial.key": study.trials[0].key})
     send(study)
     assert only_run(study, store).info.run_id == run.info.run_id

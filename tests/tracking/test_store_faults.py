@@ -20,9 +20,9 @@ from faulty_stores import (
     start,
     wait_for,
 )
-from studies_on_disk import EXPERIMENT, begin, finish, make_study, report
+from mlflow.tracking import MlflowClient
+from studies_on_disk import begin, finish, make_study, report
 
-from tracking.mlflow.store import open_store
 from tracking.study import Study, StudyTrial
 from tracking.uri import default_uri
 
@@ -107,7 +107,7 @@ def test_a_store_that_is_away_in_the_middle(
 
 def test_a_locked_database(tmp_path: Path) -> None:
     training = Training(tmp_path / "locked")
-    open_store(None, tmp_path, EXPERIMENT)
+    MlflowClient(default_uri(tmp_path)).search_experiments()  # made before it is locked
     with Syncer(training.study, "") as syncer:
         step = training.go_on()
         wait_for(lambda: syncer.step(training.first) == step)
