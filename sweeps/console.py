@@ -35,7 +35,7 @@ class SteadyConsole(Console):
         return cast(IO[str], StandardStream(super().file, self.stderr))
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """All printed text and all table cells pass through here."""
+        """Every printed text and every cell of a table passes through here."""
         return super().render_str(without_password(text), **options)
 
     def on_broken_pipe(self) -> None:
@@ -44,7 +44,7 @@ class SteadyConsole(Console):
 
 
 class StandardStream:
-    """A stream whose terminal may be closed: a reader that has left, a little before SIGHUP."""
+    """A stream whose terminal may be closed: its reader then has left, shortly before SIGHUP comes."""
 
     def __init__(self, stream: IO[str], is_error: bool) -> None:
         self._stream, self._is_error = stream, is_error
@@ -68,7 +68,7 @@ class StandardStream:
             yield
         except OSError as error:
             if self._is_error and error.errno in {*FIXES, errno.EIO, errno.EPIPE}:
-                return  # whatever is said there, the exit code says it, too
+                return  # the exit code says the same
             if error.errno == errno.EIO:
                 raise BrokenPipeError(error.errno, "the terminal was closed") from error
             if error.errno not in FIXES or not _may_be_lost.is_set():

@@ -18,7 +18,7 @@ from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.verbs.command import names_and_overrides
 from sweeps.verbs.run import create
 from sweeps.verbs.task_verbs import commands as task_verbs
-from sweeps.verbs.trained_trial import read_request
+from sweeps.verbs.task_verbs import read_request
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]

@@ -10,26 +10,24 @@ from pathlib import Path
 
 from other_tasks import digits
 
-from sweeps.config.files import shipped_folder
 from sweeps.verbs.command import PACKAGES_OF_RUN
 from tracking.provenance import DISTRIBUTION, OUR_CODE
 
 PROJECT = Path(__file__).resolve().parent.parent
 
 
+def python(site: Path, folder: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Code run in a folder, where the unpacked wheel can be imported."""
+    command, environment = [sys.executable, "-c", code, *words], {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def typed(site: Path, folder: Path, *words: str) -> str:
     """What `allelse …` of the unpacked wheel prints in a folder."""
     code = f"import sweeps.cli; assert sweeps.__file__.startswith({str(site)!r}), sweeps.__file__; sweeps.cli.main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python(site, folder, code, *words).stdout
 
 
 def test_plan_works_from_an_empty_folder(site: Path, tmp_path: Path) -> None:
@@ -65,10 +63,6 @@ def test_only_our_packages_stand_on_top_each_with_its_types(site: Path) -> None:
     packages = {"allelse", "sweeps", "tracking", "transformer"}
     assert {path.name for path in site.iterdir() if path.suffix != ".dist-info"} == packages
     assert all((site / package / "py.typed").is_file() for package in packages)
-
-
-def test_a_checkout_reads_its_top_level_conf() -> None:
-    assert shipped_folder(PROJECT / "sweeps") == PROJECT / "conf"
 
 
 READING = [
@@ -110,14 +104,7 @@ def test_the_extra_has_the_packages_that_are_looked_for() -> None:
 
 def without(packages: tuple[str, ...], site: Path, folder: Path, commands: list[list[str]]) -> tuple[list[int], str]:
     """The exit codes of the wheel's commands without these packages, and what they say on standard error."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, json.dumps([packages, commands])],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(site, folder, WITHOUT, json.dumps([packages, commands]))
     return [int(code) for code in re.findall(r"^exit code (\d+)$", done.stdout, re.MULTILINE)], done.stderr
 
 

@@ -60,7 +60,7 @@ class Composition:
     def names(self, rows: Collection[str]) -> list[str]:
         """A line that explains the names of those of the rows which a scale makes other values of."""
         changes = {row.name: row.before_scaling for row in self.rows if row.before_scaling and row.name in rows}
-        note = scaling_note(task_card(self.base.source.task), changes)
+        note = scaling_note(changes)
         return [note] * bool(note)
 
     @property

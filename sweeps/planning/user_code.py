@@ -17,7 +17,6 @@ from importlib.metadata import distributions
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from sweeps.config.settings import Settings
 from sweeps.config.tasks import OURS, TaskSource, reference_of
 from sweeps.planning.plan import Plan
 from sweeps.schema import Problem, RefusedError, damaged
@@ -58,7 +57,7 @@ NO_CODE = (*INSTALLS, "__pycache__")
 def with_code(plan: Plan, any_code: bool = False) -> Plan:
     """The plan with the code that its trials import. Raises RefusedError if other code trained a part of the study."""
     study, now = plan.before, user_code(plan.composition.shared.source)
-    if now is None or study is None or not study.code or not _has_trained(study, plan.composition.shared):
+    if now is None or study is None or not _is_held(study, plan.composition.shared.paths.checkpoints):
         return replace(plan, code=now, codes=() if now is None else (now.digest,))
     try:
         before = _recorded(study, now)
@@ -88,11 +87,25 @@ def scoring_code(study: Study, source: TaskSource) -> Code | None:
     return now if named_changes(source, before, now) else before
 
 
-def _has_trained(study: Study, settings: Settings) -> bool:
-    """Whether any trial has a step, or a process is about to add one.
+def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> list[str] | None:
+    """The files whose change keeps the study from going on without ``--changed-code``. None if any may change."""
+    now = user_code(source)
+    if now is None or not _is_held(study, checkpoints):
+        return None
+    try:
+        return named_changes(source, _recorded(study, now), now)
+    except DamagedFileError as error:
+        return [error.path.name]
+
+
+def _is_held(study: Study, checkpoints: str | None) -> bool:
+    """Whether further trials must share the study's code: any trial has a step, or a process is about to add one.
 
     Until then the code may change: a fault that ends the first trials at once can be fixed without a mark.
+    ``checkpoints`` is ``paths.checkpoints``.
     """
+    if not study.code:
+        return False
     folders = [(study.trial_folder(trial), trial.key) for trial in study.trials]
     by_name = {folder.path.name: folder for folder, _ in folders}
     if in_hand(study.folder, by_name, lambda name: by_name[name].newest_attempt()):
@@ -100,7 +113,7 @@ def _has_trained(study: Study, settings: Settings) -> bool:
     if any(folder.journal_path.exists() or folder.result_path.exists() for folder, _ in folders):
         return True
     begun = ((folder, key) for folder, key in folders if folder.attempts_path.exists())
-    return any(saved_steps(folder.checkpoints_url(settings.paths.checkpoints), key) for folder, key in begun)
+    return any(saved_steps(folder.checkpoints_url(checkpoints), key) for folder, key in begun)
 
 
 def user_code(source: TaskSource) -> Code | None:

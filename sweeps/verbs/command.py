@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib.util import find_spec
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
-from sweeps.planning.naming import known_study, some_of, studies_there
+from sweeps.config.tasks import DEFAULT_TASK
+from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
+from sweeps.planning.naming import known_study, must_finish, some_of, studies_there
 from sweeps.schema import Problem, RefusedError, nearest
+from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.study import Study, StudyTrial, studies
 
@@ -59,7 +62,7 @@ OverrideList = Annotated[
 Trials = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
 ChangedCode = Annotated[
-    bool, typer.Option("--changed-code", help="Train what is left with the code of now; the table marks those rows.")
+    bool, typer.Option("--changed-code", help="Train what is left with today's code; the table marks those rows.")
 ]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
@@ -93,6 +96,22 @@ def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tup
     return taken.study, taken.settings
 
 
+def next_run(verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool) -> None:
+    """Print the command that runs what is left, and what it takes after a change of the user's code."""
+    from sweeps.planning.command_task import source_of_study
+    from sweeps.planning.user_code import changed_since
+
+    changed = None
+    with suppress(RefusedError):  # a task that cannot be imported is refused once it is to run
+        changed = changed_since(study, source_of_study(study, Path.cwd()), settings.paths.checkpoints)
+    mark = "the table marks what the new code trains"
+    if changed:
+        OUT.print(f"{escape(', '.join(changed))} changed since {escape(study.name)} began: {mark}.", soft_wrap=True)
+    elif failed and changed is not None:
+        OUT.print(f"After a change of the task's code, add --changed-code: {mark}.", style="dim", soft_wrap=True)
+    next_verb(verb, [*overrides, *["--changed-code"] * bool(changed)])
+
+
 def print_notices(notices: Iterable[str]) -> None:
     """To standard error, such as which of several studies was taken."""
     for notice in notices:
@@ -113,6 +132,12 @@ class Named:
     study: Study
     row: str | None
     trials: tuple[StudyTrial, ...]
+
+    def of_row(self, row: str) -> list[StudyTrial]:
+        return [trial for trial in self.trials if trial.row == row]
+
+    def states(self) -> list[str]:
+        return [self.study.trial_folder(trial).state(trial.key) for trial in self.trials]
 
 
 def meant(name: str, here: Study | None, runs: Path) -> Named | None:
@@ -176,19 +201,36 @@ def unknown(key: str, name: str, study: Study, kinds: str, allowed: str, others:
     return Problem(key, f'is "{name}", but the {kinds} of {study.name} are {some_of(listed)}', allowed, near)
 
 
+def unfinished(key: str, name: str, states: Iterable[str], study: Path) -> Problem:
+    """The refusal of trials without a result: their states, and what to type."""
+    words = sorted({"not trained yet" if state == "missing" else state for state in states})
+    return Problem(key, f"{name} is {' and '.join(words)}", must_finish(study))
+
+
 @dataclass
 class Checked:
     """Collects the problems of names, each with the names that are allowed."""
 
     problems: list[Problem] = field(default_factory=list)
 
-    def known(self, key: str, names: Iterable[str], allowed: Sequence[str], what: str) -> list[str]:
-        """The names that exist, each once."""
+    def known(self, key: str, names: Iterable[str], allowed: Sequence[str], what: str, more: str = "") -> list[str]:
+        """The names that exist, each once. A refusal ends with ``more``."""
         kept = list(dict.fromkeys(names))
         for name in [name for name in kept if name not in allowed]:
             found, near = f'names "{name}", which is not a {what}', nearest(name, allowed)
-            self.problems.append(Problem(key, found, _one_of(allowed), near))
+            self.problems.append(Problem(key, found, _one_of(allowed) + more, near))
         return [name for name in kept if name in allowed]
+
+    def one(self, key: str, name: str | None, allowed: Sequence[str], what: str, more: str = "") -> str | None:
+        """The value of an option, if it was typed and exists."""
+        return name if name is not None and self.known(key, [name], allowed, what, more) else None
+
+    def scored(self, name: str | None, card: Card, measured: Iterable[str]) -> str | None:
+        """The set of ``--set`` if it has scores, or will have; a refusal says what scores a set."""
+        known, more = list(measured), "; a trial scores its sets when its training ends"
+        if known and card.name == DEFAULT_TASK:
+            more = f"; `allelse evaluate TRIAL --set {name}` scores another set"
+        return self.one("--set", name, known or card.scored_sets, "set with scores", more)
 
     def listed(self, key: str, text: str, allowed: Sequence[str], what: str) -> list[str]:
         """The same for a list, which must not be empty."""
@@ -200,11 +242,6 @@ class Checked:
         """Raises RefusedError if there is a problem."""
         if self.problems:
             raise RefusedError(self.problems)
-
-
-def given(name: str | None) -> list[str]:
-    """The value of an option, if it was typed."""
-    return [] if name is None else [name]
 
 
 def listed(text: str | None) -> list[str]:

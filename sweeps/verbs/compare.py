@@ -16,40 +16,32 @@ from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import looking, must_finish, study_names
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import (
-    Checked,
-    Named,
-    given,
-    meant,
-    print_notices,
-    rows_of,
-    unknown,
-)
+from sweeps.verbs.command import Checked, Named, meant, print_notices, rows_of, unfinished, unknown
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric
 from tracking.statistics.comparison import (
+    FIRST,
+    SECOND,
     Compared,
     Differing,
     MetricCompared,
     SampleCompared,
     Side,
+    SidePair,
     compared,
     differing,
-    tested_pairs,
 )
-from tracking.statistics.family import Family, RowTest
+from tracking.statistics.family import RowTest
 from tracking.statistics.finding import DRAWS
-from tracking.statistics.findings import find
-from tracking.statistics.rows import BASE, table
+from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
-from tracking.study import Study, study_of_metrics
+from tracking.study import Study
 from tracking.words import signed
 
 SIDES_KEY = "compare"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
 LOWEST_P = 0.001
 NO_BREAK = "\N{NO-BREAK SPACE}"
-SidePair = tuple[Side, Side]
 
 
 def compare(names: list[str], overrides: list[str], set_name: str | None, metric: str | None, as_json: bool) -> None:
@@ -63,11 +55,11 @@ def compare(names: list[str], overrides: list[str], set_name: str | None, metric
         print_notices(taken.notices)
     pairs, of_studies = _pairs(first, second), first.row is None
     metrics = _chosen_metrics(pairs, metric, set_name, of_studies)
-    together = tested_pairs(pairs, metrics, set_name) if of_studies else {}
-    each = [compared(*pair, metrics, set_name, _families(*pair, metrics, set_name), together) for pair in pairs]
+    each = compared(pairs, metrics, set_name)
     samples = differing(*pairs[0], _by_output(metrics), set_name)
     samples = with_texts(samples, pairs[0], Path(taken.settings.paths.data))
-    left_out = _left_out(first, second, pairs) if of_studies else ([], [])
+    shared = {side.row for side, _ in pairs}
+    left_out = [[row for row in rows_of(named.study) if row not in shared] * of_studies for named in (first, second)]
     if as_json:
         print_json(_json(each, samples, left_out))
         return
@@ -115,38 +107,26 @@ def _pairs(first: Named, second: Named) -> list[SidePair]:
     Raises RefusedError if there are none.
     """
     if first.row is None:
-        alike = first.study.name == second.study.name
-        names = [each.name if alike else each.study.name for each in (first, second)]
-        rows = [row for row in rows_of(first.study) if row in rows_of(second.study)]
-        pairs = [(_row_side(first, names[0], row), _row_side(second, names[1], row)) for row in rows]
-        pairs = [(one, other) for one, other in pairs if one.trials and other.trials]
-        found = [] if pairs else [(first, f"{first.name} and {second.name} have no finished row in common")]
-    else:
-        pairs = [(Side.of(first.name, first.study, first.trials), Side.of(second.name, second.study, second.trials))]
-        found = [
-            (named, _states(named)) for side, named in zip(*pairs, (first, second), strict=True) if not side.trials
-        ]
-    if found:
-        raise RefusedError(Problem(SIDES_KEY, words, must_finish(named.study.folder)) for named, words in found)
+        return _row_pairs(first, second)
+    pair = Side.of(first.name, first.study, first.trials), Side.of(second.name, second.study, second.trials)
+    missing = [named for side, named in zip(pair, (first, second), strict=True) if not side.trials]
+    if missing:
+        raise RefusedError(unfinished(SIDES_KEY, each.name, each.states(), each.study.folder) for each in missing)
+    return [pair]
+
+
+def _row_pairs(first: Named, second: Named) -> list[SidePair]:
+    rows = [row for row in rows_of(first.study) if row in rows_of(second.study)]
+    alike = first.study.name == second.study.name
+    sides = [
+        [Side.of(f"{each.name if alike else each.study.name}/{row}", each.study, each.of_row(row)) for row in rows]
+        for each in (first, second)
+    ]
+    pairs = [(one, other) for one, other in zip(*sides, strict=True) if one.trials and other.trials]
+    if not pairs:
+        found = f"{first.name} and {second.name} have no finished row in common"
+        raise RefusedError([Problem(SIDES_KEY, found, must_finish(first.study.folder))])
     return pairs
-
-
-def _row_side(named: Named, study_name: str, row: str) -> Side:
-    return Side.of(f"{study_name}/{row}", named.study, [trial for trial in named.trials if trial.row == row])
-
-
-def _states(named: Named) -> str:
-    """Such as "a_heads_1 is failed and interrupted"."""
-    states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
-    words = sorted("not trained yet" if state == "missing" else state for state in states)
-    return f"{named.name} is {' and '.join(words)}"
-
-
-def _left_out(first: Named, second: Named, pairs: Sequence[SidePair]) -> tuple[list[str], list[str]]:
-    """The rows of each study that are not compared: one of the two studies has no finished trial of them."""
-    shared = {side.trials[0].row for side, _ in pairs}
-    ours, theirs = ([row for row in rows_of(each.study) if row not in shared] for each in (first, second))
-    return ours, theirs
 
 
 def _chosen_metrics(
@@ -154,22 +134,12 @@ def _chosen_metrics(
 ) -> list[Metric]:
     """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
     card, checked = pairs[0][0].study.task, Checked()
-    results = (result for pair in pairs for side in pair for result in side.results.values())
-    sets = list(dict.fromkeys(name for result in results for name in result["scores"]))
-    named = checked.known("--metric", given(name), [metric.name for metric in card.metrics], "metric of the study")
-    checked.known("--set", given(set_name), sets, "set with scores")
+    results = [result for pair in pairs for side in pair for result in side.results.values()]
+    named = checked.one("--metric", name, [metric.name for metric in card.metrics], "metric of the study")
+    checked.scored(set_name, card, dict.fromkeys(each for result in results for each in result["scores"]))
     checked.refuse()
-    usual = [metric.name for metric in card.metrics if metric.tabled or not of_studies]
-    return [metric for metric in card.metrics if metric.name in (named or usual)]
-
-
-def _families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Mapping[str, Family]:
-    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
-    reference, row = first.trials[0].row, second.trials[0].row
-    if first.study.folder != second.study.folder or reference == row or not (first.is_row and second.is_row):
-        return {}
-    study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
-    return find(study, table(study, reference), reference).families
+    usual = [metric for metric in card.metrics if metric.tabled or not of_studies]
+    return [metric for metric in card.metrics if metric.name == named] or usual
 
 
 def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
@@ -178,10 +148,11 @@ def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def _shown(
-    found: Sequence[Compared], samples: Differing, left_out: tuple[list[str], list[str]], of_studies: bool
+    found: Sequence[Compared], samples: Differing, left_out: Sequence[list[str]], of_studies: bool
 ) -> Iterator[RenderableType]:
-    """Configuration, origin, metrics, samples, each below its heading."""
-    first, second = (_study_label(side) if of_studies else side.label for side in found[0].sides)
+    """Configuration, origin, metrics, samples, each below its heading. ``left_out``: the rows that only one study has
+    finished, by study."""
+    first, second = (side.label.removesuffix(f"/{side.row}" * of_studies) for side in found[0].sides)
     yield f"[bold]{escape(first)}[/] and [bold]{escape(second)}[/]: differences are {escape(second)} − {escape(first)}"
     if found[0].configuration:
         yield _two_sided("Configuration", found[0], found[0].configuration)
@@ -200,13 +171,12 @@ def _shown(
     yield ""
 
 
-def _study_label(side: Side) -> str:
-    """The study of a side that is named by study and row."""
-    return side.label.removesuffix(f"/{side.trials[0].row}")
+def _titled(title: str) -> Table:
+    return Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify="left", title_style="bold")
 
 
 def _two_sided(title: str, compared: Compared, differing: Mapping[str, tuple[Any, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    table = _titled(title)
     table.add_column("key", no_wrap=True)
     for side in compared.sides:
         table.add_column(escape(side.label), overflow="fold")
@@ -219,8 +189,7 @@ def _metrics_table(found: Sequence[Compared], names: tuple[str, str], of_studies
     """One line per metric; of studies a section per row. The two kinds of chance have a column each."""
     metrics = [metric for pair in found for metric in pair.metrics]
     sets = dict.fromkeys(metric.set_name for metric in metrics)
-    title = escape(f"Metrics on {' and '.join(sets)}")
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    table = _titled(f"Metrics on {' and '.join(sets)}")
     for name in ("row", "metric")[not of_studies :]:
         table.add_column(name, overflow="fold")
     for place, name in enumerate(names):
@@ -232,7 +201,7 @@ def _metrics_table(found: Sequence[Compared], names: tuple[str, str], of_studies
     noun = found[0].sides[0].study.task.sample
     table.add_column(f"chance over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
     for pair in found:
-        row = [escape(pair.sides[0].trials[0].row)] * of_studies
+        row = [escape(pair.sides[0].row)] * of_studies
         for metric in pair.metrics:
             table.add_row(*row, *_metric_cells(metric, len(sets) > 1), end_section=metric is pair.metrics[-1])
             row = [""] * of_studies
@@ -290,7 +259,7 @@ def _notes(found: Sequence[Compared]) -> list[str]:
 
 def _adjusted(tested: Sequence[MetricCompared], first: Side) -> str:
     """Over what, such as "over the 2 rows of the study, as in the table"."""
-    most, reference = max(metric.rows for metric in tested), first.trials[0].row
+    most, reference = max(metric.rows for metric in tested), first.row
     if not tested[0].of_study:
         return f"adjusted over the {most} pairs compared (Bonferroni)" if most > 1 else "of this pair alone"
     family = f"over the {most} rows of the study" if most > 1 else "of this pair alone"
@@ -321,13 +290,13 @@ def _sample(sample: SampleCompared, places: int, noun: str) -> RenderableType:
     return Group(head, Padding(grid, (0, 0, 1, 2))) if sample.texts else head
 
 
-def _json(found: Sequence[Compared], samples: Differing, left_out: tuple[list[str], list[str]]) -> dict[str, Any]:
+def _json(found: Sequence[Compared], samples: Differing, left_out: Sequence[list[str]]) -> dict[str, Any]:
     """All numbers at full precision; differences are second minus first."""
     return {
         "pairs": [_pair_json(pair) for pair in found],
-        "not_compared": {"first": left_out[0], "second": left_out[1]},
+        "not_compared": dict(zip((FIRST, SECOND), left_out, strict=True)),
         "samples": {
-            "metric": samples.metric.name if samples.metric else None,
+            "metric": samples.metric and samples.metric.name,
             "set": samples.set_name,
             "trials": [trial.name for trial in samples.trials or ()],
             "note": samples.note,
@@ -336,41 +305,27 @@ def _json(found: Sequence[Compared], samples: Differing, left_out: tuple[list[st
     }
 
 
-def _pair_json(compared: Compared) -> dict[str, Any]:
+def _pair_json(pair: Compared) -> dict[str, Any]:
     sides = [
         {"name": side.label, "study": side.study.name, "trials": [trial.name for trial in side.trials]}
-        for side in compared.sides
+        for side in pair.sides
     ]
-    return {
-        "first": sides[0],
-        "second": sides[1],
-        "configuration": {key: list(values) for key, values in compared.configuration.items()},
-        "origin": {key: list(values) for key, values in compared.origin.items()},
-        "code": compared.code,
-        "metrics": [_metric_json(metric) for metric in compared.metrics],
-    }
+    shared = {name: getattr(pair, name) for name in ("configuration", "origin", "code")}
+    metrics = [_metric_json(metric) for metric in pair.metrics]
+    return {**dict(zip((FIRST, SECOND), sides, strict=True)), **shared, "metrics": metrics}
 
 
 def _metric_json(found: MetricCompared) -> dict[str, Any]:
-    over = {
-        name: {"untested": test} if isinstance(test, str) else {k: v for k, v in asdict(test).items() if k != "p_holm"}
-        for name, test in found.over_samples.items()
-    }
-    return {
-        "metric": found.metric.name,
-        "set": found.set_name,
-        "means": list(found.means),
-        "seeds": list(found.seeds),
-        "difference": found.difference,
-        "over_seeds": _test_json(found.over_seeds),
-        "rows": found.rows,
-        "over_samples": over,
-    }
+    shared = {name: getattr(found, name) for name in ("means", "seeds", "difference", "rows")}
+    tests = {"over_seeds": _test_json(found.over_seeds)}
+    of_samples = {name: _test_json(test) for name, test in found.over_samples.items()}
+    return {"metric": found.metric.name, "set": found.set_name, **shared, **tests, "over_samples": of_samples}
 
 
-def _test_json(test: RowTest | str) -> dict[str, Any]:
-    """With the names that CSV and JSON of the table have, and the finding in words."""
+def _test_json(test: RowTest | SampleTest | str) -> dict[str, Any]:
+    """That over seeds with the names that CSV and JSON of the table have, and the finding in words."""
     if isinstance(test, str):
         return {"untested": test}
-    numbers = {name: getattr(test, name) for name in TESTED}
-    return {"difference": test.difference, **numbers, "finding": test.finding.text}
+    if isinstance(test, SampleTest):
+        return {name: getattr(test, name) for name in ("difference", "low", "high", "p", "samples")}
+    return {name: getattr(test, name) for name in ("difference", *TESTED)} | {"finding": test.finding.text}

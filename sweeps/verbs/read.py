@@ -18,7 +18,16 @@ from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, names_study
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study, unknown
+from sweeps.verbs.command import (
+    Json,
+    OverrideList,
+    guarded,
+    names_and_overrides,
+    next_run,
+    print_notices,
+    taken_study,
+    unknown,
+)
 from tracking.attempts import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.card import Card
 from tracking.files import DamagedFileError
@@ -114,12 +123,9 @@ def status(
     from tracking.mlflow.ledger import lag
     from tracking.uri import default_uri
 
-    if (curves or metric) and as_json:
-        found = "prints the state of trials, and draws no curves"
-        raise RefusedError([Problem("--json", found, "leave it out; allelse.load gives curves as numbers")])
-    if watch and (as_json or curves or metric):
-        found = "shows the states of trials until nothing is running"
-        raise RefusedError([Problem("--watch", found, "leave out --json, --curves and --metric")])
+    if (as_json, watch, bool(curves or metric)).count(True) > 1:
+        allowed = "leave all but one out; allelse.load gives curves as numbers"
+        raise RefusedError([Problem("--json, --watch, --curves", "are typed together", allowed)])
     study, settings = taken_study(overrides)
     if curves or metric:
         _draw(study, metric, overrides)
@@ -145,7 +151,7 @@ def status(
     else:
         from sweeps.planning.named_study import going_on
 
-        next_verb("sweep", going_on(study.folder, overrides))
+        next_run("sweep", study, settings, going_on(study.folder, overrides), "failed" in states)
 
 
 def _watch(study: Study) -> None:

@@ -1,9 +1,9 @@
-"""``drop`` and ``rm`` move to the trash, from which all can be moved back. Without --yes they only show what."""
+"""``drop`` and ``rm`` move folders to the trash, and say how to move them back. Without --yes they only list them."""
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,7 +51,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
         return next_verb("drop", [*arguments, "--yes"])
     folders = [study.trial_folder(trial) for trial in trials]
     elsewhere = _checkpoint_places(folders)
-    with _locked(folders):
+    with _held(map(trial_lock, folders)):
         place = _drop(study.folder, names, ["allelse", "drop", *arguments, "--yes"])
     _print_moved(place, f"mv {_quoted(place)}/* {_quoted(study.folder)}/", elsewhere)
     return next_verb("table", looking(study.folder, overrides))
@@ -70,7 +70,8 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     if not yes:
         _preview(studies)
         return next_verb("rm", [*arguments, "--yes"])
-    with _unsynced(studies), _locked([trial for study in studies for trial in _trials_below(study)]):
+    trials = [trial for study in studies for trial in _trials_below(study)]
+    with _held([*map(_unsynced, studies), *map(trial_lock, trials)]):
         for study in studies:
             place, elsewhere = _place_in_trash(study), _checkpoint_places(_trials_below(study))
             place.parent.mkdir(exist_ok=True)
@@ -96,12 +97,8 @@ def _print_moved(place: Path, restore: str, elsewhere: Sequence[str]) -> None:
 
 def _checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
     """``paths.checkpoints`` of the trials that have their checkpoints outside of their folders."""
-    return sorted({_checkpoint_place(trial) for trial in trials} - {""})
-
-
-def _checkpoint_place(trial: TrialFolder) -> str:
-    config = unless_damaged(lambda: trial.config() or {}, {})
-    return config.get("paths", {}).get("checkpoints") or ""
+    configs = [unless_damaged(trial.config, None) for trial in trials]
+    return sorted({(config or {}).get("paths", {}).get("checkpoints") or "" for config in configs} - {""})
 
 
 def _quoted(path: Path) -> str:
@@ -109,13 +106,13 @@ def _quoted(path: Path) -> str:
 
 
 @contextmanager
-def _locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
-    """Keep other processes from running the trials. Raises RefusedError with each one that is running."""
+def _held(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
+    """Hold these locks. Raises RefusedError with everything that other processes hold."""
     problems: list[Problem] = []
     with ExitStack() as stack:
-        for trial in trials:
+        for lock in locks:
             try:
-                stack.enter_context(trial_lock(trial))
+                stack.enter_context(lock)
             except RefusedError as error:
                 problems += error.problems
         if problems:
@@ -124,17 +121,16 @@ def _locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
 
 
 @contextmanager
-def _unsynced(studies: Sequence[Path]) -> Iterator[None]:
-    """Keep other processes from syncing the studies. Raises RefusedError if one is being synced."""
+def _unsynced(study: Path) -> Iterator[None]:
+    """Keep other processes from syncing the study. Raises RefusedError if one does."""
     from tracking.mlflow.ledger import sync_lock  # loads what `--help` does not need
 
-    with ExitStack() as stack:
-        for study in studies:
-            try:
-                stack.enter_context(sync_lock(study).acquire(timeout=0))
-            except Timeout:
-                found = f"{study.name} is being synced to MLflow by another process"
-                raise RefusedError([Problem("STUDY", found, "wait for it")]) from None
+    try:
+        held = sync_lock(study).acquire(timeout=0)
+    except Timeout:
+        found = f"{study.name} is being synced to MLflow by another process"
+        raise RefusedError([Problem("STUDY", found, "wait for it")]) from None
+    with held:
         yield
 
 

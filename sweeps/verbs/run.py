@@ -19,11 +19,10 @@ from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
 from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, refuse_without_extra
-from tracking.statistics.findings import find
-from tracking.statistics.rows import BASE, table
+from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, next_run, refuse_without_extra
 from tracking.study import read_study
 from tracking.table.caption import size_note
+from tracking.table.columns import whole_table
 from tracking.table.layout import shown
 from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, terminal
 from tracking.words import flops, millions, parameters
@@ -60,7 +59,7 @@ def plan(
     if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
     elif planned.pending:
-        next_verb("sweep", _overrides_to_run(planned, overrides))
+        next_verb("sweep", [*_overrides_to_run(planned, overrides), *["--changed-code"] * changed_code])
     else:
         next_verb("table", looking(planned.folder, overrides))
 
@@ -115,13 +114,8 @@ def _plan_table(plan: "Plan") -> Table:
     from sweeps.planning.plan import cautions
 
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [
-        *_costs_notes(plan),
-        *filter(None, [size_note(plan.sizes)]),
-        *plan.composition.notes,
-        *names,
-    ]
-    caption = "\n".join(map(escape, notes))
+    notes = [*_costs_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
+    caption = "\n".join([escape(note) for note in notes if note])
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
     lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
     params = millions if task_card(plan.task).millions else parameters
@@ -170,12 +164,11 @@ def _total(plan: "Plan") -> list[str]:
 
 def _plan_lines(plan: "Plan") -> "list[list[PlannedTrial]]":
     """The trials of each line."""
-    if len(plan.trials) <= ONE_LINE_EACH:
-        return [[planned] for planned in plan.trials]
-    rows: dict[str, list[PlannedTrial]] = {}
+    few = len(plan.trials) <= ONE_LINE_EACH
+    lines: dict[str, list[PlannedTrial]] = {}
     for planned in plan.trials:
-        rows.setdefault(planned.trial.row, []).append(planned)
-    return list(rows.values())
+        lines.setdefault(planned.trial.name if few else planned.trial.row, []).append(planned)
+    return list(lines.values())
 
 
 def _seeds(line: "list[PlannedTrial]") -> str:
@@ -192,19 +185,10 @@ def _flops(trials: "Sequence[PlannedTrial]") -> float | None:
 def _plan_json(plan: "Plan") -> list[dict[str, Any]]:
     unscaled = {row.name: row.before_scaling for row in plan.composition.rows}
     return [
-        {
-            "row": planned.trial.row,
-            "seed": planned.trial.seed,
-            "key": planned.trial.key,
-            "group": planned.trial.group,
-            "change": planned.trial.change,
-            "before_scaling": unscaled[planned.trial.row],
-            "steps": planned.steps,
-            "params": planned.costs.params,
-            "flops": planned.costs.flops,
-            "finished": planned.finished,
-            "state": planned.state,
-        }
+        {name: getattr(planned.trial, name) for name in ("row", "seed", "key", "group", "change")}
+        | {"before_scaling": unscaled[planned.trial.row], "steps": planned.steps}
+        | {"params": planned.costs.params, "flops": planned.costs.flops}
+        | {"finished": planned.finished, "state": planned.state}
         for planned in plan.trials
     ]
 
@@ -242,9 +226,7 @@ def _show_outcome(
     finished = len(planned.trials) - len(unfinished)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    rows = table(study)
-    findings = find(study, rows, BASE)
-    OUT.print(shown(study, rows, OUT.width, findings=findings))
+    OUT.print(shown(whole_table(study), OUT.width))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:
@@ -254,7 +236,8 @@ def _show_outcome(
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         from sweeps.planning.named_study import going_on
 
-        next_verb(verb, going_on(planned.folder, overrides, selected))
+        words = going_on(planned.folder, overrides, selected)
+        next_run(verb, study, planned.composition.shared, words, bool(failed))
         return 1 if failed or not unfinished <= {*stopped} else 130
     next_verb("report", looking(planned.folder, overrides))
     return 0
@@ -281,30 +264,20 @@ def create(name: str, here: Path) -> list[Path]:
         raise RefusedError([Problem("NAME", f'is "{name}"{found}', allowed)])
     if problems := list(_place_problems(name, here)):
         raise RefusedError(problems)
-    texts = _texts(name)
-    for path, text in texts.items():
-        (here / path).parent.mkdir(parents=True, exist_ok=True)
-        (here / path).write_text(text, "utf-8")
-    return list(texts)
-
-
-def _texts(name: str) -> dict[Path, str]:
-    """The content of each new file by its relative path: the module, base, the rows."""
     files = [path for path in TEMPLATE.rglob("*") if path.suffix in (".py", ".yaml")]
-    files.sort(key=lambda path: (len(path.parts), path))
-    return {
-        Path(str(path.relative_to(TEMPLATE)).replace(STARTER, name)): path.read_text("utf-8").replace(STARTER, name)
-        for path in files
-    }
+    written = []
+    for file in sorted(files, key=lambda path: (len(path.parts), path)):
+        path = Path(str(file.relative_to(TEMPLATE)).replace(STARTER, name))
+        (here / path).parent.mkdir(parents=True, exist_ok=True)
+        (here / path).write_text(file.read_text("utf-8").replace(STARTER, name), "utf-8")
+        written.append(path)
+    return written
 
 
 def _fault(name: str, here: Path) -> tuple[str, str] | None:
     """What is wrong with the name, and what is allowed."""
-    allowed = "must be a module name: letters, digits and _, with a letter first"
-    if keyword.iskeyword(name):
-        return ", a keyword of Python", allowed
-    if not (name.isidentifier() and name[0].isalpha()):
-        return "", allowed
+    if keyword.iskeyword(name) or not (name.isidentifier() and name[0].isalpha()):
+        return "", "must be a module name: a letter, then letters, digits and _; not a keyword of Python"
     if name in OURS or entry_points(group=ENTRY_POINTS, name=name):
         return ", an installed task", "must be a new name"
     elsewhere = [place for place in sys.path if os.path.realpath(place) != os.path.realpath(here)]

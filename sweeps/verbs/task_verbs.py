@@ -1,29 +1,32 @@
 """The verbs of a task as commands: what is named on the command line becomes its trained trials."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.planning.naming import naming
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged
 from sweeps.task import Trained, Typed
-from sweeps.verbs.command import Trials, guarded, refuse_without_extra
+from sweeps.verbs.command import Trials, guarded, named_folder, refuse_without_extra
+from tracking.files import DamagedFileError
+
+if TYPE_CHECKING:
+    from sweeps.config.settings import Settings
+    from sweeps.verbs.trained_trial import TrainedTrial
 
 TASK_IS = "task="
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, of the copy that Typer has
 TAKES = "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
-OPENED = {
-    frozenset({Trained}): "trial",
-    frozenset({Sequence, Trained}): "trials",
-    frozenset({Trained, Path}): "trial_or_folder",
-}
-"""The method of a request that gives the first argument, by the types that its annotation names."""
+FIRST = ({Trained}, {Sequence, Trained}, {Trained, Path})
+"""The types that an annotation of the first parameter may name."""
 
 
 class Verbs(TyperGroup):
@@ -44,7 +47,7 @@ class Verbs(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        self._add_those_of_task(ctx)  # a task that is refused is so before the first line of help
+        self._add_those_of_task(ctx)  # a faulty task is refused before the first line of help
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -52,13 +55,14 @@ class Verbs(TyperGroup):
         return super().list_commands(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if "=" in args[0]:
-            ctx.fail(f"No such command '{args[0]}'. Did you mean 'allelse sweep {args[0]}'?")
-        if not any(text.startswith(TASK_IS) for text in args) and self.get_command(ctx, args[0]) is None:
-            near = nearest(args[0], self.commands)
-            meant = f" Did you mean '{near}'?" if near else ""
-            ctx.fail(f"No such command '{args[0]}'.{meant} For a verb of your own task, add {_own_tasks()}.")
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except USAGE_ERROR as error:
+            if "=" in args[0]:
+                error.message += f" Did you mean 'allelse sweep {args[0]}'?"
+            elif ctx.meta[TASK_IS] == DEFAULT_TASK:
+                error.message += f" For a verb of your own task, add {_own_tasks()}."
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -97,18 +101,18 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
     """The verb with names and overrides as its first argument. Raises RefusedError."""
     try:
         hints, (first, *others) = get_type_hints(verb, include_extras=True), inspect.signature(verb).parameters.values()
-        opened = OPENED[frozenset(_types(hints[first.name]))]
+        kinds = set(_types(hints[first.name]))
+        if kinds not in FIRST:
+            raise ValueError
     except (NameError, TypeError, ValueError, KeyError):
         found = f'is "{source.name}", whose verb {getattr(verb, "__name__", verb)} cannot be called'
         raise RefusedError([Problem("task", found, TAKES)]) from None
 
     def run(arguments: list[str], **options: Any) -> int | None:
         refuse_without_extra()
-        from sweeps.verbs.trained_trial import read_request
-
         request = read_request(run.__name__, arguments, source)
         typed = {each.name: request.typed for each in others if hints.get(each.name) is Typed}
-        returned = verb(getattr(request, opened)(), **typed, **options)
+        returned = verb(request.opened(kinds), **typed, **options)
         if isinstance(returned, str):
             next_command(returned)
         return returned if isinstance(returned, int) else None
@@ -122,7 +126,7 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
 
 
 def _types(hint: Any) -> Iterator[Any]:
-    """The types that an annotation names; of a generic one without its parameters, except for sequences."""
+    """The types that an annotation names. Parameters of a generic type do not count, except for those of sequences."""
     kind = get_origin(hint) or hint
     if kind is Sequence:
         yield kind
@@ -131,3 +135,71 @@ def _types(hint: Any) -> Iterator[Any]:
             yield from _types(inner)
     else:
         yield kind
+
+
+@dataclass(frozen=True)
+class Request:
+    """Names, the typed settings that only score, and the settings that locate the study."""
+
+    source: TaskSource
+    names: list[str]
+    typed: Typed
+    settings: "Settings"
+
+    def opened(self, kinds: Collection[Any]) -> Any:
+        """What the first parameter of a verb takes, by the types in its annotation. Raises RefusedError."""
+        from sweeps.verbs.trained_trial import is_of_study  # loads what no list of verbs needs
+
+        if Sequence in kinds:
+            return self._trials()
+        if len(self.names) > 1:
+            found = f"names {len(self.names)}: {', '.join(self.names)}"
+            allowed = f"must name one trial{' or folder' if Path in kinds else ''}"
+            raise RefusedError([Problem("TRIAL", found, allowed)])
+        path = named_folder(self.names[0], self.settings)
+        return path if Path in kinds and not is_of_study(path) else self._read(path)
+
+    def _trials(self) -> list["TrainedTrial"]:
+        """The named trials, each once. Raises RefusedError with all their problems."""
+        found: dict[tuple[Path, int], TrainedTrial] = {}
+        problems: list[Problem] = []
+        for name in self.names:
+            try:
+                trial = self._read(named_folder(name, self.settings))
+                found[trial.folder, trial.step] = trial
+            except RefusedError as error:
+                problems += error.problems
+            except DamagedFileError as error:
+                problems.append(damaged(error))
+        if problems:
+            raise RefusedError(problems)
+        return list(found.values())
+
+    def _read(self, path: Path) -> "TrainedTrial":
+        from sweeps.verbs.trained_trial import read_trained
+
+        return read_trained(path, self.source, self.settings, self.typed)
+
+
+def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request:
+    """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every problem."""
+    from sweeps.config.hydra import Library
+    from sweeps.config.overrides import parse_overrides
+    from sweeps.planning.compose import compose_settings
+
+    names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
+    overrides = [argument for argument in arguments if argument not in names]
+    library = Library(source, Path.cwd())
+    parsed, problems = parse_overrides(overrides, library)
+    for key in (*parsed.choices, *parsed.values):
+        if key not in library.schema.scores and not naming([f"{key}="]):
+            ways = ", ".join(name for name in library.schema.short_names if name in library.schema.scores)
+            allowed = f"`allelse {verb}` takes {f'{ways}; and ' if ways else ''}what names a study, such as scale="
+            found = "cannot be changed once a model is trained"
+            problems.append(Problem(key, found, allowed, None, COMMAND_LINE))
+    if not names:
+        problems.append(Problem("TRIAL", "is missing", "must name a trial; `allelse status` lists them"))
+    if problems:
+        raise RefusedError(problems)
+    typed = Typed({key: value for key, value in parsed.values.items() if key in library.schema.scores})
+    return Request(source, names, typed, compose_settings(naming(overrides)))

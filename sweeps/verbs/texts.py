@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sweeps.schema import RefusedError
+from sweeps.task import Task
 from tracking.files import DamagedFileError, decoded, read_whole
 from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.study import Study, StudyTrial
@@ -46,10 +47,22 @@ def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[
     return found
 
 
+def data_folder(task: Task[Any], stored: Mapping[str, Any], data: Path, runs: Path) -> Path:
+    """``paths.data`` of a trial, by its config.yaml: ``data``, unless only the recorded folder has its prepared data.
+
+    The recorded one may have moved along with ``runs``.
+    """
+    from sweeps.planning.composition import moved  # these import Hydra
+    from sweeps.worker.prepared import data_place
+
+    recorded = Path(moved(stored["paths"]["data"], stored["paths"]["runs"], runs))
+    there = (each for each in (data, recorded) if data_place(task, each, stored["data_fingerprint"]).is_dir())
+    return next(there, data)
+
+
 def _prepared_texts(study: Study, trial: StudyTrial, set_name: str, data: Path) -> tuple[dict[str, Sequence[str]], str]:
     """Sources, references and the like; none with the reason."""
-    from sweeps.planning.command_task import source_of_study  # these import Hydra
-    from sweeps.planning.composition import moved
+    from sweeps.planning.command_task import source_of_study
     from sweeps.worker.prepared import check_whole, data_place
 
     try:
@@ -57,12 +70,10 @@ def _prepared_texts(study: Study, trial: StudyTrial, set_name: str, data: Path) 
         config = (task.texts and study.trial_folder(trial).config()) or {}
         if task.texts is None or not config:
             return {}, ""
-        recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))
         fingerprint = config["data_fingerprint"]
-        places = [data_place(task, folder, fingerprint) for folder in (data, recorded)]
-        place = next((place for place in places if place.is_dir()), None)
-        if place is None:
-            return {}, f"its sources are not shown: {places[-1]} is gone"
+        place = data_place(task, data_folder(task, config, data, study.folder.parent), fingerprint)
+        if not place.is_dir():
+            return {}, f"its sources are not shown: {place} is gone"
         if task.prepare is not None:
             check_whole(place, fingerprint)
         return dict(task.texts(place, set_name)), ""

@@ -1,6 +1,7 @@
-"""A trained trial on disk as a verb of its task uses it, ``sweeps.task.Trained``; its name and how it is read."""
+"""A trained trial on disk as a verb of its task uses it, ``sweeps.task.Trained``, and how it is read."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -8,26 +9,22 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sweeps.config.hydra import Library
-from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.compose import compose_settings
 from sweeps.planning.composition import moved, moved_value
-from sweeps.planning.naming import must_finish, naming
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import scoring_code
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, damaged, parse
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
-from sweeps.verbs.command import TRIAL_KINDS, named_folder
-from sweeps.verbs.ui import registered
+from sweeps.verbs.command import TRIAL_KINDS, unfinished
+from sweeps.verbs.texts import data_folder
 from sweeps.worker.calls import checked_artifacts, numbers, samples_text
 from sweeps.worker.checkpoint_files import MANIFEST
 from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.card import Card
-from tracking.files import DamagedFileError, unless_damaged, unless_lost
+from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process, write_code
 from tracking.study import STUDY_FILE, read_study, task_of
 from tracking.trial import TrialFolder, statistics_name, statistics_text
@@ -35,6 +32,8 @@ from tracking.uri import without_password
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
 """What the name of a file must not have."""
+MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
+"""The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class TrainedTrial:
     """``own`` is its configuration as trained; ``config`` may have other settings that only score.
 
     ``step`` is that of its last checkpoint, or of the named one; ``ended`` is the last, or 0 if training is not over.
-    ``places`` are the folders that may hold its prepared data.
+    ``data_folder`` is its ``paths.data``.
     """
 
     source: TaskSource
@@ -55,7 +54,7 @@ class TrainedTrial:
     ended: int
     attempt: int
     checkpoints: str
-    places: tuple[Path, ...]
+    data_folder: Path
     tracking_uri: str | None
 
     @property
@@ -70,20 +69,21 @@ class TrainedTrial:
     @property
     def data(self) -> Path:
         task = self.source.task
-        there = (place for place in self.places if data_place(task, place, self.fingerprint).is_dir())
-        place = next(there, self.places[0])
-        gone = data_place(task, place, self.fingerprint)
-        if not gone.is_dir() and task.fingerprint(self.own) != self.fingerprint:
+        place = data_place(task, self.data_folder, self.fingerprint)
+        if not place.is_dir() and task.fingerprint(self.own) != self.fingerprint:
             found = f"{self.name} was trained on other data than its settings name now"
-            allowed = f"must hold {gone.relative_to(place)}, its prepared data"
+            allowed = f"must hold {place.relative_to(self.data_folder)}, its prepared data"
             raise RefusedError([Problem("paths.data", found, allowed)])
         identity = self.files.provenance().get("data_identity") or ""
-        return prepared_folder(task, [self.own], place, self.fingerprint, identity)
+        return prepared_folder(task, [self.own], self.data_folder, self.fingerprint, identity)
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
         """Leaves out a set that lost a file: it is scored again."""
-        found = {} if self._has_samples else self._scored_without_samples()
+        found = dict[str, Numbers]()
+        if not (self._suffix or any(metric.from_counts for metric in self.source.task.metrics)):
+            scores = (self.files.finished_result(self.key) or {}).get("scores", {})
+            found = {on: of for on, of in scores.items() if of["decode"] == self._settings}
         for label, head in self.files.evaluated().items():
             on, at, settings = label.partition("@")
             known = head["key"], head["step"], head["scores"]["decode"]
@@ -102,15 +102,17 @@ class TrainedTrial:
         """``result.json``. Raises RefusedError if the trial is not finished."""
         result = self.files.result()
         if result is None or result["key"] != self.key:
-            raise RefusedError([_not_finished(self.folder, self.files.state(self.key))])
+            raise RefusedError(
+                [unfinished("TRIAL", self.folder.name, [self.files.state(self.key)], self.folder.parent)]
+            )
         return result
 
     def configured(self, config: Any) -> "TrainedTrial":
-        task, scores = self.source.task, self._schema.scores
-        if deciding := [key for key in self._changed(config) if key not in scores]:
+        changed, scores = self._changed(config), self._schema.scores
+        if deciding := [key for key in changed if key not in scores]:
             raise ValueError(f"{', '.join(deciding)} cannot be changed once a model is trained")
-        problems = [problem for problem in task.problems(config) if problem.key in scores]
-        if problems and self._changed(config):
+        problems = [problem for problem in self.source.task.problems(config) if problem.key in scores]
+        if problems and changed:
             raise RefusedError(problems)
         return replace(self, config=config)
 
@@ -142,7 +144,27 @@ class TrainedTrial:
         return self.folder / self._renamed(text)
 
     def register(self, model: Path, name: str) -> str:
-        return registered(self.folder, self.key, self.tracking_uri, model, name)
+        """At ``tracking.uri``, by default in the study's last store."""
+        from tracking.mlflow.ledger import Ledger, Sent, current_store  # MLflow
+        from tracking.mlflow.store import RegistryError, register
+
+        if not MODEL_NAME.fullmatch(name):
+            allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
+            raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
+        study, (plain, _, alias), card = self.folder.parent, name.partition("@"), model / "README.md"
+        address = self.tracking_uri or current_store(study)
+        run = (Ledger(study, address).get(self.key) or Sent("")).run
+        if not run:
+            found = f"has no run at {without_password(address, mark='')}"
+            raise RefusedError([Problem(f"{study.name}/{self.folder.name}", found, "run `allelse sync` to create it")])
+        about = card.read_text("utf-8") if card.is_file() else ""
+        try:
+            register(model, plain, alias or None, run, address, about, study.parent)
+        except RegistryError as error:
+            raise RefusedError([Problem(name, f"failed: {error}", "fix the cause, then run it again")]) from error
+        served = shlex.quote(f"models:/{plain}@{alias}" if alias else f"models:/{plain}/latest")
+        place = shlex.quote(without_password(address))
+        return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"
 
     @property
     def _schema(self) -> Schema:
@@ -152,10 +174,6 @@ class TrainedTrial:
     def _settings(self) -> dict[str, Any]:
         """Those that only score."""
         return self._schema.scoring(self.config)
-
-    @property
-    def _has_samples(self) -> bool:
-        return any(metric.from_counts for metric in self.source.task.metrics)
 
     @property
     def _suffix(self) -> str:
@@ -173,12 +191,6 @@ class TrainedTrial:
     def _renamed(self, text: str) -> str:
         path = PurePosixPath(text)
         return str(path.with_name(f"{path.stem}{self._suffix}{path.suffix}"))
-
-    def _scored_without_samples(self) -> dict[str, Numbers]:
-        if self._suffix:
-            return {}
-        scores = (self.files.finished_result(self.key) or {}).get("scores", {})
-        return {on: of for on, of in scores.items() if of["decode"] == self._settings}
 
     def _add_to_result(self, on: str, kept: dict[str, Any]) -> None:
         """Results never mix: after a change of settings `allelse sweep` scores all sets again."""
@@ -202,95 +214,29 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@dataclass(frozen=True)
-class Request:
-    """Names, the typed settings that only score, and the settings that locate the study."""
-
-    source: TaskSource
-    names: list[str]
-    typed: Typed
-    settings: Settings
-
-    def trials(self) -> list[TrainedTrial]:
-        """The named trials, each once. Raises RefusedError with all their problems."""
-        found: dict[tuple[Path, int], TrainedTrial] = {}
-        problems: list[Problem] = []
-        for name in self.names:
-            try:
-                trial = self._read(named_folder(name, self.settings))
-                found[trial.folder, trial.step] = trial
-            except RefusedError as error:
-                problems += error.problems
-            except DamagedFileError as error:
-                problems.append(damaged(error))
-        if problems:
-            raise RefusedError(problems)
-        return list(found.values())
-
-    def trial(self) -> TrainedTrial:
-        """The one named trial. Raises RefusedError."""
-        self._check_one("trial")
-        return self.trials()[0]
-
-    def trial_or_folder(self) -> TrainedTrial | Path:
-        """The one named trial, or a folder that is none. Raises RefusedError."""
-        self._check_one("trial or folder")
-        path = named_folder(self.names[0], self.settings)
-        return self._read(path) if _is_of_study(path) else path
-
-    def _check_one(self, what: str) -> None:
-        if len(self.names) > 1:
-            found = f"names {len(self.names)}: {', '.join(self.names)}"
-            raise RefusedError([Problem("TRIAL", found, f"must name one {what}")])
-
-    def _read(self, path: Path) -> TrainedTrial:
-        """Raises RefusedError or DamagedFileError."""
-        trial = _read_trained(path, self.source, self.settings)
-        try:
-            tree = assigned(asdict(trial.own), self.typed)
-            return trial.configured(Schema.of(self.source.task).config(tree)) if self.typed else trial
-        except RefusedError as error:
-            raise RefusedError(replace(each, place=COMMAND_LINE) for each in error.problems) from None
-
-
-def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request:
-    """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every problem."""
-    names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
-    overrides = [argument for argument in arguments if argument not in names]
-    library = Library(source, Path.cwd())
-    parsed, problems = parse_overrides(overrides, library)
-    for key in (*parsed.choices, *parsed.values):
-        if key not in library.schema.scores and not naming([f"{key}="]):
-            ways = ", ".join(name for name in library.schema.short_names if name in library.schema.scores)
-            allowed = f"`allelse {verb}` takes {f'{ways}; and ' if ways else ''}what names a study, such as scale="
-            found = "cannot be changed once a model is trained"
-            problems.append(Problem(key, found, allowed, None, COMMAND_LINE))
-    if not names:
-        problems.append(Problem("TRIAL", "is missing", "must name a trial; `allelse status` lists them"))
-    if problems:
-        raise RefusedError(problems)
-    typed = Typed({key: value for key, value in parsed.values.items() if key in library.schema.scores})
-    return Request(source, names, typed, compose_settings(naming(overrides)))
-
-
 OWN_FILES = ("config.yaml", "attempts.jsonl", MANIFEST, STUDY_FILE)
 
 
-def _is_of_study(path: Path) -> bool:
+def is_of_study(path: Path) -> bool:
     """Whether this is the place of a trial, or the folder of a checkpoint or a study."""
     return (path.parent / STUDY_FILE).exists() or any((path / name).exists() for name in OWN_FILES)
 
 
-def _read_trained(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
-    """The finished trial of this folder, or a trial as it was at this checkpoint.
+def read_trained(path: Path, source: TaskSource, settings: Settings, typed: Typed) -> TrainedTrial:
+    """The finished trial of this folder, or a trial as it was at this checkpoint, with the settings that were typed.
 
     Raises RefusedError or DamagedFileError.
     """
     if (path / MANIFEST).is_file():
-        return _at_checkpoint(path, source, settings)
-    trial = _read(path, source, settings)
-    trial.result()
-    return trial
+        trial = _at_checkpoint(path, source, settings)
+    else:
+        trial = _read(path, source, settings)
+        trial.result()
+    try:
+        tree = assigned(asdict(trial.own), typed)
+        return trial.configured(Schema.of(source.task).config(tree)) if typed else trial
+    except RefusedError as error:
+        raise RefusedError(replace(each, place=COMMAND_LINE) for each in error.problems) from None
 
 
 def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
@@ -317,14 +263,8 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     """A trial that has begun."""
     task, folder = source.task, TrialFolder(path, _card(path, source.task))
     stored = folder.config()
-    if stored is None and (path / STUDY_FILE).exists():
-        allowed = f"must be one of its trials, such as {path / read_study(path).trials[0].name}"
-        raise RefusedError([Problem("TRIAL", f"{path} is a study", allowed)])
     if stored is None:
-        state = folder.state()
-        known = state != "missing" or not path.is_dir()
-        no_trial = Problem("TRIAL", f"{path} holds no trial", TRIAL_KINDS)
-        raise RefusedError([_not_finished(path, state) if known else no_trial])
+        raise RefusedError([_no_trial(folder)])
     config, problems = parse(task.schema, {group: stored.get(group) for group in Schema.of(task).groups})
     if config is None:
         raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
@@ -343,7 +283,7 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
         ended=step,
         attempt=attempt,
         checkpoints=folder.checkpoints_url(_elsewhere(stored["paths"], settings.paths.checkpoints, now)),
-        places=(Path(settings.paths.data), Path(moved(stored["paths"]["data"], before, now))),
+        data_folder=data_folder(task, stored, Path(settings.paths.data), now),
         tracking_uri=settings.tracking.uri,
     )
 
@@ -360,16 +300,14 @@ def _card(path: Path, task: Task[Any]) -> Card:
 
 def _with_places(config: Any, task: Task[Any], settings: Settings, before: str, now: Path) -> Any:
     """The configuration with each place of its data where it is now. An address may get its password again."""
-    same = settings.source.task.name == task.name
-    for key, role in Schema.of(task).fingerprinted.items():
-        if role.place:
-            group, _, name = key.partition(".")
-            values = getattr(config, group)
-            typed = getattr(getattr(settings.trial, group), name) if same else None
-            value = getattr(values, name)
-            there = _as_typed(value, typed) if isinstance(value, str) else moved_value(value, before, now)
-            config = replace(config, **{group: replace(values, **{name: there})})
-    return config
+    schema = Schema.of(task)
+    recorded, typed = schema.values(config), schema.values(settings.trial)  # of another task: without these keys
+    there = {
+        key: _as_typed(moved_value(recorded[key], before, now), typed.get(key))
+        for key, role in schema.fingerprinted.items()
+        if role.place
+    }
+    return schema.config(assigned(asdict(config), there))
 
 
 def _elsewhere(stored: dict[str, Any], typed: str | None, now: Path) -> str | None:
@@ -378,15 +316,20 @@ def _elsewhere(stored: dict[str, Any], typed: str | None, now: Path) -> str | No
         return None
     place = moved(stored["checkpoints"], stored["runs"], now)
     gone = "://" not in place and not Path(place).exists()
-    return typed if gone and typed else _as_typed(place, typed)
+    return typed if gone and typed else str(_as_typed(place, typed))
 
 
-def _as_typed(stored: str, typed: str | None) -> str:
+def _as_typed(stored: Any, typed: Any) -> Any:
     """``typed``, which may hold a password, if ``stored`` is the same address without it; otherwise ``stored``."""
-    return typed if typed and without_password(typed) == stored else stored
+    return typed if isinstance(typed, str) and without_password(typed) == stored else stored
 
 
-def _not_finished(path: Path, state: str) -> Problem:
-    """Why the trial has no model yet."""
-    fault = {"missing": "was never started", "running": "is still running"}.get(state, f"is not finished, but {state}")
-    return Problem("TRIAL", f"{path.name} {fault}", must_finish(path.parent))
+def _no_trial(folder: TrialFolder) -> Problem:
+    """Why a folder without config.yaml has no model."""
+    path, state = folder.path, folder.state()
+    if (path / STUDY_FILE).exists():
+        allowed = f"must be one of its trials, such as {path / read_study(path).trials[0].name}"
+        return Problem("TRIAL", f"{path} is a study", allowed)
+    if state == "missing" and path.is_dir():
+        return Problem("TRIAL", f"{path} holds no trial", TRIAL_KINDS)
+    return unfinished("TRIAL", path.name, [state], path.parent)

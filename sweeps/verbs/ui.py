@@ -1,8 +1,6 @@
-"""The verbs of the MLflow store: ``sync`` sends to it, ``ui`` serves its pages until Ctrl-C; models are registered."""
+"""The verbs of the MLflow store: ``sync`` sends to it, ``ui`` serves its pages until Ctrl-C."""
 
 import os
-import re
-import shlex
 import signal
 import sqlite3
 import subprocess
@@ -168,36 +166,3 @@ def _serve(command: list[str], environment: dict[str, str]) -> int:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
         return 0
-
-
-MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
-"""The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
-
-
-def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -> str:
-    """Register the model as ``NAME`` or ``NAME@ALIAS`` at ``uri``, by default in the study's last store.
-
-    Returns the command that serves it. Raises RefusedError.
-    """
-    from tracking.mlflow.ledger import Ledger, Sent, current_store
-    from tracking.mlflow.store import RegistryError, register
-
-    if not MODEL_NAME.fullmatch(name):
-        allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
-        raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
-    runs = trial.parents[1]
-    address = uri or current_store(trial.parent)
-    run = (Ledger(trial.parent, address).get(key) or Sent("")).run
-    if not run:
-        found = f"has no run at {without_password(address, mark='')}"
-        raise RefusedError([Problem(f"{trial.parent.name}/{trial.name}", found, "run `allelse sync` to create it")])
-    plain, _, alias = name.partition("@")
-    card = model / "README.md"
-    about = card.read_text("utf-8") if card.is_file() else ""
-    try:
-        register(model, plain, alias or None, run, address, about, runs)
-    except RegistryError as error:
-        raise RefusedError([Problem(name, f"failed: {error}", "fix the cause, then run it again")]) from error
-    served = shlex.quote(f"models:/{plain}@{alias}" if alias else f"models:/{plain}/latest")
-    place = shlex.quote(without_password(address))
-    return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"

@@ -2,31 +2,6 @@
 
 from dataclasses import dataclass
 
-ACCEPTED = {
-    "the name": "--version > missing",
-    "translation has a name and a version like every task": r" > (key|trial\.key|task)",
-    "which steps are averaged is a key": r" > (average_every|decode\.average_every|changed_by)",
-    "a record of each attempt and each scoring, of their code and of what the task tells": (
-        r"provenance\.json > \w+|device|result\.json > (pairs|scoring)|\.jsonl > 0 > attempt|study\.json > (code|moves)"
-    ),
-    "keys of micro-batches, of Ray's dashboard, of base's seeds and of δ": (
-        " > (tokens_per_micro_batch|dashboard|base_seeds|margins?)"
-    ),
-    "one sentence for all verbs": " > outcome > 0",
-    "a study has an identity, by which its runs are found": (
-        r"study\.json > identity|sweep\.(identity|carried|place)|study > tags > [\w.]+"
-    ),
-    "runs have their kind, row, mean and mark": r"tags > (kind|row(\.\w+)?)",
-    "a difference is from the mean over all seeds of base": r"points > delta/\w+|delta_seeds",
-    "a row may say how large it is": "rows > [0-9] > size",
-    "differences have one mark; tests over samples are asked for": (
-        r" > ((finding|test|p_dunnett)_\w+|diverged|sample_tests|metrics > [0-9] > rows|seed [0-9] > \w+)"
-    ),
-    "compare has the digits of the table": "metrics > [0-9] > difference",
-    "compare shows code and machine": "pairs > [0-9] > (origin|code)",
-}
-"""Why a difference from the older version is meant: the path to it within an observation."""
-
 
 @dataclass(frozen=True)
 class Case:

@@ -115,12 +115,16 @@ def test_with_changed_code_every_output_marks_the_row(trained: Place) -> None:
 def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_marked(place: Place) -> None:
     """Though it is the only one."""
     place.write({"parts/one.py": "def one():\n    return 1 / 0\n"})
-    assert place.type("train", "task=toy", STUDY).returncode == 1
+    failed = place.type("train", "task=toy", STUDY)
+    assert (failed.returncode, "--changed-code" in failed.stdout) == (1, False)
     place.write({"parts/one.py": ONE, "stops": ""})
-    assert place.type("train", "task=toy", STUDY).returncode == 1
+    failed = place.type("train", "task=toy", STUDY)
+    assert (failed.returncode, "add --changed-code" in failed.stdout) == (1, True)
     assert "stopped by a person" in (place.study / "base-s1" / "error.txt").read_text()
     place.write({"parts/one.py": TEN})
     assert "--changed-code" in place.refused("train", "task=toy", STUDY)
+    for words in (("status", STUDY), ("plan", "task=toy", STUDY, "--changed-code")):
+        assert f"sweep {STUDY} --changed-code" in place.must(*words), "the next command is not refused"
     place.train("base", "--changed-code")
     assert place.score("base-s1") not in (4.0, 40.0)
     assert "with another parts/one.py" in place.table()

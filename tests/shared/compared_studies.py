@@ -12,7 +12,7 @@ from sweeps.running.recorder import Recorder
 from sweeps.worker.prepared import prepared_folder
 from tracking.study import write_study
 from tracking.trial import statistics_name, statistics_text
-from transformer.decoding.score import text_scores
+from transformer.decoding.evaluation import text_scores
 
 SIZE = 30  # sentences of dev and of test
 WORSE = {"base": 0.05, "a_heads_1": 0.4, "a_heads_4": 0.06}

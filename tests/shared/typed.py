@@ -55,6 +55,13 @@ def typed(folder: Path, *arguments: str) -> Result:
         return CliRunner().invoke(app, list(arguments))
 
 
+def printed(folder: Path, *arguments: str) -> str:
+    """The standard output of a command that succeeds."""
+    done = typed(folder, *arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 def refusal(folder: Path, *arguments: str) -> str:
     """The message of a refused command, on one line."""
     done = typed(folder, *arguments)

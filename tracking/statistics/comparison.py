@@ -1,6 +1,6 @@
 """Two trials, rows or whole studies compared: configuration, every metric with both kinds of chance, single samples."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,18 +9,11 @@ from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.provenance import Code, changed_files, code_diff, read_code
 from tracking.statistics.family import Family, RowTest, family, why_untested
-from tracking.statistics.rows import metric_mean, minus
-from tracking.statistics.samples import (
-    EvaluatedSet,
-    SampleTest,
-    UntestedError,
-    evaluated,
-    paired_tests,
-    samples,
-    scores,
-)
+from tracking.statistics.findings import find
+from tracking.statistics.rows import metric_mean, minus, table
+from tracking.statistics.samples import SampleTest, SetPair, evaluated, paired_tests, scores
 from tracking.statistics.unlike_trials import THEN, aspects
-from tracking.study import Study, StudyTrial
+from tracking.study import Study, StudyTrial, study_of_metrics
 from tracking.words import listed
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
@@ -43,22 +36,28 @@ class Side:
     def of(label: str, study: Study, trials: Iterable[StudyTrial]) -> "Side":
         """Only the finished ones of these trials."""
         seen = study.standings(trials)
-        kept = [each for each in seen if each.counted is not None]
+        kept = [(each.trial, each.counted) for each in seen if each.counted is not None]
         lost = tuple(each.trial.seed for each in seen if each.diverged is not None)
-        results = {each.trial.seed: each.counted for each in kept if each.counted is not None}
-        return Side(label, study, tuple(each.trial for each in kept), results, lost)
+        results = {trial.seed: result for trial, result in kept}
+        return Side(label, study, tuple(trial for trial, _ in kept), results, lost)
+
+    @property
+    def row(self) -> str:
+        return self.trials[0].row
 
     @property
     def is_row(self) -> bool:
         """Whether these are all trials of their row that count, so that the study's table speaks of them."""
-        row = self.trials[0].row
-        others = [trial for trial in self.study.trials if trial.row == row and trial not in self.trials]
+        others = [trial for trial in self.study.trials if trial.row == self.row and trial not in self.trials]
         return all(each.counted is None for each in self.study.standings(others))
 
     def values(self, metric: Metric, set_name: str) -> dict[int, float | None]:
         """By seed, of the seeds that are evaluated on the set."""
         scores = {seed: result["scores"].get(set_name) for seed, result in self.results.items()}
         return {seed: of_set.get(metric.name) for seed, of_set in scores.items() if of_set is not None}
+
+
+SidePair = tuple[Side, Side]
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class SampleCompared:
 class Compared:
     """A pair of sides."""
 
-    sides: tuple[Side, Side]
+    sides: SidePair
     configuration: dict[str, tuple[Any, Any]]  # keys that differ; None for one that a side does not have
     origin: dict[str, tuple[str, str]]  # packages, machine and code, where these are known of both and differ
     code: list[str]  # the diff of the user's code that was imported last, without secrets
@@ -116,46 +115,49 @@ class Differing:
     note: str = ""
 
 
-def compared(
-    first: Side,
-    second: Side,
-    metrics: Sequence[Metric],
-    set_name: str | None,
-    families: Mapping[str, Family],
-    pairs: Mapping[str, int],
-) -> Compared:
-    """Each metric on its own set unless one is named. ``pairs`` are how many pairs are tested together, by metric.
+def compared(pairs: Sequence[SidePair], metrics: Sequence[Metric], set_name: str | None) -> list[Compared]:
+    """Each pair by each metric, on the metric's own set unless one is named.
 
-    ``families`` are the tests by metric of the study to which both rows belong, with the first one as reference: the
-    comparison then says what the study's table says. Without them the two sides are a family of their own.
+    Two rows of one study are tested as in its table, with the first one as reference. Other pairs are adjusted over
+    all pairs of which both sides can be tested.
     """
-    found = [
-        _metric(first, second, metric, set_name or metric.set, families.get(metric.name), pairs.get(metric.name, 1))
+    tested = {
+        metric.name: max(1, sum(_testable(pair, metric, set_name or metric.set) for pair in pairs))
         for metric in metrics
-    ]
-    shown = next(iter(_seeds_in_common(first, second)), (first.trials[0], second.trials[0]))
-    both = list(zip((first, second), shown, strict=True))
+    }
+    return [_compared(pair, metrics, set_name, tested) for pair in pairs]
+
+
+def _compared(sides: SidePair, metrics: Sequence[Metric], set_name: str | None, tested: Mapping[str, int]) -> Compared:
+    families = _families_of_study(*sides, metrics, set_name)
+    shown = next(iter(_seeds_in_common(*sides)), (sides[0].trials[0], sides[1].trials[0]))
+    both = list(zip(sides, shown, strict=True))
     ours, theirs = (_settings(side, trial, set_name or metrics[0].set) for side, trial in both)
     began, other = (_origin(side, trial) for side, trial in both)
     code, other_code = (_last_code(side, trial) for side, trial in both)
     return Compared(
-        (first, second),
+        sides,
         _unequal(ours, theirs, [*ours, *theirs]),
         _unequal(began, other, [name for name in began if name in other]),
         list(code_diff(code, other_code, changed_files(code, other_code))) if code and other_code else [],
-        found,
+        [
+            _metric(sides, metric, set_name or metric.set, families.get(metric.name), tested[metric.name])
+            for metric in metrics
+        ],
     )
 
 
-def tested_pairs(pairs: Sequence[tuple[Side, Side]], metrics: Sequence[Metric], set_name: str | None) -> dict[str, int]:
-    """By metric, of how many pairs both sides can be tested; at least 1."""
-    return {
-        metric.name: max(1, sum(_testable(pair, metric, set_name or metric.set) for pair in pairs))
-        for metric in metrics
-    }
+def _families_of_study(
+    first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None
+) -> Mapping[str, Family]:
+    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
+    if first.study.folder != second.study.folder or first.row == second.row or not (first.is_row and second.is_row):
+        return {}
+    study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
+    return find(study, table(study, first.row), first.row).families
 
 
-def _testable(pair: tuple[Side, Side], metric: Metric, set_name: str) -> bool:
+def _testable(pair: SidePair, metric: Metric, set_name: str) -> bool:
     first, second = (metric.tested_values(side.values(metric, set_name)) for side in pair)
     return not (why_untested(first, reference=True) or why_untested(second, pair[1].diverged))
 
@@ -181,27 +183,22 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     if metric is None:
         labels = listed([metric.label for metric in metrics])
         return Differing(None, of_set, note=f"no {noun} can be named: trials keep no counts of {labels}")
-    pairs, _ = _pairs(first, second, metric, of_set)
-    if not pairs:
+    pairs = [[each for each in pair if not isinstance(each, str)] for _, pair in _pairs(first, second, metric, of_set)]
+    both = next((pair for pair in pairs if len(pair) == 2), None)
+    if both is None:
         return Differing(metric, of_set, note="the two have no evaluated trials to pair")
-    try:
-        counted = [samples(metric, of_set, each) for each in pairs[0]]
-    except UntestedError as error:
-        return Differing(metric, of_set, note=str(error))
-    if len(counted[0]) != len(counted[1]):
+    if len(both[0].counts_NC) != len(both[1].counts_NC):
         return Differing(metric, of_set, note=f"the two are scored on different {noun}s")
-    each = [scores(metric.from_counts[0], of_side, 1, partly=True).tolist() for of_side in counted]
+    each = [scores(metric.from_counts[0], side.counts_NC, 1, partly=True).tolist() for side in both]
     found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
     ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
     note = "" if ordered else f"every {noun} has the same {metric.label}"
-    return Differing(metric, of_set, (pairs[0][0].trial, pairs[0][1].trial), ordered[:SHOWN_TEXTS], note)
+    return Differing(metric, of_set, (both[0].trial, both[1].trial), ordered[:SHOWN_TEXTS], note)
 
 
-def _metric(
-    first: Side, second: Side, metric: Metric, set_name: str, known: Family | None, pairs: int
-) -> MetricCompared:
-    values, row = [side.values(metric, set_name) for side in (first, second)], second.trials[0].row
-    found = known
+def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None, pairs: int) -> MetricCompared:
+    first, second = sides
+    values, row, found = [side.values(metric, set_name) for side in sides], second.row, known
     if found is None:
         two = {name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)}
         diverged, row = {FIRST: first.diverged, SECOND: second.diverged}, SECOND
@@ -212,7 +209,7 @@ def _metric(
         set_name,
         (metric_mean(metric, [*values[0].values()]), metric_mean(metric, [*values[1].values()])),
         (len(values[0]), len(values[1])),
-        found.tests.get(row) or found.untested.get(row, "not tested"),
+        found.rows.get(row, "not tested"),
         len(found.tests) * pairs,
         known is not None,
         _over_samples(first, second, metric, set_name),
@@ -222,25 +219,16 @@ def _metric(
 def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SampleTest | str]:
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
-    pairs, reasons = _pairs(first, second, metric, set_name)
-    backward = [(theirs, ours) for ours, theirs in pairs]  # second minus first
-    tests = paired_tests(metric, set_name, backward, first.study.task.sample)
-    names = [_pair_name(ours.trial, theirs.trial) for ours, theirs in pairs]
-    return {**reasons, **dict(zip(names, tests, strict=True))}
+    backward = {name: (theirs, ours) for name, (ours, theirs) in _pairs(first, second, metric, set_name)}
+    return paired_tests(metric, backward, first.study.task.sample)  # second minus first
 
 
-def _pairs(
-    first: Side, second: Side, metric: Metric, set_name: str
-) -> tuple[list[tuple[EvaluatedSet, EvaluatedSet]], dict[str, str]]:
-    """Trials of one seed, or the only trials of both; and by pair why it is none."""
-    pairs, reasons = list[tuple[EvaluatedSet, EvaluatedSet]](), dict[str, str]()
+def _pairs(first: Side, second: Side, metric: Metric, set_name: str) -> Iterator[tuple[str, SetPair]]:
+    """Trials of one seed, or the only trials of both, each pair with its name."""
     for ours, theirs in _seeds_in_common(first, second):
-        try:
-            one = evaluated(first.study, ours, metric, set_name)
-            pairs.append((one, evaluated(second.study, theirs, metric, set_name)))
-        except UntestedError as error:
-            reasons[_pair_name(ours, theirs)] = str(error)
-    return pairs, reasons
+        sides = ((first.study, ours), (second.study, theirs))
+        one, other = (evaluated(study, trial, metric, set_name) for study, trial in sides)
+        yield _pair_name(ours, theirs), (one, other)
 
 
 def _seeds_in_common(first: Side, second: Side) -> list[tuple[StudyTrial, StudyTrial]]:

@@ -11,8 +11,6 @@ from typed import typed
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import shown_change
 from sweeps.planning.continuation import plan_sweep
-from tracking.statistics.rows import table
-from tracking.table.layout import written
 
 # a row's own words, its body, what is shown, and its change before scaling
 WORDS = {
@@ -48,13 +46,13 @@ def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
     tmp_path = tmp_path.resolve()
     rows = "sweep.rows=[base,c_layers_2,b_key_16,d_dropout_0]"
     sweep(tmp_path, rows, "train.steps=200", ends=1)
-    note = "At the paper's size c_layers_2 is N 2; b_key_16 is d_k 16."
+    note = "Before scaling c_layers_2 is N 2; b_key_16 is d_k 16."
     assert note in " ".join(typed(tmp_path, "plan", "sweep.name=other", rows).output.split())
-    assert "At the paper's size b_key_16 is d_k 16; c_layers_2 is N 2." in " ".join(
-        typed(tmp_path, "table").output.split()
-    )
-    study = study_in(tmp_path)
-    shown = {row["row"]: row["before_scaling"] for row in json.loads(written("json", study, table(study)))}
+    for words in ([], ["--set", "test"]):
+        shown_table = " ".join(typed(tmp_path, "table", *words).output.split())
+        assert "Before scaling b_key_16 is d_k 16; c_layers_2 is N 2." in shown_table
+    lines = json.loads(typed(tmp_path, "table", "--format", "json").stdout)
+    shown = {line["row"]: line["before_scaling"] for line in lines}
     assert shown == {"base": "", "b_key_16": "d_k 16", "c_layers_2": "N 2", "d_dropout_0": ""}
 
 
@@ -68,4 +66,4 @@ def test_words_stay_when_the_row_s_file_is_gone(tmp_path: Path) -> None:
         file.unlink()
     again = plan_sweep([], here=tmp_path)
     assert [planned.trial for planned in again.trials] == list(before.trials)
-    assert again.composition.names({"narrow", "heads"}) == ["At the paper's size narrow is mine."]
+    assert again.composition.names({"narrow", "heads"}) == ["Before scaling narrow is mine."]

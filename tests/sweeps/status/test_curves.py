@@ -43,8 +43,8 @@ def test_curves_of_a_metric_are_drawn(study: Study, option: list[str], drawn: st
     [
         (["--metric", "train/los"], '--metric is "train/los"'),
         (["--metric", "train/los"], "report train/loss, dev/ppl did you mean train/loss?"),
-        (["--curves", "--json"], "--json prints the state of trials"),
-        (["--watch", "--json"], "--watch shows the states of trials"),
+        (["--curves", "--json"], "are typed together leave all but one out"),
+        (["--watch", "--json"], "are typed together leave all but one out"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(study: Study, options: list[str], said: str) -> None:

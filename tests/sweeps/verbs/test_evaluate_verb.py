@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typed import refusal, typed
+from typed import printed, refusal
 
 from sweeps.planning.trial_lock import trial_lock
 from tracking.trial import TrialFolder
@@ -18,11 +18,8 @@ from transformer.card import CARD
 TRIAL = ("base-s1", "sweep.name=copies")
 
 
-def evaluated(folder: Path, *words: str) -> list[dict[str, Any]]:
-    done = typed(folder, "evaluate", *words, "--json")
-    assert (done.exit_code, done.stderr) == (0, ""), done.output
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+def evaluated(folder: Path, *words: str) -> Any:
+    return json.loads(printed(folder, "evaluate", *words, "--json"))
 
 
 def sacrebleu(trained: Path, hypotheses: Path, set_name: str, *words: str) -> str:
@@ -37,11 +34,7 @@ def twin(trained: Path, trial: Path) -> Path:
     """A copy of the trial in another study, which tests may change."""
     study = trained / "runs" / "twins"
     shutil.rmtree(study, ignore_errors=True)
-    shutil.copytree(trial.parent, study)
-    (study / "mlflow-ledger.json").unlink()
-    text = (study / "study.json").read_text("utf-8")
-    (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "twins"'), "utf-8")
-    return study / "base-s1"
+    return shutil.copytree(trial.parent, study) / "base-s1"
 
 
 def test_the_scores_of_the_trial_itself_are_shown_without_decoding_again(trained: Path, trial: Path) -> None:

@@ -16,16 +16,13 @@ from typing import Any
 
 import pytest
 from studies import wait_until
-from typed import refusal, typed
+from typed import printed, refusal, typed
 
 TRIAL = ("base-s1", "sweep.name=copies")
 
 
 def export(folder: Path, *words: str) -> str:
-    """The printed output."""
-    done = typed(folder, "export", *words)
-    assert (done.exit_code, done.stderr) == (0, ""), done.output
-    return done.stdout
+    return printed(folder, "export", *words)
 
 
 def example(card: Path) -> list[str]:

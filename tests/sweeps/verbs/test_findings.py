@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 import sentence_studies
 from studies_on_disk import DECODE, begin, finish
-from typed import typed
+from typed import printed
 
 from tracking import words
 from tracking.mlflow.pages import row_words, study_files, study_note
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.findings import find
-from tracking.statistics.rows import table
 from tracking.study import Study, StudyTrial, read_study, write_study
+from tracking.table.columns import whole_table
 from tracking.words import time
 from transformer.card import CARD
 
@@ -68,9 +67,7 @@ def study_of(
 
 
 def said(folder: Path, *words: str) -> str:
-    done = typed(folder, *words, "sweep.name=made")
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed(folder, *words, "sweep.name=made")
 
 
 def lines(folder: Path, *more: str) -> dict[str, dict[str, Any]]:
@@ -142,15 +139,14 @@ def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, st
 
 def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path) -> None:
     study = read_study(made.resolve() / "runs" / "made")
-    rows = table(study)
-    findings = find(study, rows, "base")
+    whole = whole_table(study)
     of_csv = {each["row"]: each for each in csv.DictReader(io.StringIO(said(made, "table", "--format", "csv")))}
-    files = study_files(study, rows, findings)["table.csv"]
+    files = study_files(whole)["table.csv"]
     of_mlflow = {each["row"]: each for each in csv.DictReader(io.StringIO(files))}
     said(made, "report", "--no-figures")
     page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
     texts = (
-        study_note(study, rows, findings),
+        study_note(whole),
         said(made, "table", "--format", "md"),
         html.unescape(re.sub("<[^>]+>", "", said(made, "table", "--format", "html"))),
         said(made, "table"),
@@ -162,7 +158,7 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
         line = lines(made)[name]
         shared = [column for column in of_csv[name] if column in of_mlflow[name]]
         assert [of_mlflow[name][column] for column in shared] == [of_csv[name][column] for column in shared]
-        words = row_words(study.task, next(each for each in rows if each.row == name), findings)["bleu"].split(", ")[-1]
+        words = row_words(whole)[name]["bleu"].split(", ")[-1]
         assert all(words in text for text in texts), (name, words)
         assert line["finding_bleu"] in page
         assert {"▼": r"\bigtriangledown", "?": "?"}[words[-1]] in tex
@@ -267,11 +263,10 @@ def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
     other = study_of(tmp_path / "other", scores | {"a": (31.2, 31.6, 30.8)})
     shutil.copytree(other.folder, tmp_path / "runs" / "other")
 
-    def pair_of(*words: str) -> dict[str, Any]:
+    def pair_of(*words: str) -> Any:
         pairs = json.loads(said(tmp_path, "compare", *words, "--json"))["pairs"]
         of_row = next(each for each in pairs if "a-s1" in each["first"]["trials"])
-        found: dict[str, Any] = next(each for each in of_row["metrics"] if each["metric"] == "bleu")
-        return found
+        return next(each for each in of_row["metrics"] if each["metric"] == "bleu")
 
     alone, together = pair_of("made/a", "other/a"), pair_of("made", "other")
     assert (alone["rows"], together["rows"]) == (1, 4)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from finished_trials import sweep
-from typed import refusal, typed
+from typed import printed, refusal, typed
 
 ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
 STEPS = "train.steps=200"
@@ -14,25 +14,18 @@ NAMED = "sweep.name=synthetic-tiny"
 MISSING = ["d_dropout_0-s1", "d_smoothing_0-s1"]  # in the order of the table
 
 
-def named(output: str) -> list[str]:
-    """The arguments after `allelse` in the last line."""
-    line = output.strip().splitlines()[-1]
-    assert line.startswith("Next: allelse "), output
-    return shlex.split(line.removeprefix("Next: allelse "))
-
-
 def next_of(folder: Path, *arguments: str) -> list[str]:
-    done = typed(folder, *arguments)
-    assert done.exit_code == 0, done.output
-    return named(done.stdout)
+    """The arguments after `allelse` in the last line."""
+    line = printed(folder, *arguments).strip().splitlines()[-1]
+    assert line.startswith("Next: allelse "), line
+    return shlex.split(line.removeprefix("Next: allelse "))
 
 
 def would_run(folder: Path, arguments: list[str]) -> list[str]:
     """The trials that `allelse sweep …` would run: `plan` shows them."""
     assert arguments[0] == "sweep"
-    done = typed(folder, "plan", *arguments[1:], "--json")
-    assert done.exit_code == 0, done.output
-    return [f"{t['row']}-s{t['seed']}" for t in json.loads(done.stdout) if not t["finished"]]
+    trials = json.loads(printed(folder, "plan", *arguments[1:], "--json"))
+    return [f"{trial['row']}-s{trial['seed']}" for trial in trials if not trial["finished"]]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +51,7 @@ def test_status_shows_trials_to_score_again(tmp_path: Path) -> None:
     sweep(tmp_path, "decode.beam=2", ends=1)
     advice = next_of(tmp_path, "status")
     assert (advice, len(would_run(tmp_path, advice))) == (["sweep", NAMED], 1)
-    assert "to score again" in typed(tmp_path, "status").stdout
+    assert "to score again" in printed(tmp_path, "status")
 
 
 def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_overrides(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from allelse_in_folder import contents
 from finished_trials import study_in, sweep
-from typed import refusal, typed
+from typed import printed, refusal
 
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.trial_lock import trial_lock
@@ -36,12 +36,6 @@ def names(study: Study) -> list[str]:
     return [trial.name for trial in study.trials]
 
 
-def done(folder: Path, *words: str) -> str:
-    result = typed(folder, *words)
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    return result.stdout
-
-
 def in_trash(folder: Path) -> list[str]:
     return sorted(f"{path.parent.name.partition('-')[2]}/{path.name}" for path in (folder / "runs/.trash").glob("*/*"))
 
@@ -55,11 +49,11 @@ def restored(folder: Path, output: str) -> None:
 def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
     before = contents(whole)
     for words in (["drop", "big"], ["rm", "synthetic-tiny"]):
-        shown = done(whole, *words)
+        shown = printed(whole, *words)
         assert shown.startswith(f"Would move to the trash:\n  {STUDY}")
         assert shown.splitlines()[-1] == f"Next: {shlex.join(['allelse', *words, '--yes'])}"
         assert contents(whole) == before
-    assert f"  {STUDY}/big-s1\n  {STUDY}/big-s2\n" in done(whole, "drop", "big")
+    assert f"  {STUDY}/big-s1\n  {STUDY}/big-s2\n" in printed(whole, "drop", "big")
 
 
 @pytest.mark.parametrize(
@@ -72,16 +66,16 @@ def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
 )
 def test_rows_and_trials_are_dropped_and_restored(folder: Path, words: list[str], left: list[str]) -> None:
     before, files = (folder / STUDY / "study.json").read_text("utf-8"), contents(folder / STUDY)
-    output = done(folder, "drop", *words, "--yes")
+    output = printed(folder, "drop", *words, "--yes")
     study = study_in(folder)
     assert names(study) == left
     assert {row["row"] for row in study.rows} == set(study.cells) == {trial.row for trial in study.trials}
     assert set(study.seeds) == {trial.seed for trial in study.trials}
     assert study.asked[-1]["command"] == shlex.join(["allelse", "drop", *words, "--yes"])
-    assert [line["row"] for line in json.loads(done(folder, "table", "--format", "json"))] == list(study.cells)
-    assert len(json.loads(done(folder, "status", "--json"))) == len(left)
-    assert [line["name"] for line in json.loads(done(folder, "studies", "--json"))] == ["synthetic-tiny"]
-    assert json.loads(done(folder, "plan", "--json"))[0]["finished"]
+    assert [line["row"] for line in json.loads(printed(folder, "table", "--format", "json"))] == list(study.cells)
+    assert len(json.loads(printed(folder, "status", "--json"))) == len(left)
+    assert [line["name"] for line in json.loads(printed(folder, "studies", "--json"))] == ["synthetic-tiny"]
+    assert json.loads(printed(folder, "plan", "--json"))[0]["finished"]
     restored(folder, output)
     assert (folder / STUDY / "study.json").read_text("utf-8") == before
     assert own(contents(folder / STUDY)) == own(files)
@@ -93,12 +87,12 @@ def own(files: list[str]) -> list[str]:
 
 
 def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
-    done(folder, "drop", "big", "--yes")
+    printed(folder, "drop", "big", "--yes")
     assert "to add: allelse sweep" in refusal(folder, "sweep", "sweep.rows=[big]")
     again = sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1,2]", add=True)
     assert again.added == ("big-s1", "big-s2")
     assert "big-s1" in names(study_in(folder))
-    done(folder, "drop", "big", "--yes")
+    printed(folder, "drop", "big", "--yes")
     assert in_trash(folder).count("synthetic-tiny/big-s1") == 2
     next((folder / "runs/.trash").glob("*/big-s1")).rename(folder / STUDY / "big-s1")
     assert plan_sweep(["sweep.rows=[big]"], True, here=folder).trials[0].finished  # added without training
@@ -134,7 +128,7 @@ def test_a_running_trial_is_neither_dropped_nor_removed(folder: Path) -> None:
         for words in (["drop", "big", "--yes"], ["rm", "synthetic-tiny", "--yes"]):
             assert "big-s2 is being run by another process" in refusal(folder, *words)
         assert own(contents(folder / STUDY)) == before
-        done(folder, "drop", "big-s1", "--yes")
+        printed(folder, "drop", "big-s1", "--yes")
     assert "big-s2" in names(study_in(folder))
 
 
@@ -143,22 +137,22 @@ def test_of_several_studies_one_must_be_named(folder: Path) -> None:
     message = refusal(folder, "drop", "big")
     assert "sweep.name is missing" in message
     assert "must be one of other, synthetic-tiny" in message
-    done(folder, "drop", "big", "sweep.name=other", "--yes")
+    printed(folder, "drop", "big", "sweep.name=other", "--yes")
     assert (names(study_in(folder, "other")), len(study_in(folder).trials)) == (["base-s1"], 6)
 
 
 @pytest.mark.parametrize("name", ["synthetic-tiny", f"./{STUDY}/"])
 def test_a_study_is_removed_and_restored(folder: Path, name: str) -> None:
     before = contents(folder / STUDY)
-    output = done(folder, "rm", name, "--yes")
+    output = printed(folder, "rm", name, "--yes")
     assert not (folder / STUDY).exists()
-    assert "No study in " in done(folder, "studies")
+    assert "No study in " in printed(folder, "studies")
     restored(folder, output)
     assert set(before) <= set(contents(folder / STUDY))
-    assert "big" in done(folder, "table")
+    assert "big" in printed(folder, "table")
 
 
 def test_a_study_with_a_long_name_is_removed(folder: Path) -> None:
     (folder / STUDY).rename(folder / "runs" / ("n" * 238))
-    done(folder, "rm", "n" * 238, "--yes")
+    printed(folder, "rm", "n" * 238, "--yes")
     assert not (folder / "runs" / ("n" * 238)).exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from finished_trials import study_in, sweep
-from typed import refusal, typed
+from typed import printed, refusal
 
 from tracking.study import read_study, write_study
 
@@ -40,16 +40,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lines(folder: Path, *options: str) -> list[dict[str, str]]:
-    done = typed(folder, "table", "--format", "csv", *options)
-    assert (done.exit_code, done.stderr) == (0, "")
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
 def text(folder: Path, *options: str) -> str:
-    done = typed(folder, "table", *options)
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed(folder, "table", *options)
+
+
+def lines(folder: Path, *options: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text(folder, "--format", "csv", *options))))
 
 
 def test_another_set_has_its_own_scores_and_no_published_ones(folder: Path) -> None:
@@ -133,7 +129,8 @@ WRONG = [
     (["--methods", "--format", "md"], "--methods prints a paragraph of plain text leave out --format md"),
     (
         ["--set", "tset"],
-        '--set names "tset", which is not a set with scores must be one of dev, test did you mean test?',
+        '--set names "tset", which is not a set with scores must be one of dev, test; '
+        "`allelse evaluate TRIAL --set tset` scores another set did you mean test?",
     ),
     (["--metric", "chfr"], "which is not a metric of the study must be one of nll, ppl, bleu, bleu_paper, chrf"),
     (["--metric", "bleu_paper"], "bleu_paper was not measured on dev dev has nll, ppl, bleu, chrf"),
@@ -158,6 +155,13 @@ WRONG = [
 @pytest.mark.parametrize(("options", "message"), WRONG, ids=[" ".join(options) for options, _ in WRONG])
 def test_a_wrong_option_is_refused_with_what_is_allowed(folder: Path, options: list[str], message: str) -> None:
     assert message in refusal(folder, "table", *options)
+
+
+def test_a_set_without_scores_is_refused_with_what_scores_it(tmp_path: Path) -> None:
+    sweep(tmp_path, "sweep.rows=[base]", ends=0)
+    assert "must be one of dev; a trial scores its sets when its training ends" in refusal(
+        tmp_path, "table", "--set", "test"
+    )
 
 
 def test_all_wrong_options_are_told_at_once(folder: Path) -> None:

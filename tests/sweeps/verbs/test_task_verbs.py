@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from small_task import write_task
-from typed import refusal, typed
+from typed import printed, refusal, typed
 
 VERBS = '''
 from collections.abc import Sequence
@@ -50,23 +50,18 @@ def folder(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFac
     folder = write_task(furnish(tmp_path_factory.mktemp("verbs").resolve()), SOURCE)
     with (folder / "small.py").open("a") as file:
         file.write(VERBS)
-    done = typed(folder, "train", *BASE)
-    assert done.exit_code == 0, done.output
+    printed(folder, "train", *BASE)
     shutil.copytree(folder / "runs/s", folder / "runs/copy")
     return folder
 
 
-def printed(folder: Path, *words: str) -> list[str]:
-    done = typed(folder, *words)
-    assert (done.exit_code, done.stderr) == (0, ""), done.output
-    return done.stdout.splitlines()
+def said_by(folder: Path, *words: str) -> list[str]:
+    return printed(folder, *words).splitlines()
 
 
 def test_they_are_listed_with_the_name_of_their_task_alone(folder: Path) -> None:
     for words in (["--help", "task=small"], ["reveal", "--help", "task=small"]):
-        done = typed(folder, *words)
-        assert done.exit_code == 0
-        assert "Reveal what a trial has learned" in done.stdout
+        assert "Reveal what a trial has learned" in printed(folder, *words)
     assert "reveal" not in typed(folder, "--help").stdout
     done = typed(folder, "reveal", "base-s1", "sweep.name=s")
     assert done.exit_code == 2
@@ -77,15 +72,15 @@ def test_they_are_listed_with_the_name_of_their_task_alone(folder: Path) -> None
 def test_every_name_gives_the_trial_with_what_was_typed(folder: Path) -> None:
     (checkpoint,) = (folder / "runs/s/base-s1/checkpoints").glob("*/a1/step-2")
     own = "s/base-s1 4 4 2.0 0.5 {}"
-    assert printed(folder, "reveal", "base-s1", *BASE) == [own]
-    assert printed(folder, "reveal", "s/base-s1", "task=small") == [own]
-    assert printed(folder, "reveal", "runs/s/base-s1", "task=small") == [own]
-    assert printed(folder, "reveal", str(checkpoint), "task=small") == ["s/base-s1 at step 2 2 2 1.0 0.5 {}"]
+    assert said_by(folder, "reveal", "base-s1", *BASE) == [own]
+    assert said_by(folder, "reveal", "s/base-s1", "task=small") == [own]
+    assert said_by(folder, "reveal", "runs/s/base-s1", "task=small") == [own]
+    assert said_by(folder, "reveal", str(checkpoint), "task=small") == ["s/base-s1 at step 2 2 2 1.0 0.5 {}"]
     typed_cut = "s/base-s1 4 4 2.0 0.75 {'train.cut': 0.75}"
-    assert printed(folder, "reveal", "base-s1", *BASE, "train.cut=0.75") == [typed_cut]
+    assert said_by(folder, "reveal", "base-s1", *BASE, "train.cut=0.75") == [typed_cut]
     assert typed(folder, "reveal", "base-s1", *BASE, "--as-code").exit_code == 3
     (folder / "elsewhere").mkdir()
-    assert printed(folder, "reveal", "elsewhere", "task=small", "train.cut=1") == ["elsewhere {'train.cut': 1}"]
+    assert said_by(folder, "reveal", "elsewhere", "task=small", "train.cut=1") == ["elsewhere {'train.cut': 1}"]
 
 
 def result(folder: Path, trial: str) -> dict[str, Any]:
@@ -95,7 +90,7 @@ def result(folder: Path, trial: str) -> dict[str, Any]:
 
 def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
     trial, before = folder / "runs/s/base-s1", result(folder, "base-s1")
-    line, advice = printed(folder, "rescore", "base-s1", *BASE, "train.cut=0.75")
+    line, advice = said_by(folder, "rescore", "base-s1", *BASE, "train.cut=0.75")
     name, scored, place = json.loads(line)
     assert (name, scored["dev"]["score"], place) == ("s/base-s1", 2.25, str(trial / "texts/dev@cut0.75.txt"))
     assert Path(place).read_text() == "kept\n"
@@ -103,7 +98,7 @@ def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
     assert (head["scores"], sample) == (scored["dev"], {"part": 3.0})
     assert advice == "Next: allelse table sweep.name=s"
     assert result(folder, "base-s1") == before
-    *lines, _ = printed(folder, "rescore", "base-s1", "copy/base-s1", "base-s1", *BASE)
+    *lines, _ = said_by(folder, "rescore", "base-s1", "copy/base-s1", "base-s1", *BASE)
     rescored = [json.loads(line)[:2] for line in lines]
     assert [(name, scored["dev"]["score"]) for name, scored in rescored] == [("s/base-s1", 1.5), ("copy/base-s1", 1.5)]
     assert result(folder, "base-s1")["scores"]["dev"]["score"] == 1.5

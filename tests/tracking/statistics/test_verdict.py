@@ -24,7 +24,7 @@ def a_family(metric: Metric = BLEU, marked: bool = True, **ends: tuple[float, fl
         for row, (low, high) in ends.items()
         for middle in [(low + high) / 2]
     }
-    return Family(metric, "base", tests)
+    return Family(metric, "base", {**tests})
 
 
 def words(found: Family, published: dict[str, float | None]) -> dict[str, str]:
@@ -74,7 +74,8 @@ def test_the_bound_itself_is_none_in_the_paper() -> None:
 
 
 def test_rows_without_a_test_or_a_published_value() -> None:
-    found = replace(a_family(better=(1, 2), mine=(1, 2)), untested={"worse": "1 seed", "other": "2 seeds"})
+    tested = a_family(better=(1, 2), mine=(1, 2))
+    found = replace(tested, rows={**tested.rows, "worse": "1 seed", "other": "2 seeds"})
     assert words(found, {**PUBLISHED, "other": None}) == {"better": "agrees", "worse": "not tested: 1 seed"}
     assert verdict(found, {"better": 26.4}) is None
     assert verdict(found, {"base": 25.8, "other": None}) is None
@@ -95,14 +96,14 @@ def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
     ours, theirs = chance.normal(size=6), np.round(chance.normal(size=6), 1)
     theirs[0] = theirs[1]  # a tie
     orders = [abs(stats.kendalltau(order, theirs).statistic) for order in itertools.permutations(ours)]
-    found = rank_agreement(list(ours), list(theirs))
+    found = rank_agreement(list(zip(ours, theirs, strict=True)))
     assert found is not None
     (spearman, _), (kendall, p) = found
     assert spearman == pytest.approx(stats.spearmanr(ours, theirs).statistic)
     assert kendall == pytest.approx(stats.kendalltau(ours, theirs).statistic)
     assert p == pytest.approx(np.mean(np.array(orders) >= abs(kendall) - 1e-9), abs=0.015)
-    assert rank_agreement([1.0, 2.0], [1.0, 2.0]) is None
-    assert rank_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) is None
+    assert rank_agreement([(1.0, 1.0), (2.0, 2.0)]) is None
+    assert rank_agreement([(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]) is None
 
 
 def test_the_order_is_told_in_words() -> None:
