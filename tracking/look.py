@@ -61,11 +61,11 @@ class Look:
         """Whether its newest attempt has reported."""
         return self.newest is not None and self.attempt is not None and self.newest.attempt == self.attempt.number
 
-    def seconds_left(self, steps: int | None, now: float | None = None) -> float | None:
+    def seconds_left(self, steps: int | None) -> float | None:
         """Extrapolated training time of the attempt from its pace; None if that is unknown."""
         if self.pace is None or self.newest is None or steps is None:
             return None
-        since = (time.time() if now is None else now) - self.newest.ts
+        since = time.time() - self.newest.ts
         return max(0.0, self.pace * (steps - self.newest.step) - max(0.0, since))
 
 

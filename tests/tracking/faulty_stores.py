@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from studies_on_disk import EXPERIMENT
+from studies_on_disk import EXPERIMENT, opened
 
 from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
-from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.uri import URI_VARIABLE, default_uri
 
@@ -139,8 +138,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     """One run per trial with its status and exactly its journal's points; nothing is RUNNING."""
-    tracker, _ = open_store(uri, study.folder.parent, EXPERIMENT)
-    found = tracker.client.search_runs([tracker.experiment_id], f"tags.`sweep.id` = '{study.name}'")
+    client, experiment = opened(uri)
+    found = client.search_runs([experiment], f"tags.`sweep.id` = '{study.name}'")
     of_trials = [run for run in found if "trial.key" in run.data.tags]
     assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), "one run per trial"
     assert {run.data.tags["trial.key"]: run.info.status for run in of_trials} == statuses
@@ -149,5 +148,5 @@ def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     for run in of_trials:
         journal = trials[run.data.tags["trial.key"]].journal()
         wanted = [(line.step, round(1000 * line.ts), line.metrics["loss"]) for line in journal]
-        points = tracker.client.get_metric_history(run.info.run_id, "loss")
+        points = client.get_metric_history(run.info.run_id, "loss")
         assert sorted((point.step, point.timestamp, point.value) for point in points) == wanted
