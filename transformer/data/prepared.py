@@ -69,10 +69,6 @@ class ParallelSet:
     def __len__(self) -> int:
         return len(self.source)
 
-    def first(self, size: int) -> "ParallelSet":
-        """The first ``size`` pairs, or all of them if there are fewer."""
-        return ParallelSet(self.source.first(size), self.target.first(size))
-
     @cached_property
     def longest_sides(self) -> npt.NDArray[np.int64]:
         """Pieces of the longer side of each pair."""
