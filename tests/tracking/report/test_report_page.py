@@ -171,7 +171,7 @@ def test_a_legend_reads_from_left_to_right() -> None:
 
 def test_steps_are_whole_and_bars_are_explained_only_where_there_are_some(tmp_path: Path) -> None:
     content = content_of(reported(tmp_path / "one", seeds=1, steps=range(1, 4)))
-    (axes,) = content.figures.curves["dev/nll"][0].figure.axes
+    (axes,) = content.curves["dev/nll"][0].figure.axes
     assert all(tick == int(tick) for tick in axes.get_xticks())
     assert "95 % interval" not in page_of(content)
     assert "Error bars" not in page_of(content)
