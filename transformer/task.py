@@ -113,25 +113,19 @@ def _diverged(config: TrialConfig, scores: Numbers) -> bool:
 
 def _resolved(config: TrialConfig, here: Path) -> TrialConfig:
     data = config.data
-    train, dev, test = (_files(files, here) for files in (data.train, data.dev, data.test))
-    mirror = data.mirror and (data.mirror if "://" in data.mirror else os.path.realpath(here / _at_home(data.mirror)))
+    train, dev, test = (
+        files and [_absolute(name, here) for name in files] for files in (data.train, data.dev, data.test)
+    )
+    mirror = data.mirror and _absolute(data.mirror, here)
     return replace(config, data=replace(data, mirror=mirror, train=train, dev=dev, test=test))
 
 
-def _files(names: list[str] | None, here: Path) -> list[str] | None:
-    return names and [_absolute_file(name, here) for name in names]
-
-
-def _absolute_file(name: str, here: Path) -> str:
-    """Where the file lies; a link that leads to no file, and a pipe, keep their names for the refusal."""
+def _absolute(name: str, here: Path) -> str:
+    """Where a file or folder lies; a link that leads nowhere keeps its name for the refusal."""
     if "://" in name:
         return name
-    path = here / _at_home(name)
-    return str(path.resolve()) if path.is_file() else os.path.abspath(path)  # noqa: PTH100 - follows no link
-
-
-def _at_home(text: str) -> str:
-    return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for an unknown user
+    path = here / os.path.expanduser(name)  # noqa: PTH111 - Path.expanduser raises for an unknown user
+    return str(path.resolve()) if path.exists() else os.path.abspath(path)  # noqa: PTH100 - follows no link
 
 
 TRANSLATION = Task(

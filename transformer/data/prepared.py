@@ -1,6 +1,6 @@
-"""Text in binary pieces in a folder: read there, checked against a model's positions, and prepared.
+"""Prepared text: pieces in a folder, how they are read, checked against a model's positions, and made.
 
-It is prepared by way of a copy that is checked, and no step needs the whole text in memory.
+Text is first copied and checked. No step needs all of it in memory.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
 from transformer.faults import Problem, RefusedError
 
 Told = Callable[[str, float | None], None]
-"""Called with what is being done, and the share of it that is done; None if that is unknown."""
+"""Called with the current activity, and the share that is done, or None if unknown."""
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
 
@@ -209,7 +209,7 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
 
 
 def copy_text(sets: Sets, folder: Path, told: Told = untold) -> int:
-    """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out, since a side of them is blank.
+    """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out because a side is blank.
 
     Raises RefusedError with the faults of all sets.
     """

@@ -172,8 +172,8 @@ def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]
     dataset, pair = DATASETS[name], f"{source}-{target}"
     if pair not in dataset.langpairs:
         allowed = f"{name} has {', '.join(sorted(dataset.langpairs))}"
-        raise RefusedError([Problem("data.set", f"{name} has no {pair}", allowed)])
-    sources, references = zip(*read_pairs("data.set", *_files(dataset, pair)), strict=True)
+        raise RefusedError([Problem("--set", f"{name} has no {pair}", allowed)])
+    sources, references = zip(*read_pairs("--set", *_files(dataset, pair)), strict=True)
     return list(sources), list(references)
 
 
@@ -196,7 +196,7 @@ def _fetch(dataset: Dataset, pair: str, source: Path, references: list[Path]) ->
         place = f"{source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
         allowed = f"must be reachable, or be in {place}"
         found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
-        raise RefusedError([Problem("data.set", found, allowed)]) from error
+        raise RefusedError([Problem("--set", found, allowed)]) from error
 
 
 def _references(dataset: Dataset, pair: str) -> list[str]:

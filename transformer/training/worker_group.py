@@ -94,7 +94,7 @@ class Worker:
     def gather_sentences(self, share: Iterable[tuple[int, Item]]) -> list[Item]:
         """What all workers find of the sentences of a set, in the order of the set; each computes its own ``share``.
 
-        Shares differ in size, so a worker that is asked to stop, or whose model is lost, tells the others at its end.
+        Shares differ in size, so a worker that is asked to stop, or finds NaN, tells the others after its share.
         Raises StopRequested and NotFiniteError, on all workers.
         """
         mine, lost, stops = list[tuple[int, Item]](), list[int](), False
