@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -236,22 +236,21 @@ class Lines:
         return len(self._raw)
 
     def __getitem__(self, place: int) -> dict[str, Any]:
-        found = self.found(place)
-        if isinstance(found, DamagedFileError):
-            raise found
-        return found
+        try:
+            value: dict[str, Any] = json.loads(self._raw[place].decode())
+        except (ValueError, RecursionError) as error:
+            raise self._fault(place, f"not a JSON line: {error}") from None
+        if wrong := misfit(value, self._form):
+            raise self._fault(place, wrong)
+        return value
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self.__getitem__, range(len(self._raw)))
 
-    def found(self, place: int) -> dict[str, Any] | DamagedFileError:
-        """The object of a line, or its fault."""
-        try:
-            value = json.loads(self._raw[place].decode())
-        except (ValueError, RecursionError) as error:
-            return self._fault(place, f"not a JSON line: {error}")
-        wrong = misfit(value, self._form)
-        return self._fault(place, wrong) if wrong else value
+    def good(self) -> list[dict[str, Any]]:
+        """The lines without a fault."""
+        found = (unless_damaged(partial(self.__getitem__, place), None) for place in range(len(self)))
+        return [line for line in found if line is not None]
 
     def holding(self, text: str) -> Sequence[int]:
         """The places of the lines with this text."""

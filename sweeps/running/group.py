@@ -328,26 +328,3 @@ def _start_workers(cluster: Cluster) -> list[Any]:
         ).remote(rank)
         for rank in range(cluster.workers)
     ]
-
-
-def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
-    """The resources of a whole worker group; the empty first bundle is for the trial's process, which only polls."""
-    worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
-    return tune.PlacementGroupFactory(
-        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
-    )
-
-
-def strategy(cluster: Cluster) -> str:
-    """A worker group lies on one node if every node that takes a worker has room for all of them.
-
-    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only some nodes could
-    hold a group, the others would stay idle.
-    """
-    usable = [node["Resources"] for node in ray.nodes() if node["Alive"] and _holds(node["Resources"], cluster, 1)]
-    return "STRICT_PACK" if usable and all(_holds(node, cluster, cluster.workers) for node in usable) else "PACK"
-
-
-def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
-    cpus, gpus = cluster.cpus_per_worker * workers, cluster.gpus_per_worker * workers
-    return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus

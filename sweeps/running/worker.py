@@ -105,7 +105,8 @@ class WorkerActor:
         self.driver = None
         self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
         self.stop, self.over = threading.Event(), threading.Event()
-        self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
+        self.streams = [OwnStream(descriptor) for descriptor in (1, STDERR)]
+        self.stacks = StackTimer(stall_s, STDERR)
         return _caught(partial(self._take, assignment, code))
 
     def newest(self) -> Start | Failed | Lost | None:
@@ -136,13 +137,20 @@ class WorkerActor:
         self.stacks.look()  # before the wait, too: this process may hang within it
         events = self._said(0.0 if self.over.is_set() else wait_s)
         over = self.over.is_set() and self.events.empty()
-        text = self.printed()
+        text = self._printed()
         self.stacks.look()
         return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
         use_code(code)
         self.driver = Driver(assignment, self.events.put)
+
+    def _printed(self) -> str:
+        """What this process has printed since the last call."""
+        for file in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                file.flush()
+        return "".join(stream.new() for stream in self.streams)
 
     def _said(self, wait_s: float) -> list[Event]:
         """All events within that time; sooner once the work is over, or if many have come."""
@@ -174,20 +182,6 @@ def _packages() -> Packages:
 
 MOST_BYTES = 1 << 16
 """Of one call and one stream: a worker that prints without end keeps only the newest lines."""
-
-
-class Prints:
-    """What this process prints from now on."""
-
-    def __init__(self) -> None:
-        self._streams = [OwnStream(descriptor) for descriptor in (1, 2)]
-
-    def __call__(self) -> str:
-        """Since the last call."""
-        for file in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                file.flush()
-        return "".join(stream.new() for stream in self._streams)
 
 
 class OwnStream:

@@ -15,7 +15,7 @@ from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepared import Prepared
 from transformer.decoding import evaluation
-from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set, greedy_scores
 from transformer.decoding.translator import Translator
 from transformer.task import TRANSLATION
 from transformer.training.state import mean_weights, start
@@ -123,12 +123,6 @@ def test_sets_with_scores_are_not_scored_again(whole: ToyTrial) -> None:
     assert again.said("evaluated") == whole.said("evaluated")[1:]
 
 
-def test_scoring_breaks_off_when_the_trial_is_told_to_stop(whole: ToyTrial) -> None:
-    again = whole.again(stops_alone=True)
-    work(again)
-    assert again.said("evaluated") == []
-
-
 @pytest.fixture(scope="module")
 def scored(whole: ToyTrial) -> ToyTrial:
     """The same trial, with greedy scores of the first five dev sentences while training."""
@@ -170,7 +164,7 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
 
     monkeypatch.setattr(evaluation, "SENTENCES", 5)
     monkeypatch.setattr(evaluation, "text_scores", noted)
-    assert GreedyScores.of(config, prepared, Worker())(model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
+    assert greedy_scores(config, prepared, Worker(), model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
     assert given == [(hypotheses, prepared.references("dev")[:5], "letters")]
 
 

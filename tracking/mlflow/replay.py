@@ -59,7 +59,7 @@ class PassOutcome:
 class Replay:
     """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
 
-    def __init__(self, folder: Path, store: Store, uri: str, moved: bool = False) -> None:
+    def __init__(self, folder: Path, store: Store, uri: str, moved: bool) -> None:
         self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
         self._folder, self._store, self._uri = folder, store, uri
         self._ledger = Ledger(folder, uri, begin_again=True)

@@ -56,16 +56,17 @@ def evaluated(translator: Translator, copies: Prepared) -> SetEvaluation:
 
 
 @pytest.mark.parametrize("tokens_per_micro_batch", [20, 97, 5000])
-def test_nats_are_those_of_each_sentence_alone(tokens_per_micro_batch: int) -> None:
-    model, pairs = small_model(p_drop=0.3), random_pairs(40)
-    found = sentence_nats(model, pairs, "fp32", Worker(tokens_per_micro_batch=tokens_per_micro_batch))
-    assert found == pytest.approx(nats(model, pairs), rel=1e-5)
-
-
-def test_a_mean_is_over_the_pieces_of_the_whole_set_without_dropout_or_smoothing() -> None:
-    model, pairs = small_model(p_drop=0.3).train(), random_pairs(40)
-    found = dev_nll(model, pairs, small_trial(label_smoothing=0.2), Worker())
-    assert found == pytest.approx(sum(nats(model.eval(), pairs)) / pairs.target.lengths.sum(), rel=1e-5)
+def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(tokens_per_micro_batch: int) -> None:
+    """Without dropout or smoothing."""
+    model, pairs, worker = (
+        small_model(p_drop=0.3),
+        random_pairs(40),
+        Worker(tokens_per_micro_batch=tokens_per_micro_batch),
+    )
+    expected = nats(model, pairs)
+    assert sentence_nats(model, pairs, "fp32", worker) == pytest.approx(expected, rel=1e-5)
+    mean = sum(expected) / pairs.target.lengths.sum()
+    assert dev_nll(model.train(), pairs, small_trial(label_smoothing=0.2), worker) == pytest.approx(mean, rel=1e-5)
 
 
 def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:
