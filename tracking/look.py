@@ -1,21 +1,18 @@
 """What a trial's files show at one moment, read from their ends: for status, which looks at a thousand trials often."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from statistics import median_low
-from typing import Any, TypeVar
+from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.card import Metric
-from tracking.files import DamagedFileError
 from tracking.journal import Journal, JournalLine
-from tracking.trial import TrialFolder, TrialState
+from tracking.trial import Reader, TrialFolder, TrialState
 
-T = TypeVar("T")
 CLOCK_WAS_SET = 30.0
 """Times the usual time between two reports. An evaluation in between may take long, too."""
 WINDOW = 1 << 16
@@ -72,7 +69,7 @@ class Look:
 def look(folder: TrialFolder, key: str) -> Look:
     """Of the trial with this key. Of its journal only the end is read, of its configuration only the key."""
     state, result = folder.standing(key)
-    read = _Reader()
+    read = Reader()
     attempts = tuple(read(folder.attempts.all) or ())
     reports = read(partial(_newest, folder, 1 if state == "finished" else PACED)) or []
     headline = folder.card.headline
@@ -99,20 +96,6 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:  # the file's reader reports the fault
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-class _Reader:
-    """Reads files of a trial one by one, and keeps the first fault of each."""
-
-    def __init__(self) -> None:
-        self.faults: dict[Path, DamagedFileError] = {}
-
-    def __call__(self, read: Callable[[], T]) -> T | None:
-        try:
-            return read()
-        except DamagedFileError as error:
-            self.faults.setdefault(error.path, error)
-            return None
 
 
 def _newest(folder: TrialFolder, number: int) -> list[JournalLine]:

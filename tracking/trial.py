@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tracking.attempts import ATTEMPT, AttemptRecord, Attempts, Process
 from tracking.card import COSTS, Card
@@ -49,6 +49,21 @@ HEAD: Form = {"key": str, "step": int}
 OTHER_FOLDERS = ("checkpoints", "statistics")
 """Folders of a trial whose files have a form of their own."""
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
+T = TypeVar("T")
+
+
+class Reader:
+    """Reads files of a trial one by one, and keeps the first fault of each."""
+
+    def __init__(self) -> None:
+        self.faults: dict[Path, DamagedFileError] = {}
+
+    def __call__(self, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except DamagedFileError as error:
+            self.faults.setdefault(error.path, error)
+            return None
 
 
 class TrialFolder:
@@ -231,16 +246,13 @@ class TrialFolder:
 
     def damage(self) -> list[DamagedFileError]:
         """Every damaged file of the folder, with its first fault."""
-        found: list[DamagedFileError] = []
-        statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
+        read = Reader()
         history = (self.attempts.all, self.journal, self.newest_report)
-        readers: list[Callable[[], Any]] = [self.result, *history, self.config, self.provenance, self.error]
-        for read in (*readers, *statistics):
-            try:
-                read()
-            except DamagedFileError as error:
-                found.append(error)
-        return list({error.path: error for error in reversed(found)}.values())[::-1]
+        for each in (self.result, *history, self.config, self.provenance, self.error):
+            read(each)
+        for name in self._statistics_names():
+            read(partial(self.statistics, name))
+        return list(read.faults.values())
 
     def repair(self, error: DamagedFileError) -> str:
         """Keep the damaged file as `<name>.damaged`; good lines of its journal and its attempts stay in place.

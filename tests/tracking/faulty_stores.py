@@ -19,8 +19,7 @@ from tracking.mlflow.database import answers, free_port, ui_command, ui_environm
 from tracking.study import Study
 from tracking.uri import URI_VARIABLE, default_uri
 
-POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
-WITHOUT_POSTGRES = "no PostgreSQL below /usr/lib/postgresql; apt-get install postgresql"
+POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path())
 PATIENCE_S = 240.0
 ROOT = Path(__file__).parents[2]
 Statuses = dict[str, str]
@@ -81,22 +80,12 @@ def postgres(place: Path) -> Served:
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=place)
     options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", f"unix_socket_directories={place}"]
     command = [*_as_postgres("postgres"), "-D", data, "-p", str(port), *options]
-    uri = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-    return Served(place, uri.replace(":", "+psycopg:", 1), command, lambda: _accepts(uri))
-
-
-def _accepts(uri: str) -> bool:
-    import psycopg
-
-    try:
-        psycopg.connect(uri, connect_timeout=5).close()
-    except psycopg.OperationalError:
-        return False
-    return True
+    asked = [str(POSTGRES / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={port}"]
+    uri = f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+    return Served(place, uri, command, lambda: subprocess.run(asked, check=False).returncode == 0)
 
 
 def _as_postgres(program: str) -> list[str]:
-    assert POSTGRES is not None, WITHOUT_POSTGRES
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
     return [*user, str(POSTGRES / program)]
 
