@@ -1,6 +1,5 @@
 """One trial from its configuration to its scores, what it says on the way, and the mean of its last checkpoints."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,16 +66,6 @@ def test_a_trial_tells_of_its_data_and_its_costs(whole: ToyTrial, prepared: Prep
     (costs,) = whole.said("spent")
     assert costs.params == parameters(whole.config.model, 270)
     assert costs.flops > 0
-
-
-def test_every_set_is_scored_with_texts_and_samples(whole: ToyTrial, prepared: Prepared) -> None:
-    assert [name for name, *_ in whole.said("evaluated")] == ["dev", "test"] == prepared.evaluation_sets
-    for name, scores, texts, samples in whole.said("evaluated"):
-        (text,) = texts.values()
-        assert list(texts) == [f"hypotheses/{name}.txt"]
-        assert len(text.splitlines()) == len(samples) == len(prepared.references(name))
-        assert {"nll", "ppl", "bleu", "chrf"} < scores.keys()
-        json.dumps([scores, samples])
 
 
 def test_the_scores_are_those_of_the_mean_of_the_last_multiples(whole: ToyTrial, prepared: Prepared) -> None:
