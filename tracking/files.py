@@ -95,7 +95,7 @@ def misfit(value: Any, form: Form, name: str = "") -> str | None:
     """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong type."""
     kinds = _kinds(type(form) if isinstance(form, dict | list) else form)
     if type(value) not in kinds and form is not object:
-        noun = TYPE_NOUNS[kinds[0]]
+        noun = TYPE_NOUNS.get(kinds[0], kinds[0].__name__)
         return f"must have {noun} as its {name}" if name else f"must be {noun}"
     if not isinstance(form, dict | list):
         return None
