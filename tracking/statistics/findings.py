@@ -103,8 +103,7 @@ class Findings:
 
     def verdict(self, row: TableRow, metric: str) -> str:
         """Against the published difference; empty without one."""
-        given = self.verdicts[metric].rows.get(row.row) if metric in self.verdicts else None
-        return given.text if given else ""
+        return self.verdicts[metric].rows.get(row.row, "") if metric in self.verdicts else ""
 
 
 NONE = Findings()

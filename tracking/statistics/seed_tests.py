@@ -66,19 +66,19 @@ class Differences:
 def differences(means: Any, variances: Any, seeds: Any) -> Differences:
     """Every row against the first one. Args: […, R] means and sample variances; [R] seeds, each at least two."""
     known = moderated(variances, seeds)
-    error_K, df_K = chance(known, seeds, slice(1, None))
+    error_K, df_K = chance(known, seeds)
     difference_K = means[..., 1:] - means[..., :1]
     p_K = 2 * special.stdtr(df_K, -np.abs(difference_K) / error_K)
     return Differences(difference_K, np.sqrt(known.variance / seeds), error_K, df_K, p_K, holm(p_K))
 
 
-def chance(known: Moderated, seeds: Any, rows: slice) -> tuple[Any, Any]:
-    """Standard errors of these rows' differences from the first one, and their degrees of freedom.
+def chance(known: Moderated, seeds: Any) -> tuple[Any, Any]:
+    """[…, K] standard errors of the rows' differences from the first one, and their degrees of freedom.
 
     No difference has more of these than all rows have together: two variances that were moved to one prior are no
     independent ones, as Satterthwaite's formula takes them to be."""
     parts_R = known.variance / seeds
-    part_K, part, df_K, df = parts_R[..., rows], parts_R[..., :1], known.df[..., rows], known.df[..., :1]
+    part_K, part, df_K, df = parts_R[..., 1:], parts_R[..., :1], known.df[..., 1:], known.df[..., :1]
     return np.sqrt(part_K + part), np.minimum(satterthwaite(part_K, part, df_K, df), (np.asarray(seeds) - 1).sum())
 
 
@@ -193,11 +193,9 @@ class Power:
     def __init__(self, variances: Sequence[float], families: int = 1) -> None:
         self.variances, self.families = np.asarray(variances, float), families
 
-    def of(self, seeds: Sequence[int], differences: Any, row: int | None = None) -> Any:
-        """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds.
-
-        Or that of this compared row alone."""
-        return _marked(*self._reaches(seeds, row), differences)
+    def of(self, seeds: Sequence[int], differences: Any) -> Any:
+        """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds."""
+        return _marked(*self._reaches(seeds), differences)
 
     def detectable(self, seeds: Sequence[int]) -> Any:
         """[K]: the true difference of each row that is marked with probability 0.8."""
@@ -217,19 +215,18 @@ class Power:
 
         def is_enough(seeds: int) -> bool:
             each = [max(seeds, count) if place in (0, row + 1) else count for place, count in enumerate(now)]
-            return bool(self.of(each, difference, row) >= POWER)
+            return bool(self.of(each, difference)[row] >= POWER)
 
         place = bisect_left(CANDIDATES, True, key=is_enough)
         return CANDIDATES[place] if place < len(CANDIDATES) else None
 
-    def _reaches(self, seeds: Sequence[int], row: int | None = None) -> tuple[Any, Any]:
-        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]; without K of
-        one compared row."""
-        number, rows = np.array(seeds, float), slice(1, None) if row is None else slice(row + 1, row + 2)
+    def _reaches(self, seeds: Sequence[int]) -> tuple[Any, Any]:
+        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
+        number = np.array(seeds, float)
         drawn = np.random.default_rng(SEED).chisquare(number - 1, (DRAWS, len(number)))
         true = self.variances / number
-        error, df = chance(moderated(self.variances * drawn / (number - 1), number), number, rows)
-        return np.sqrt(true[rows] + true[0]), critical(df, self.families * (len(number) - 1)) * error
+        error, df = chance(moderated(self.variances * drawn / (number - 1), number), number)
+        return np.sqrt(true[1:] + true[0]), critical(df, self.families * (len(number) - 1)) * error
 
 
 def _marked(error: Any, reach: Any, differences: Any) -> Any:
