@@ -51,7 +51,6 @@ class Queue:
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._busy: dict[str, Busy] = {}  # by process
         self._removed: set[str] = set()  # trials whose folder was removed while they ran
-        self._said_stop = False
         self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
         self._sent_at = 0.0
         self._succeeds = len(progress.plan.pending) < len(progress.plan.trials)  # whether any trial ever has reported
@@ -185,8 +184,7 @@ class Queue:
             self.progress.fail(name, cause)
 
     def _stop(self) -> None:
-        if not self._said_stop:
-            self._said_stop = True
+        if not self.progress.stopping:
             self._send(self._busy.values())
             self.progress.stop(self.stopping.fault)
         if not self._busy and not self.progress.complete():

@@ -300,7 +300,7 @@ def _report(table: StudyTable) -> dict[str, str]:
     from tracking.report.page import Content, page  # Matplotlib, only where something is drawn
 
     content = Content(table)
-    figures = {f"figures/{figure.name}.svg": figure.content("svg").decode() for figure in content.figures.all}
+    figures = {f"figures/{figure.name}.svg": figure.content("svg").decode() for figure in content.figures}
     return {"report.html": page(content), **figures}
 
 

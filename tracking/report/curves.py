@@ -127,8 +127,8 @@ def _panel(
         names = [shortened(entry.full, TITLE_LETTERS) for entry in part]
         legend = legend_below(figure, list(zip(names, lines, strict=True)))
         for entry, line, text in zip(part, legend.get_lines(), legend.get_texts(), strict=True):
-            drawing.mark(line, entry.place)
-            drawing.mark(text, entry.place)
+            drawing.mark(line, entry)
+            drawing.mark(text, entry)
     return drawing
 
 
@@ -137,13 +137,9 @@ def _line(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, place: int) -
     text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {curve.seeds} seed{'s' * (curve.seeds > 1)}"
     if curve.seeds > 1:
         band = axes.fill_between(curve.steps, curve.low, curve.high, color=color, alpha=0.16, linewidth=0)
-        drawing.mark(band, entry.place, text)
-    marker = "o" if len(curve.steps) == 1 else None
-    (line,) = axes.plot(
-        curve.steps, curve.mean, color=color, linestyle=dashes, linewidth=1.1, marker=marker, markersize=3
-    )
-    drawing.mark(line, entry.place, text)
-    return line
+        drawing.mark(band, entry, text)
+    style = {"linestyle": dashes, "linewidth": 1.1, "marker": "o" if len(curve.steps) == 1 else None, "markersize": 3}
+    return drawing.plot(axes, (curve.steps, curve.mean), entry, text, color=color, **style)
 
 
 def _frame(axes: Any, last: int, limits: tuple[float, float] | None) -> None:

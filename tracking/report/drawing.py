@@ -83,15 +83,21 @@ class Drawing:
 
     name: str
     title: str
-    description: str  # for who cannot see it
+    description: str  # for readers who cannot see it
     figure: Any
     marks: dict[str, tuple[int, str]] = field(default_factory=dict)  # by the id of a part: row and text
 
-    def mark(self, artist: Any, row: int, text: str = "") -> None:
+    def mark(self, artist: Any, entry: Entry, text: str = "") -> None:
         """Name a part of the figure: it belongs to this row of the table, and shows the text when pointed at."""
         gid = f"mark-{len(self.marks)}"
         artist.set_gid(gid)
-        self.marks[gid] = row, text
+        self.marks[gid] = entry.place, text
+
+    def plot(self, axes: Any, at: tuple[Any, Any], entry: Entry, text: str, **style: Any) -> Any:
+        """A marked line of a row, or its points."""
+        (line,) = axes.plot(*at, **style)
+        self.mark(line, entry, text)
+        return line
 
     def inline(self) -> str:
         """SVG for a page: texts stay text, colors are CSS variables, ids begin with the figure's name."""

@@ -115,19 +115,18 @@ def _drawn(metric: Metric, shown: Sequence[Difference], reference: str) -> Drawi
 
 
 def _row(drawing: Drawing, axes: Any, place: int, each: Difference, edge: float, ratio: float) -> None:
+    def plot(at: list[float], y: float, **style: Any) -> None:
+        drawing.plot(axes, (at, [y] * len(at)), each.entry, each.text, **style)
+
     color = COLORS.get(each.kind, MUTED)
     if each.published is not None:
         marker, at = _at(each.published * ratio, edge, "D")
-        (hollow,) = axes.plot([at], [place + 0.27], marker=marker, markersize=3.6, **HOLLOW_MARKER)
-        drawing.mark(hollow, each.entry.place, each.text)
+        plot([at], place + 0.27, marker=marker, markersize=3.6, **HOLLOW_MARKER)
     if each.interval is not None:
-        low, high = (max(-edge, min(edge, end)) for end in each.interval)
-        (bar,) = axes.plot([low, high], [place - 0.08] * 2, color=color, linewidth=1.5, solid_capstyle="butt")
-        drawing.mark(bar, each.entry.place, each.text)
+        ends = [max(-edge, min(edge, end)) for end in each.interval]
+        plot(ends, place - 0.08, color=color, linewidth=1.5, solid_capstyle="butt")
     marker, at = _at(each.value, edge, "o" if each.interval is not None else "|")
-    size = 6 if marker == "|" else 4.2
-    (dot,) = axes.plot([at], [place - 0.08], marker=marker, markersize=size, color=color, linestyle="none")
-    drawing.mark(dot, each.entry.place, each.text)
+    plot([at], place - 0.08, marker=marker, markersize=6 if marker == "|" else 4.2, color=color, linestyle="none")
 
 
 def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
@@ -135,9 +134,9 @@ def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
     axes.set_yticks(range(len(shown)), [_two_lines(each.entry.full) for each in shown])
     for place, (each, name) in enumerate(zip(shown, axes.get_yticklabels(), strict=True)):
         name.set(fontsize=5.8 if "\n" in name.get_text() else 6.3, linespacing=1.0)
-        drawing.mark(name, each.entry.place)
+        drawing.mark(name, each.entry)
         mark = axes.text(1.01, place, each.mark, transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
-        drawing.mark(mark, each.entry.place)
+        drawing.mark(mark, each.entry)
         if place and shown[place - 1].entry.row.group != each.entry.row.group:
             axes.axhline(place - 0.5, color=RULE, linewidth=0.6)
 
@@ -293,12 +292,11 @@ def _point(drawing: Drawing, axes: Any, point: Dot, x: float, style: tuple[str, 
     color, marker = style
     if point.sd is not None:
         ends = [point.score - point.sd, point.score + point.sd]
-        (bar,) = axes.plot([x] * 2, ends, color=color, linewidth=0.9)
-        drawing.mark(bar, point.entry.place, point.words)
+        drawing.plot(axes, ([x] * 2, ends), point.entry, point.words, color=color, linewidth=0.9)
     inside, edge, width = (PAPER, color, 0.9) if hollow else (color, PAPER, 0.4)
     about = {"markerfacecolor": inside, "markeredgecolor": edge, "markeredgewidth": width, "linestyle": "none"}
-    (dot,) = axes.plot([x], [point.score], marker=marker, color=color, markersize=5, **about)
-    drawing.mark(dot, point.entry.place, point.words)
+    about |= {"marker": marker, "color": color, "markersize": 5}
+    drawing.plot(axes, ([x], [point.score]), point.entry, point.words, **about)
 
 
 def _sign(color: str, marker: str) -> Any:

@@ -42,19 +42,6 @@ PUBLISHED_COSTS = (
 
 
 @dataclass(frozen=True)
-class Figures:
-    """By the part of the page where they stand."""
-
-    differences: list[Drawing] = field(default_factory=list)
-    scores: list[Drawing] = field(default_factory=list)
-    curves: dict[str, list[Drawing]] = field(default_factory=dict)  # by journal name
-
-    @property
-    def all(self) -> list[Drawing]:
-        return [*self.differences, *self.scores, *(figure for of in self.curves.values() for figure in of)]
-
-
-@dataclass(frozen=True)
 class Content:
     """What the page shows. ``texts``: lines of the headline's set, such as source and reference."""
 
@@ -67,13 +54,22 @@ class Content:
         return [Entry(place, row) for place, row in enumerate(self.table.rows)]
 
     @cached_property
-    def figures(self) -> Figures:
-        if not self.drawn:
-            return Figures()
-        card, findings = self.table.card, self.table.findings
-        differences = [forest(metric, self.entries, findings) for metric in card.tabled]
-        curves = curve_figures(self.table.study, self.entries)
-        return Figures([each for each in differences if each], scatters(card, self.entries), curves)
+    def differences(self) -> list[Drawing]:
+        found = [forest(metric, self.entries, self.table.findings) for metric in self.table.card.tabled if self.drawn]
+        return [each for each in found if each]
+
+    @cached_property
+    def scores(self) -> list[Drawing]:
+        return scatters(self.table.card, self.entries) if self.drawn else []
+
+    @cached_property
+    def curves(self) -> dict[str, list[Drawing]]:
+        """By journal name."""
+        return curve_figures(self.table.study, self.entries) if self.drawn else {}
+
+    @property
+    def figures(self) -> list[Drawing]:
+        return [*self.differences, *self.scores, *(figure for of in self.curves.values() for figure in of)]
 
 
 @dataclass(frozen=True)
@@ -86,11 +82,11 @@ class Section:
     shown: Any
 
 
-def write_figures(folder: Path, figures: Figures) -> int:
+def write_figures(folder: Path, figures: Sequence[Drawing]) -> int:
     """Write every figure as SVG, PDF and PNG. The folder is created; files of the same names are replaced.
 
     Returns how many files there are."""
-    files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures.all for kind in FIGURE_FORMATS}
+    files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures for kind in FIGURE_FORMATS}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_atomic(folder / name, content)
@@ -105,10 +101,9 @@ def page(content: Content) -> str:
 
 
 def _sections(content: Content) -> list[Section]:
-    table, figures = content.table, content.figures
-    of_differences, of_scores = _figure_notes(table)
-    differences = figures.differences and {"drawings": figures.differences, "note": of_differences}
-    scores = figures.scores and {"drawings": figures.scores, "note": of_scores}
+    table, (of_differences, of_scores) = content.table, _figure_notes(content.table)
+    differences = content.differences and {"drawings": content.differences, "note": of_differences}
+    scores = content.scores and {"drawings": content.scores, "note": of_scores}
     told = methods(table) if any(row.seeds for row in table.rows) else ""
     samples = enumerate(_samples(content).items(), 1)
     return [
@@ -116,7 +111,7 @@ def _sections(content: Content) -> list[Section]:
         Section("differences", f"Differences from {table.findings.reference}", "figures.html", differences),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         Section("scores", "Score against cost", "figures.html", scores),
-        Section("curves", "Learning curves", "curves.html", figures.curves),
+        Section("curves", "Learning curves", "curves.html", content.curves),
         Section("costs", "Costs", "costs.html", _costs(content)),
         *(Section(f"samples-{at}", name.capitalize(), "samples.html", of) for at, (name, of) in samples),
         Section("methods", "Methods", "text.html", told and [("", told)]),

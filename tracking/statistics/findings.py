@@ -42,7 +42,7 @@ class Findings:
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
     best_of: Metric | None = None  # the metric of these
-    later_seeds: str = ""  # what is to say of seeds that were added after first results
+    later_seeds: str = ""  # a note on seeds that were added after first results
     published: dict[str, dict[str, float | None]] = field(default_factory=dict)  # by row
 
     @cached_property
@@ -103,8 +103,7 @@ class Findings:
 
     def verdict(self, row: TableRow, metric: str) -> str:
         """Against the published difference; empty without one."""
-        given = self.verdicts[metric].rows.get(row.row) if metric in self.verdicts else None
-        return given.text if given else ""
+        return self.verdicts[metric].rows.get(row.row, "") if metric in self.verdicts else ""
 
 
 NONE = Findings()

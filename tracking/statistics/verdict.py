@@ -7,15 +7,14 @@ difference is what the table's mark says.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tracking.card import Metric
 from tracking.statistics.family import Family, RowTest
 
-Word = Literal["agrees", "disagrees", "not shown", "not tested"]
-WORDS: tuple[Word, ...] = ("agrees", "disagrees", "not shown", "not tested")
+WORDS = ("agrees", "disagrees", "not shown", "not tested")
 PublishedNumbers = Mapping[str, float | None]
 """Of one metric: row -> published value, the reference included."""
 PERMUTATIONS = 10_000
@@ -25,34 +24,17 @@ LEAST_ROWS = 3
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One row. ``published`` is a difference from the published reference, in the metric's own unit."""
-
-    published: float
-    none_in_paper: bool  # whether that difference is negligible
-    word: Word
-    reason: str = ""  # why it is not tested
-
-    @property
-    def text(self) -> str:
-        """Such as "agrees", "agrees (none in the paper)", "not tested: 1 seed"."""
-        if self.reason:
-            return f"{self.word}: {self.reason}"
-        return f"{self.word} (none in the paper)" if self.none_in_paper else self.word
-
-
-@dataclass(frozen=True)
 class MetricVerdict:
-    """The verdicts of one metric by row, and the order of the rows."""
+    """The verdicts of one metric, and the order of the rows."""
 
     metric: Metric
     reference: str
-    rows: dict[str, Verdict]
+    rows: dict[str, str]  # one of WORDS, and more: "agrees (none in the paper)", "not tested: 1 seed"
     order: Sequence[tuple[float, float]]  # of each tested row our difference, and the published value
 
     def lines(self) -> list[str]:
         """The counts, the agreement of the order, and the rule, each one line of text."""
-        counted = Counter(verdict.word for verdict in self.rows.values())
+        counted = Counter(word for text in self.rows.values() for word in WORDS if text.startswith(word))
         counts = ", ".join(f"{word} {counted[word]}" for word in WORDS if counted[word])
         told = [f"{self.metric.label} against the paper, rows: {counts}."]
         if found := rank_agreement(self.order):
@@ -68,10 +50,11 @@ class MetricVerdict:
 def verdict(found: Family, published: PublishedNumbers) -> MetricVerdict | None:
     """Every row with a published difference. None if the reference has no published value, or no other row has one."""
     metric, base = found.metric, published.get(found.reference)
-    others = {row: of for row, of in published.items() if of is not None and row != found.reference}
-    if base is None or not others:
+    if base is None:
         return None
-    rows = {row: _verdict(metric, others[row] - base, test) for row, test in found.rows.items() if row in others}
+    others = {row: of for row, of in published.items() if of is not None}
+    known = {row: round(others[row] - base, 9) for row in found.rows if row in others}  # 0.02, not 0.02000000000000046
+    rows = {row: _verdict(metric, delta, found.rows[row]) for row, delta in known.items()}
     order = [(test.difference, others[row]) for row, test in found.tests.items() if row in others]
     return MetricVerdict(metric, found.reference, rows, order) if rows else None
 
@@ -121,21 +104,21 @@ def _both(rows: Any, theirs: Any) -> Any:
     return np.stack([spearman, kendall])
 
 
-def _verdict(metric: Metric, published: float, test: RowTest | str) -> Verdict:
-    published = round(published, 9)  # 4.94 − 4.92 is 0.02, not 0.020000000000000462
-    none = abs(published) <= metric.negligible
+def _verdict(metric: Metric, published: float, test: RowTest | str) -> str:
     if isinstance(test, str):
-        return Verdict(published, none, "not tested", test)
-    return Verdict(published, none, _within(metric.agrees_within, test) if none else _same_sign(published, test))
+        return f"not tested: {test}"
+    if abs(published) <= metric.negligible:
+        return f"{_within(metric.agrees_within, test)} (none in the paper)"
+    return _same_sign(published, test)
 
 
-def _same_sign(published: float, test: RowTest) -> Word:
+def _same_sign(published: float, test: RowTest) -> str:
     if not test.marked:
         return "not shown"
     return "agrees" if (test.difference > 0) == (published > 0) else "disagrees"
 
 
-def _within(margin: float | None, test: RowTest) -> Word:
+def _within(margin: float | None, test: RowTest) -> str:
     _, low, high = test.tested
     if margin is not None and -margin <= low and high <= margin:
         return "agrees"

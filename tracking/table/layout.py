@@ -36,14 +36,13 @@ from tracking.table.text import (
     terminal,
 )
 
-FORMATS = ("md", "csv", "json", "tex", "html")
 MISSING = "–"
 EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
 """The words that the row's note explains, for tables without room for them."""
 
 
 def written(kind: str, table: StudyTable) -> str:
-    """The table in one of the FORMATS. CSV and JSON hold unrounded numbers; a missing one of ours reads FAILED,
+    """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one of ours reads FAILED,
     missing, … in CSV, and null in JSON."""
     rows, view, known = table.rows, table.view, columns_of(table)
     if kind in ("csv", "json"):

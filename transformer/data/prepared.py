@@ -69,10 +69,6 @@ class ParallelSet:
     def __len__(self) -> int:
         return len(self.source)
 
-    def first(self, size: int) -> "ParallelSet":
-        """The first ``size`` pairs, or all of them if there are fewer."""
-        return ParallelSet(self.source.first(size), self.target.first(size))
-
     @cached_property
     def longest_sides(self) -> npt.NDArray[np.int64]:
         """Pieces of the longer side of each pair."""
@@ -179,11 +175,7 @@ LINES_AT_ONCE = 10_000
 BOTH_SIDES = ("source", "target")
 
 
-def untold(step: str, done: float | None) -> None:
-    """For callers that show nothing."""
-
-
-def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
+def prepare(data: DataConfig, folder: Path, told: Told) -> None:
     """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
 
     Raises RefusedError for text that cannot be used, or that changes meanwhile.
@@ -208,7 +200,7 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
     (folder / SETS).write_text(json.dumps({"sets": list(sets), "blank": blank}), "utf-8")
 
 
-def copy_text(sets: Sets, folder: Path, told: Told = untold) -> int:
+def copy_text(sets: Sets, folder: Path, told: Told) -> int:
     """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out because a side is blank.
 
     Raises RefusedError with the faults of all sets.

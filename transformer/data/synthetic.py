@@ -159,10 +159,10 @@ class Grammar:
     def _any(self, rows: Sequence[str]) -> Phrase:
         return _units(self._rng.choice(rows))
 
-    def _noun(self, nouns: Sequence[Noun], *verbs: Verb) -> Noun:
+    def _noun(self, nouns: Sequence[Noun], verb: Verb) -> Noun:
         noun = self._rng.choice([noun for noun in nouns if noun not in self._used])
         self._used.add(noun)
-        self.pairs.update((noun.source, verb.source[0]) for verb in verbs)
+        self.pairs.add((noun.source, verb.source[0]))
         return noun
 
     def _noun_phrase(self, noun: Noun, case: str, plural: bool, before: str = "") -> Phrase:

@@ -62,7 +62,7 @@ class Vocabulary:
         return decoded
 
 
-def build(lines: Iterable[str], vocab_size: int, folder: Path | None = None) -> bytes:
+def build(lines: Iterable[str], vocab_size: int, folder: Path) -> bytes:
     """A trained SentencePiece model; refused if the text does not support that many pieces.
 
     It is trained in another process, since SentencePiece cannot be interrupted and does not return its memory. The

@@ -117,7 +117,7 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
     """
     with sentences_of(evaluated.name), translator.efficient():
         nats = sentence_nats(translator.model, evaluated.pairs, translator.precision, worker)
-        hypotheses = translate_set(translator, evaluated.pairs, worker)
+        hypotheses = translate_set(translator, evaluated.pairs.source, worker)
     if not worker.is_rank_zero:
         return None
     nll = mean_nll(nats, evaluated.pairs)
@@ -127,12 +127,12 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
     return SetEvaluation(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
 
 
-def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
+def translate_set(translator: Translator, sources: Sentences, worker: Worker) -> list[str]:
     """The best hypothesis of every sentence, in order, as text on one line; on every worker.
 
     Raises NotFiniteError and StopRequested, on every worker.
     """
-    found = search(translator, pairs.source, worker.rank, worker.world, n_best=1)
+    found = search(translator, sources, worker.rank, worker.world, n_best=1)
     best = worker.gather_sentences((place, hypotheses[0]) for place, hypotheses in found)
     return best_texts(translator.vocabulary, best)
 
@@ -147,15 +147,15 @@ def greedy_scores(config: TrialConfig, prepared: Prepared, worker: Worker, model
     The workers share the sentences. ``model`` is in training mode afterwards. A stop request waits for the end, since
     all workers must leave training after the same step. Raises NotFiniteError.
     """
-    pairs = prepared.pairs("dev").first(SENTENCES)
+    sources = prepared.pairs("dev").source.first(SENTENCES)
     greedy = replace(config.decode, beam=1)
     translator = Translator(model.eval(), prepared.vocabulary, greedy, config.train.precision)
     with sentences_of("dev"):
-        hypotheses = translate_set(translator, pairs, worker.persistent)
+        hypotheses = translate_set(translator, sources, worker.persistent)
     model.train()
     if not worker.is_rank_zero:
         return {}
-    scores, _ = text_scores(hypotheses, prepared.references("dev")[: len(pairs)], config.data.target)
+    scores, _ = text_scores(hypotheses, prepared.references("dev")[: len(sources)], config.data.target)
     return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
 
 

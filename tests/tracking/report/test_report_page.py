@@ -154,14 +154,6 @@ def visible(page: Any, selector: str) -> list[bool]:
     return [part.is_visible() for part in page.query_selector_all(selector)]
 
 
-def test_a_figure_has_the_same_bytes_whatever_was_written_before(tmp_path: Path) -> None:
-    study = reported(tmp_path / "whole")
-    first, again = content_of(study).figures.scores[0], content_of(study).figures.scores[0]
-    assert first.inline() == first.inline() == again.inline()
-    assert first.content("svg") == content_of(study).figures.scores[0].content("svg")
-    assert first.content("png") == again.content("png")
-
-
 @pytest.mark.parametrize(
     ("value", "said"), [(0.5, "0.5"), (500, "500"), (2e3, "2k"), (1.5e6, "1.5M"), (3e13, "30T"), (2.5e18, "2.5e18")]
 )
@@ -179,7 +171,7 @@ def test_a_legend_reads_from_left_to_right() -> None:
 
 def test_steps_are_whole_and_bars_are_explained_only_where_there_are_some(tmp_path: Path) -> None:
     content = content_of(reported(tmp_path / "one", seeds=1, steps=range(1, 4)))
-    (axes,) = content.figures.curves["dev/nll"][0].figure.axes
+    (axes,) = content.curves["dev/nll"][0].figure.axes
     assert all(tick == int(tick) for tick in axes.get_xticks())
     assert "95 % interval" not in page_of(content)
     assert "Error bars" not in page_of(content)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
-from small_trials import SMALL, SYNTHETIC, copy_data, files_data, prepared_text
+from small_trials import SMALL, SYNTHETIC, copy_data, files_data, prepared_text, untold
 
 from sweeps.task import RefusedError
 from transformer.config import DataConfig
@@ -152,7 +152,7 @@ def numbered(size: int) -> Iterator[SentencePair]:
 def test_a_vocabulary_is_learned_from_evenly_spaced_pairs_of_a_larger_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: float, every: int
 ) -> None:
-    copy_text({"train": numbered(1000)}, tmp_path)
+    copy_text({"train": numbered(1000)}, tmp_path, untold)
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
     monkeypatch.setattr(module, "SAMPLED_ABOVE", int(size / parts))
     assert list(lines_to_learn(tmp_path)) == [line for pair in list(numbered(1000))[::every] for line in pair]

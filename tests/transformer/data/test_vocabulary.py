@@ -12,9 +12,9 @@ TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund"
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
-    path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.model"
-    path.write_bytes(vocabulary.build(iter(TEXT), 330))
-    return Vocabulary(path)
+    folder = tmp_path_factory.mktemp("vocabulary")
+    (folder / "vocabulary.model").write_bytes(vocabulary.build(iter(TEXT), 330, folder))
+    return Vocabulary(folder / "vocabulary.model")
 
 
 def test_any_text_survives_encoding_and_decoding_unseen_characters_by_their_bytes(small: Vocabulary) -> None:

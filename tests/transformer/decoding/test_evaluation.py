@@ -70,7 +70,7 @@ def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(tok
 
 
 def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:
-    found = translate_set(wordy, copies.pairs("dev"), Worker())
+    found = translate_set(wordy, copies.pairs("dev").source, Worker())
     pairs, expected = copies.pairs("dev"), []
     for i in range(len(pairs)):
         best = beam_search(wordy.model, torch.tensor(pairs.source[i].tolist())[None], wordy.decode)[0][0]
@@ -114,5 +114,5 @@ def test_nan_is_an_error_that_names_set_and_sentence(copies: Prepared) -> None:
         dev_nll(translator.model, pairs, small_trial(), Worker())
     assert raised.value.places == lost
     with pytest.raises(NotFiniteError) as raised:
-        translate_set(translator, pairs, Worker())
+        translate_set(translator, pairs.source, Worker())
     assert raised.value.places == lost

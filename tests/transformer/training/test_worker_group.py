@@ -64,10 +64,10 @@ def raised(kind: type[Exception], call: Callable[..., object], *arguments: objec
 
 def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
     """This worker's results. At the end one worker alone finds NaN, starts with other weights, and is told to stop."""
-    dev, vocabulary = prepared.pairs("dev"), prepared.vocabulary
+    dev, vocabulary = prepared.pairs("dev").source, prepared.vocabulary
     model, evaluated = start(trial, 270, worker.device).model.eval(), EvaluationSet.of(prepared, "dev", "en")
     translator = Translator(model, vocabulary, trial.decode, "fp32")
-    damaged = Translator(damaged_model(270, int(dev.source.lengths.max()) - 1), vocabulary, DECODE, "fp32")
+    damaged = Translator(damaged_model(270, int(dev.lengths.max()) - 1), vocabulary, DECODE, "fp32")
     other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
     told = replace(worker, stop=lambda: worker.rank == 1)
     return {
