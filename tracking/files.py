@@ -18,7 +18,7 @@ T = TypeVar("T")
 Other = TypeVar("Other")
 Form = Any
 """What plain data must be: a type, such as ``int | None``; a list of one form; or a dict of forms, for an object. In a
-dict, ``...`` stands for every key. A key without a form may be there, too."""
+dict, ``...`` stands for every key. A key without a form may be there, too; ``object`` is anything, or nothing."""
 TYPE_NOUNS = {str: "text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
@@ -94,8 +94,8 @@ def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
 def misfit(value: Any, form: Form, name: str = "") -> str | None:
     """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong type."""
     kinds = _kinds(type(form) if isinstance(form, dict | list) else form)
-    if type(value) not in kinds:
-        noun = TYPE_NOUNS[kinds[0]]
+    if type(value) not in kinds and form is not object:
+        noun = TYPE_NOUNS.get(kinds[0], kinds[0].__name__)
         return f"must have {noun} as its {name}" if name else f"must be {noun}"
     if not isinstance(form, dict | list):
         return None

@@ -12,7 +12,6 @@ from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from sweeps.cli import app
-from sweeps.running.syncer import Syncer
 from tracking.mlflow import sync
 from tracking.uri import URI_VARIABLE
 
@@ -51,7 +50,7 @@ class SyncerHere:
 
 def typed(folder: Path, *arguments: str) -> Result:
     """The result of `allelse …`, with its output."""
-    with contextlib.chdir(folder), mock.patch.object(Syncer, "_start", lambda syncer: SyncerHere(syncer)):
+    with contextlib.chdir(folder), mock.patch("sweeps.running.syncer.Syncer._start", lambda syncer: SyncerHere(syncer)):
         return CliRunner().invoke(app, list(arguments))
 
 

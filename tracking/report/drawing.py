@@ -83,7 +83,7 @@ class Drawing:
 
     name: str
     title: str
-    description: str  # for who cannot see it
+    description: str  # for readers who cannot see it
     figure: Any
     marks: dict[str, tuple[int, str]] = field(default_factory=dict)  # by the id of a part: row and text
 

@@ -42,7 +42,7 @@ class Findings:
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
     best_of: Metric | None = None  # the metric of these
-    later_seeds: str = ""  # what is to say of seeds that were added after first results
+    later_seeds: str = ""  # a note on seeds that were added after first results
     published: dict[str, dict[str, float | None]] = field(default_factory=dict)  # by row
 
     @cached_property

@@ -32,6 +32,7 @@ LEAST_EXCESS = 1e-8  # of the log variances: below it they vary as much as equal
 NODES = 64  # of each of two integrals, and more where a row has many more seeds than the reference: p to 8 decimals
 LARGEST_NORMAL = 9.0  # beyond it lies less than 1e-18 of a normal distribution
 OUTSIDE = 1e-15  # of the distribution of the pooled variance, at each end
+ROUNDS = 60  # until the extreme of an ellipse stands still
 POWER = 0.8
 LEAST_SEEDS = 3
 CANDIDATES = (
@@ -158,7 +159,7 @@ def intervals(found: Differences, alpha: float = ALPHA) -> tuple[Any, Any]:
     return found.difference - reach, found.difference + reach
 
 
-def exponential_intervals(found: Differences, means: Any, rounds: int = 60, alpha: float = ALPHA) -> tuple[Any, Any]:
+def exponential_intervals(found: Differences, means: Any, alpha: float = ALPHA) -> tuple[Any, Any]:
     """Of e^row − e^reference, such as perplexities, whose logarithms were tested; ``means`` are […, R] logarithms.
 
     The smallest and the largest difference within the ellipse that the two errors span. It holds 0 exactly where the
@@ -167,14 +168,13 @@ def exponential_intervals(found: Differences, means: Any, rounds: int = 60, alph
     reach = critical(found.df, found.p.shape[-1], alpha)
     row, reference = means[..., 1:], means[..., :1]
     spans = reach * found.errors[..., 1:], reach * found.errors[..., :1]
-    low, high = (_extreme(row, reference, *spans, sign, rounds) for sign in (-1.0, 1.0))
-    return low, high
+    return _extreme(row, reference, *spans, -1.0), _extreme(row, reference, *spans, 1.0)
 
 
-def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float, rounds: int) -> Any:
+def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float) -> Any:
     """e^x − e^y at the point of the ellipse around (row, reference) where it is extreme: by its own gradient."""
     x, y = row, reference
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         top = np.maximum(x, y)  # keeps e^ finite; only the gradient's direction matters
         along, across = span * np.exp(x - top), other * np.exp(y - top)
         length = np.hypot(along, across)
