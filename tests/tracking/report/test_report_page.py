@@ -141,6 +141,15 @@ class TestInABrowser:
         opened.keyboard.press("Space")
         assert all(visible(opened, "tr.row-1"))
 
+    def test_the_first_row_of_a_group_that_is_shown_has_its_letter(self, opened: Any) -> None:
+        opened.eval_on_selector("tr.row-2 .group", "cell => { cell.dataset.group = 'A'; }")  # as if of the same group
+        opened.uncheck("#show-0")
+        assert groups_shown(opened) == ["A"]
+        opened.uncheck("#show-1")
+        assert (groups_shown(opened), visible(opened, "table.study tr.row-2")) == (["A"], [True])
+        opened.click("button[data-show=all]")
+        assert groups_shown(opened) == ["base", "A"]
+
     def test_it_is_readable_without_javascript(self, opened: Any) -> None:
         plain = opened.context.browser.new_page(java_script_enabled=False)
         plain.goto(opened.url)
@@ -148,6 +157,11 @@ class TestInABrowser:
         assert not any(visible(plain, ".buttons"))
         plain.uncheck("#show-2")
         assert not any(visible(plain, "tr.row-2"))
+
+
+def groups_shown(page: Any) -> list[str]:
+    cells = [cell.inner_text() for cell in page.query_selector_all(".group") if cell.is_visible()]
+    return [group for group in cells if group]
 
 
 def visible(page: Any, selector: str) -> list[bool]:
