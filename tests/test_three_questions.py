@@ -33,7 +33,7 @@ def test_each_function_of_an_answer_is_there(question: str) -> None:
     ("question", "most"),
     [
         ("A killed worker until training goes on", 8),
-        ("A metric from `trial.report` to MLflow", 9),
+        ("A metric from `trial.report` to MLflow", 8),
         ("`model.n_heads` from a row's file to attention", 10),
     ],
 )

@@ -3,5 +3,5 @@
 Both from outside to inside: `opening` locks the study and prepares its data. `queue` gives trials to processes.
 `recorder` writes what they tell, `progress` shows it, `syncer` carries it to MLflow. `failures` says why an attempt
 ended, and `stopping` takes signals and requests. On Ray, `sweep` starts or joins it, and `tune` finds room for
-processes. `group` is such a process with its workers, and `worker` one of these.
+processes. `trial_process` is one of them, `group` its workers, and `worker_log` what these print.
 """

@@ -7,7 +7,6 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.exceptions import RayError
 from ray.tune.search import Searcher
 
 from sweeps.config.settings import Cluster, Settings
@@ -15,16 +14,10 @@ from sweeps.preflight.checks import node_faults
 from sweeps.preflight.node_facts import Packages
 from sweeps.processes.ray_private import silent_progress
 from sweeps.processes.storage import FIXES
-from sweeps.processes.times import ASK_FREE_S, DEATH_S, EXPLAINED_AFTER_S
-from sweeps.running.failures import died
-from sweeps.running.group import TrialProcess
+from sweeps.processes.times import ASK_FREE_S, EXPLAINED_AFTER_S
 from sweeps.running.queue import Queue
-from sweeps.worker.events import Lost
+from sweeps.running.trial_process import TrialProcess, TuneCallback
 from tracking.provenance import Code
-
-NO_START = "no trial process starts; see Ray's logs"
-FAILED_STARTS = 5
-"""After so many, one after another, there is no hope."""
 
 
 class Places(Searcher):  # type: ignore[misc]
@@ -51,65 +44,11 @@ class Places(Searcher):  # type: ignore[misc]
         return {}
 
 
-class TuneCallback(tune.Callback):  # type: ignore[misc]
-    """Tells the queue what becomes of its processes."""
-
-    def __init__(self, queue: Queue, places: Places, settings: Settings) -> None:
-        self.queue, self.places, self.settings, self.wait = queue, places, settings, Wait(settings.cluster)
-        self.handles: dict[str, Any] = {}
-        self.failed_starts = 0  # since a process last started
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Empty, for the same reason."""
-        return {}
-
-    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
-        if "process" in result:
-            self._start(trial.trial_id, result.pop("process"))
-        self.queue.take(trial.trial_id, result["attempt"], result["events"])
-
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self.handles.pop(trial.trial_id, None)
-        self.queue.end(trial.trial_id)
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        if self.queue.knows(trial.trial_id):
-            self.queue.lose(trial.trial_id, partial(_death, self.handles.pop(trial.trial_id)))
-        else:
-            self._did_not_start()
-
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self.queue.stopping.waiting = self.wait.words(trials)
-        self.queue.progress.wait(self.queue.stopping.waiting)
-        self.queue.tick()
-
-    def _start(self, process: str, handle: Any) -> None:
-        self.places.asked.discard(process)
-        self.failed_starts = 0
-        self.handles[process] = handle
-        self.queue.start(process, lambda order: handle.obey.remote(order))
-
-    def _did_not_start(self) -> None:
-        """Another process follows. A node on which none can start ends the sweep: each trial would wait for it."""
-        self.failed_starts += 1
-        fault = next(iter(node_faults(self.settings)), None)
-        if fault or self.failed_starts >= FAILED_STARTS:
-            self.queue.stopping.end(fault or NO_START)
-
-
-def _death(process: Any) -> Lost:
-    """Why this process died, as Ray tells who asks it."""
-    try:
-        ray.get(process.get_current_ip_pid.remote(), timeout=DEATH_S)
-    except RayError as error:
-        return died(error, "the trial's process")
-    return Lost("the trial's process was ended", "")
-
-
 def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
     """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
     cluster, places = settings.cluster, Places(queue)
     given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages, "code": code}
+    fault = partial(_no_node, settings)
     process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
     process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
     tuner = tune.Tuner(
@@ -118,7 +57,7 @@ def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packa
         run_config=tune.RunConfig(
             storage_path=str(storage),
             verbose=0,
-            callbacks=[TuneCallback(queue, places, settings), silent_progress()],
+            callbacks=[TuneCallback(queue, places.asked.discard, Wait(cluster).words, fault), silent_progress()],
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )
@@ -131,6 +70,10 @@ def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packa
     except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
         if not queue.over:
             raise
+
+
+def _no_node(settings: Settings) -> str | None:
+    return next(iter(node_faults(settings)), None)
 
 
 def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
