@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +58,16 @@ def _read(folder: Path) -> Study:
     try:
         return read_study(folder)
     except StudyMissing as error:
-        near = [*study_folders(folder), *study_folders(folder.parent), *study_folders(folder.parents[1])]
-        raise StudyMissing(f"{error}; name a study's folder, such as {near[0]}" if near else str(error)) from None
+        around = (folder, folder.parent, folder.parent / "runs", folder.parents[1])
+        near = max(
+            (study for place in around for study in study_folders(place)), key=partial(_like, folder), default=""
+        )
+        raise StudyMissing(f"{error}; name a study's folder, such as {near}" if near else str(error)) from None
+
+
+def _like(asked: Path, study: Path) -> float:
+    """How alike the names are, from 0 to 1; more for the study that holds what was asked for."""
+    return SequenceMatcher(None, asked.name, study.name).ratio() + (study == asked.parent)
 
 
 def _trial(study: Study, trial: StudyTrial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A study as pandas frames: the columns and types on which notebooks rely."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,8 @@ def test_a_damaged_trial_is_kept_and_named(study: Study) -> None:
 
 
 def test_a_wrong_folder_is_one_clear_error(study: Study) -> None:
-    for folder in (study.folder.parent, study.folder / "base-s1", study.folder.parent / "mien"):
+    shutil.copytree(study.folder, study.folder.parent / "apart")
+    for folder in (study.folder / "base-s1", study.folder.parent / "mien", study.folder.parent.parent / "mien"):
         with pytest.raises(StudyMissing, match=rf"^no study at /.*such as {study.folder}$"):
             allelse.load(folder)
     (study.folder / "study.json").write_text("{")
