@@ -14,11 +14,11 @@ import torch
 import typer
 from rich.console import Console
 
-from benchmarks.record import MEASURED
+from benchmarks.record import provenance
 from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
 from benchmarks.workloads import drawn_pairs
 from sweeps.planning.compose import compose_row
-from tracking.provenance import ROOT, changes, git_state
+from tracking.provenance import changes
 from transformer.config import TrialConfig
 from transformer.cost import training_flops
 from transformer.data.batches import Batch, Shape, TrainingBatches
@@ -218,9 +218,9 @@ def _goal(line: Measured) -> str:
 
 def origin(device: torch.device) -> str:
     """Command, commit and machine."""
-    found = git_state(ROOT, MEASURED)
-    commit = f"{found['commit']}{changes(found)}"
-    return f"{found['command']}, commit {commit}, {found['device']}, torch {found['versions']['torch']}"
+    found = provenance("benchmarks.gpu", [])
+    commit, versions = f"{found['commit']}{changes(found)}", found["versions"]
+    return f"{found['command']}, commit {commit}, {torch.cuda.get_device_name(device)}, torch {versions['torch']}"
 
 
 if __name__ == "__main__":

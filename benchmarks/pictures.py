@@ -16,8 +16,9 @@ from playwright.sync_api import sync_playwright
 from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
 from tracking.mlflow.ledger import experiment_of
 from tracking.mlflow.pages import page_address
-from tracking.report.page import page, whole_content
+from tracking.report.page import Content, page
 from tracking.study import Study, read_study
+from tracking.table.columns import whole_table
 from tracking.uri import default_uri
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -47,7 +48,7 @@ def of_report(browser: Any, study: Study) -> Iterator[Path]:
     """One picture per name of SIZES; dark ones begin at the differences."""
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "report.html"
-        file.write_text(page(whole_content(study)), "utf-8")
+        file.write_text(page(Content(whole_table(study))), "utf-8")
         for name, (width, height) in SIZES.items():
             scheme = "dark" if name == "dark" else "light"
             shown = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)

@@ -224,7 +224,7 @@ def told_seeds(difference: float, base: int) -> int:
     power = Power([1.0] * ROWS)
 
     def is_enough(seeds: int) -> bool:
-        return bool(power.of(sizes(seeds, max(seeds, base)), difference, 0) >= POWER)
+        return bool(power.of(sizes(seeds, max(seeds, base)), difference)[0] >= POWER)
 
     return int(CANDIDATES[bisect_left(CANDIDATES, True, key=is_enough)])
 

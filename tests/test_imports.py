@@ -87,8 +87,8 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler() ->
     ("library", "places"),
     [
         ("sentencepiece", ("transformer/data/vocabulary.py",)),
-        ("sacrebleu", ("transformer/decoding/score.py",)),
-        ("sacremoses", ("transformer/decoding/score.py",)),
+        ("sacrebleu", ("transformer/decoding/evaluation.py",)),
+        ("sacremoses", ("transformer/decoding/evaluation.py",)),
         ("safetensors", ("sweeps/worker/checkpoint_files.py", "transformer/decoding/export.py")),
         ("ctranslate2", ("transformer/decoding/export.py",)),
         ("mlflow", ("tracking", "transformer/verbs/export.py")),

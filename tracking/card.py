@@ -5,10 +5,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from tracking.files import misfit
 from tracking.words import number
 
 if TYPE_CHECKING:
@@ -190,10 +191,6 @@ class Card:
         values = {metric.name: content.get(metric.name) for metric in self.metrics}
         return SetScores(values, signatures, content.get("decode", {}))
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return asdict(self)
-
     @staticmethod
     def of(content: Mapping[str, Any]) -> "Card":
         """From JSON. Unknown keys are ignored, missing ones have their defaults. Raises ValueError with every fault."""
@@ -246,8 +243,4 @@ def _of_another_kind(about: Metric | Card) -> dict[str, Any]:
     """The values of another kind than their field's default, such as a number as a label."""
     made = type(about)("x", 1, ()) if isinstance(about, Card) else Metric("x")
     usual = {name: type(of) for name, of in vars(made).items() if of is not None}
-    return {name: of for name, of in vars(about).items() if name in usual and not _like(of, usual[name])}
-
-
-def _like(value: Any, kind: type) -> bool:
-    return type(value) is kind or (kind is float and type(value) is int)
+    return {name: of for name, of in vars(about).items() if name in usual and misfit(of, usual[name])}

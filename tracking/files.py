@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 Other = TypeVar("Other")
 Form = Any
 """What plain data must be: a type, such as ``int | None``; a list of one form; or a dict of forms, for an object. In a
-dict, ``...`` stands for every key. A key without a form may be there, too."""
+dict, ``...`` stands for every key. A key without a form may be there, too; ``object`` is anything, or nothing."""
 TYPE_NOUNS = {str: "text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
@@ -94,8 +94,8 @@ def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
 def misfit(value: Any, form: Form, name: str = "") -> str | None:
     """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong type."""
     kinds = _kinds(type(form) if isinstance(form, dict | list) else form)
-    if type(value) not in kinds:
-        noun = TYPE_NOUNS[kinds[0]]
+    if type(value) not in kinds and form is not object:
+        noun = TYPE_NOUNS.get(kinds[0], kinds[0].__name__)
         return f"must have {noun} as its {name}" if name else f"must be {noun}"
     if not isinstance(form, dict | list):
         return None
@@ -236,22 +236,21 @@ class Lines:
         return len(self._raw)
 
     def __getitem__(self, place: int) -> dict[str, Any]:
-        found = self.found(place)
-        if isinstance(found, DamagedFileError):
-            raise found
-        return found
+        try:
+            value: dict[str, Any] = json.loads(self._raw[place].decode())
+        except (ValueError, RecursionError) as error:
+            raise self._fault(place, f"not a JSON line: {error}") from None
+        if wrong := misfit(value, self._form):
+            raise self._fault(place, wrong)
+        return value
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self.__getitem__, range(len(self._raw)))
 
-    def found(self, place: int) -> dict[str, Any] | DamagedFileError:
-        """The object of a line, or its fault."""
-        try:
-            value = json.loads(self._raw[place].decode())
-        except (ValueError, RecursionError) as error:
-            return self._fault(place, f"not a JSON line: {error}")
-        wrong = misfit(value, self._form)
-        return self._fault(place, wrong) if wrong else value
+    def good(self) -> list[dict[str, Any]]:
+        """The lines without a fault."""
+        found = (unless_damaged(partial(self.__getitem__, place), None) for place in range(len(self)))
+        return [line for line in found if line is not None]
 
     def holding(self, text: str) -> Sequence[int]:
         """The places of the lines with this text."""

@@ -39,22 +39,20 @@ class FollowedLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: IO[bytes] | None = None
+        self._read: os.stat_result | None = None  # of the open file
 
     def more(self) -> str:
         """What was added since the last call."""
         found = self._rest()
         with suppress(OSError):  # missing, or its storage is away: it is looked at again
-            if self._is_another(self._path.stat()):
+            now = self._path.stat()
+            if self._read is None or not os.path.samestat(now, self._read):
                 found += self._rest() if self._file else self._before()
                 self.close()
                 self._file = self._path.open("rb")
+                self._read = os.fstat(self._file.fileno())
                 found += self._rest()
         return found.decode("utf-8", "replace")
-
-    def _is_another(self, now: os.stat_result) -> bool:
-        with suppress(OSError):  # of a file that was replaced from another machine
-            return self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno()))
-        return True
 
     def _before(self) -> bytes:
         older = _older(self._path)

@@ -1,21 +1,18 @@
 """What a trial's files show at one moment, read from their ends: for status, which looks at a thousand trials often."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from statistics import median_low
-from typing import Any, TypeVar
+from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.card import Metric
-from tracking.files import DamagedFileError
 from tracking.journal import Journal, JournalLine
-from tracking.trial import TrialFolder, TrialState
+from tracking.trial import Reader, TrialFolder, TrialState
 
-T = TypeVar("T")
 CLOCK_WAS_SET = 30.0
 """Times the usual time between two reports. An evaluation in between may take long, too."""
 WINDOW = 1 << 16
@@ -61,18 +58,18 @@ class Look:
         """Whether its newest attempt has reported."""
         return self.newest is not None and self.attempt is not None and self.newest.attempt == self.attempt.number
 
-    def seconds_left(self, steps: int | None, now: float | None = None) -> float | None:
+    def seconds_left(self, steps: int | None) -> float | None:
         """Extrapolated training time of the attempt from its pace; None if that is unknown."""
         if self.pace is None or self.newest is None or steps is None:
             return None
-        since = (time.time() if now is None else now) - self.newest.ts
+        since = time.time() - self.newest.ts
         return max(0.0, self.pace * (steps - self.newest.step) - max(0.0, since))
 
 
 def look(folder: TrialFolder, key: str) -> Look:
     """Of the trial with this key. Of its journal only the end is read, of its configuration only the key."""
     state, result = folder.standing(key)
-    read = _Reader()
+    read = Reader()
     attempts = tuple(read(folder.attempts.all) or ())
     reports = read(partial(_newest, folder, 1 if state == "finished" else PACED)) or []
     headline = folder.card.headline
@@ -99,20 +96,6 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:  # the file's reader reports the fault
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-class _Reader:
-    """Reads files of a trial one by one, and keeps the first fault of each."""
-
-    def __init__(self) -> None:
-        self.faults: dict[Path, DamagedFileError] = {}
-
-    def __call__(self, read: Callable[[], T]) -> T | None:
-        try:
-            return read()
-        except DamagedFileError as error:
-            self.faults.setdefault(error.path, error)
-            return None
 
 
 def _newest(folder: TrialFolder, number: int) -> list[JournalLine]:

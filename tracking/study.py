@@ -25,20 +25,16 @@ from tracking.trial import TrialFolder, TrialState
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
-STORED = (
-    *("identity", "moves", "code", "margins", "task", "settings", "rows", "seeds", "chosen"),
-    *("trials", "cells", "asked"),
-)
-"""What it holds, in this order, besides the study's name."""
 ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
 FORM: Form = {
-    "trials": [ROW | {"seed": int, "key": str}],
+    **{"identity": str | None, "moves": int | None, "code": object, "margins": object, "task": dict},
+    "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
-    "asked": [{"ts": str, "command": str}],
-    **{"seeds": [int], "cells": {...: dict}, "settings": {...: dict}, "chosen": {...: dict}, "task": dict},
-    **{"identity": str | None, "moves": int | None},
+    **{"seeds": [int], "chosen": {...: dict}},
+    "trials": [ROW | {"seed": int, "key": str}],
+    **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
-"""What it must hold; later versions added ``code`` and ``margins``."""
+"""What it holds besides the study's name, in this order. Older ones lack some of the first four."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -188,7 +184,7 @@ def take_over(folder: Path) -> None:
 
 def write_study(study: Study) -> None:
     """Write `study.json` atomically."""
-    content = {"name": study.name} | {name: getattr(study, name) for name in STORED}
+    content = {"name": study.name} | {name: getattr(study, name) for name in FORM}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=asdict)
     write_atomic(study.folder / STUDY_FILE, text + "\n")
 

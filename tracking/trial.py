@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tracking.attempts import ATTEMPT, AttemptRecord, Attempts, Process
 from tracking.card import COSTS, Card
@@ -49,6 +49,21 @@ HEAD: Form = {"key": str, "step": int}
 OTHER_FOLDERS = ("checkpoints", "statistics")
 """Folders of a trial whose files have a form of their own."""
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
+T = TypeVar("T")
+
+
+class Reader:
+    """Reads files of a trial one by one, and keeps the first fault of each."""
+
+    def __init__(self) -> None:
+        self.faults: dict[Path, DamagedFileError] = {}
+
+    def __call__(self, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except DamagedFileError as error:
+            self.faults.setdefault(error.path, error)
+            return None
 
 
 class TrialFolder:
@@ -236,16 +251,13 @@ class TrialFolder:
 
     def damage(self) -> list[DamagedFileError]:
         """Every damaged file of the folder, with its first fault."""
-        found: list[DamagedFileError] = []
-        statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
+        read = Reader()
         history = (self.attempts.all, self.journal, self.newest_report)
-        readers: list[Callable[[], Any]] = [self.result, *history, self.config, self.provenance, self.error]
-        for read in (*readers, *statistics):
-            try:
-                read()
-            except DamagedFileError as error:
-                found.append(error)
-        return list({error.path: error for error in reversed(found)}.values())[::-1]
+        for each in (self.result, *history, self.config, self.provenance, self.error):
+            read(each)
+        for name in self._statistics_names():
+            read(partial(self.statistics, name))
+        return list(read.faults.values())
 
     def repair(self, error: DamagedFileError) -> str:
         """Keep the damaged file as `<name>.damaged`; good lines of its journal and its attempts stay in place.
@@ -258,7 +270,7 @@ class TrialFolder:
         path, forms = error.path, {self.journal_path: REPORT, self.attempts_path: ATTEMPT}
         highest = self._highest_attempt() if path == self.attempts_path else 0
         if path in forms and path.is_file():
-            done = _keep_good_lines(path, _lines(path, forms[path]))
+            done = _keep_good_lines(Lines(path, forms[path]))
         else:
             done = f"kept as {set_aside(path).name}" if path.exists() else "was lost"
         newest = self.attempts.newest() if highest else None
@@ -269,10 +281,13 @@ class TrialFolder:
 
     def _highest_attempt(self) -> int:
         """The highest number that an attempt can have had: each lost line may have begun one."""
-        attempts, journal = _lines(self.attempts_path, ATTEMPT), _lines(self.journal_path, REPORT)
+        files = {self.attempts_path: ATTEMPT, self.journal_path: REPORT}
+        whole = [unless_lost(partial(Lines, path, form), None) for path, form in files.items()]
         places = (re.fullmatch(r"a(\d+)", path.name) for path in self.path.glob("checkpoints/**/a*"))
-        numbers = [line["attempt"] for line in _good([*attempts, *journal])] + [int(of[1]) for of in places if of]
-        return max(numbers, default=0) + len(attempts) - len(_good(attempts))
+        numbers = [line["attempt"] for lines in whole if lines for line in lines.good()]
+        numbers += [int(of[1]) for of in places if of]
+        lost = len(whole[0]) - len(whole[0].good()) if whole[0] else 0
+        return max(numbers, default=0) + lost
 
     def newest_report(self) -> JournalLine | None:
         """The last one, read from the journal's end."""
@@ -299,20 +314,10 @@ class TrialFolder:
         return all(self.artifact_path(artifact, set_name).is_file() for artifact in self.card.artifacts)
 
 
-def _lines(path: Path, form: Form) -> list[dict[str, Any] | DamagedFileError]:
-    """Every line, or its fault; none of what is no file. Raises UnreadableError."""
-    lines = unless_lost(lambda: Lines(path, form), None)
-    return [] if lines is None else [lines.found(place) for place in range(len(lines))]
-
-
-def _good(lines: list[dict[str, Any] | DamagedFileError]) -> list[dict[str, Any]]:
-    return [line for line in lines if not isinstance(line, DamagedFileError)]
-
-
-def _keep_good_lines(path: Path, lines: list[dict[str, Any] | DamagedFileError]) -> str:
-    copy, good = kept_name(path), _good(lines)
-    shutil.copyfile(path, copy)  # no rename: after a crash before the next line the damage must still be found
-    write_atomic(path, "".join(to_json(line) + "\n" for line in good))
+def _keep_good_lines(lines: Lines) -> str:
+    copy, good = kept_name(lines.path), lines.good()
+    shutil.copyfile(lines.path, copy)  # no rename: after a crash before the next line the damage must still be found
+    write_atomic(lines.path, "".join(to_json(line) + "\n" for line in good))
     return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"
 
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,7 @@ def shown_words(words: Iterable[str]) -> list[str]:
 
 def shown_tree(tree: Any) -> Any:
     """``without_passwords`` for a reader: the whole value of a key that names a secret is hidden."""
-    if isinstance(tree, dict):
-        return {key: MASK if is_secret(str(key)) and each else shown_tree(each) for key, each in tree.items()}
-    return without_passwords(tree)
+    return without_passwords(tree, is_secret)
 
 
 def _quoted(value: str, mark: str) -> str:
@@ -117,10 +115,10 @@ def _secrets_of_environment() -> list[str]:
     return [value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)]
 
 
-def without_passwords(tree: Any) -> Any:
-    """The same for every text within nested dicts and lists."""
+def without_passwords(tree: Any, hidden: Callable[[str], bool] = lambda key: False) -> Any:
+    """The same for every text within nested dicts and lists. The values of ``hidden`` keys are left out whole."""
     if isinstance(tree, str):
         return without_password(tree)
     if isinstance(tree, dict):
-        return {key: without_passwords(value) for key, value in tree.items()}
-    return [without_passwords(value) for value in tree] if isinstance(tree, list | tuple) else tree
+        return {key: MASK if of and hidden(str(key)) else without_passwords(of, hidden) for key, of in tree.items()}
+    return [without_passwords(value, hidden) for value in tree] if isinstance(tree, list | tuple) else tree

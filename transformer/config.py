@@ -7,8 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from sweeps.task import Divided, Fingerprinted, Neutral, Observes, Problem, Range, Scores, Seed, Symbol, parse
-from transformer.faults import Fault, FaultyError
+from sweeps.task import (
+    Divided,
+    Fingerprinted,
+    Neutral,
+    Observes,
+    Problem,
+    Range,
+    RefusedError,
+    Scores,
+    Seed,
+    Symbol,
+    parse,
+)
 
 SEMANTICS = 3
 """Increased whenever a code change makes a configuration train to a different result."""
@@ -135,8 +146,8 @@ class TrialConfig:
 
 
 def read_trial(tree: object) -> TrialConfig:
-    """The configuration in plain data, as ``asdict`` gives it. Raises FaultyError."""
+    """The configuration in plain data, as ``asdict`` gives it. Raises RefusedError."""
     trial, problems = parse(TrialConfig, tree)
     if trial is None:
-        raise FaultyError(*(Fault(each.key, each.found, each.allowed, each.nearest) for each in problems))
+        raise RefusedError(problems)
     return trial

@@ -1,6 +1,5 @@
 """Parameters and FLOPs of a configuration, by arithmetic alone (a multiply–add is 2 FLOPs)."""
 
-from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import assert_never
 
@@ -51,9 +50,9 @@ class Lengths:
         return Lengths(*(mine * factor for mine in astuple(self)))
 
     @staticmethod
-    def of(pairs: Iterable[tuple[float, float]]) -> "Lengths":
-        """The sums for pairs (n, m) of source and target lengths in pieces, end-of-sentence included."""
-        return sum((Lengths(n, m, n * n, m * m, n * m) for n, m in pairs), Lengths())
+    def of(n: float, m: float) -> "Lengths":
+        """The sums for one pair of source and target lengths in pieces, end-of-sentence included."""
+        return Lengths(n, m, n * n, m * m, n * m)
 
 
 def forward_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> float:
@@ -76,4 +75,4 @@ def training_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> flo
 def planned_lengths(tokens_per_batch: int, steps: int, mean_source: float, mean_target: float) -> Lengths:
     """Lengths of a whole run if every sentence had the corpus's mean length and every batch were full."""
     sentences = steps * tokens_per_batch / max(mean_source, mean_target)
-    return Lengths.of([(mean_source, mean_target)]) * sentences
+    return Lengths.of(mean_source, mean_target) * sentences

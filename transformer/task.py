@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.task import Costs, Keep, Problem, Task, Told, Trial, added_later
+from sweeps.task import Costs, Keep, Numbers, Problem, Task, Told, Trial, added_later
 from transformer.card import CARD, words
 from transformer.config import SEMANTICS, DataConfig, TrialConfig
 from transformer.cost import parameters, planned_lengths, training_flops
@@ -19,7 +19,6 @@ from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
-from transformer.verbs.models import as_problems, refusing
 from transformer.verbs.translate import translate
 
 BYTES_PER_PARAMETER = 12
@@ -46,13 +45,12 @@ def _cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
 def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     """Prepared sentences that do not fit the model's positions; before that, files that are missing."""
     if prepared is None:
-        return as_problems(corpus(config.data).faults(config.data))
+        return list(corpus(config.data).faults(config.data))
     from transformer.data.prepared import Prepared, length_faults
 
-    return as_problems(length_faults(Prepared(prepared), config.model, config.data))
+    return list(length_faults(Prepared(prepared), config.model, config.data))
 
 
-@refusing()
 def fingerprint(data: DataConfig) -> str:
     """SHA-256 of the current text's declaration, and of how it is prepared. It never covers the prepared output."""
     declares: dict[str, object] = {
@@ -67,7 +65,6 @@ def fingerprint(data: DataConfig) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-@refusing()
 def _prepare(configs: Sequence[TrialConfig], folder: Path, told: Told) -> None:
     from transformer.data.prepared import prepare
 
@@ -103,27 +100,32 @@ def _kept(config: TrialConfig) -> int:
     return max(min(config.train.keep_checkpoints, written), config.decode.average_checkpoints)
 
 
+def _diverged(config: TrialConfig, scores: Numbers) -> bool:
+    """A dev NLL above that of a uniform guess, ln V; until the warm-up is over, above that of any untrained model.
+
+    LayerNorm's output has the length √d_model and an embedding about 1, so √d_model bounds the untrained logits.
+    """
+    limit = math.log(config.data.vocab_size)
+    if config.train.steps < config.train.warmup_steps:
+        limit += math.sqrt(config.model.d_model)
+    return bool(scores.get("dev/nll", 0.0) > limit)
+
+
 def _resolved(config: TrialConfig, here: Path) -> TrialConfig:
     data = config.data
-    train, dev, test = (_files(files, here) for files in (data.train, data.dev, data.test))
-    mirror = data.mirror and (data.mirror if "://" in data.mirror else os.path.realpath(here / _at_home(data.mirror)))
+    train, dev, test = (
+        files and [_absolute(name, here) for name in files] for files in (data.train, data.dev, data.test)
+    )
+    mirror = data.mirror and _absolute(data.mirror, here)
     return replace(config, data=replace(data, mirror=mirror, train=train, dev=dev, test=test))
 
 
-def _files(names: list[str] | None, here: Path) -> list[str] | None:
-    return names and [_absolute_file(name, here) for name in names]
-
-
-def _absolute_file(name: str, here: Path) -> str:
-    """Where the file lies; a link that leads to no file, and a pipe, keep their names for the refusal."""
+def _absolute(name: str, here: Path) -> str:
+    """Where a file or folder lies; a link that leads nowhere keeps its name for the refusal."""
     if "://" in name:
         return name
-    path = here / _at_home(name)
-    return str(path.resolve()) if path.is_file() else os.path.abspath(path)  # noqa: PTH100 - follows no link
-
-
-def _at_home(text: str) -> str:
-    return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for an unknown user
+    path = here / os.path.expanduser(name)  # noqa: PTH111 - Path.expanduser raises for an unknown user
+    return str(path.resolve()) if path.exists() else os.path.abspath(path)  # noqa: PTH100 - follows no link
 
 
 TRANSLATION = Task(
@@ -143,7 +145,7 @@ TRANSLATION = Task(
     keep=_keep,
     fingerprint=lambda config: fingerprint(config.data),
     prepare=_prepare,
-    diverged=lambda config, scores: scores.get("dev/nll", 0.0) > math.log(config.data.vocab_size),
+    diverged=_diverged,
     texts=_texts,
     resolved=_resolved,
     watched={"train/loss": "loss", "train/tokens_per_s": "tokens/s"},

@@ -1,7 +1,6 @@
 """One trial from its configuration to its scores, as one worker of its group runs it."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 
@@ -12,7 +11,7 @@ from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepared import PairCounts, Prepared
-from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set, greedy_scores
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.training.meter import rates
@@ -42,36 +41,26 @@ def worker_of(trial: Trial[TrialConfig]) -> Worker:
 def _train_and_score(trial: Trial[TrialConfig]) -> None:
     config, worker, prepared = trial.config, worker_of(trial), Prepared(trial.data)
     with efficient(config.model, config.train.precision, worker.device):
-        state = _trained(trial, prepared, worker)
-        if state.step == config.train.steps:
-            trial.spent(_costs(state, config))
-            with _diverging(state):
+        state = start(config, len(prepared.vocabulary), worker.device)
+        if trial.saved is not None:
+            state.load(trial.saved)
+        compare(state, worker)
+        try:
+            _train(trial, state, prepared, worker)
+            if state.step == config.train.steps:
+                trial.spent(_costs(state, config))
                 _score(trial, state, prepared, worker)
+        except NotFiniteError as error:
+            raise DivergedError(str(error), state.step) from error
 
 
-@contextmanager
-def _diverging(state: TrainState) -> Iterator[None]:
-    """Inside this context, an output that is not finite means that training diverged."""
-    try:
-        yield
-    except NotFiniteError as error:
-        raise DivergedError(str(error), state.step) from error
-
-
-def _trained(trial: Trial[TrialConfig], prepared: Prepared, worker: Worker) -> TrainState:
-    """The state at the end of training, or where it was told to stop."""
-    config = trial.config
-    state = start(config, len(prepared.vocabulary), worker.device)
-    if trial.saved is not None:
-        state.load(trial.saved)
-    compare(state, worker)
-    train, longest = config.train, config.model.max_positions
-    batches = TrainingBatches(prepared.pairs("train"), train.tokens_per_batch, longest, train.seed)
+def _train(trial: Trial[TrialConfig], state: TrainState, prepared: Prepared, worker: Worker) -> None:
+    """To the last step, or until the trial is told to stop."""
+    config, train = trial.config, trial.config.train
+    batches = TrainingBatches(prepared.pairs("train"), train.tokens_per_batch, config.model.max_positions, train.seed)
     _tell(trial, prepared, PairCounts(len(batches.chosen), prepared.blank, batches.dropped), rates(worker, config))
-    scored = GreedyScores.of(config, prepared, worker) if train.score_every else None
-    with _diverging(state):
-        fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
-    return state
+    scored = partial(greedy_scores, config, prepared, worker) if train.score_every else None
+    fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
 
 
 def _tell(trial: Trial[TrialConfig], prepared: Prepared, counts: PairCounts, known: Mapping[str, float]) -> None:

@@ -153,8 +153,8 @@ class _Composer:
             raise RefusedError(dict.fromkeys(self.found.every))
         base = scaled[BASE].tree
         changes = {name: differences(base, row.tree, self.schema.groups) for name, row in scaled.items()}
-        self._refuse_erased({name: changes[name] for name in names if name in changes})
         settings = {name: self._settings(name, row.tree, base) for name, row in scaled.items()}
+        self._refuse_erased({name: changes[name] for name in names if name in changes})
         if self.found.every:
             raise RefusedError(dict.fromkeys(self.found.every))
         whole = {name: value for name, value in settings.items() if value is not None}

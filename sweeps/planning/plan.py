@@ -126,7 +126,7 @@ class Plan:
     @cached_property
     def sizes(self) -> dict[str, str]:
         """Words on rows whose model is of another size than base's, although they do not change sizes."""
-        costs = {planned.trial.row: planned.costs for planned in self.trials}
+        costs = {row.name: self.task.costs(row.settings.trial) for row in self.composition.rows}
         return size_notes(self.composition, costs)
 
     @cached_property

@@ -1,135 +1,171 @@
-"""A trial's process, which Ray Tune steps: it polls the workers of a trial, one per bundle of its placement group.
+"""The workers of a trial on Ray: each a process in a bundle of the trial's placement group, all polled together.
 
-Process and workers outlive the trial, for the next one. Imports no torch: only the workers need it.
+They outlive the trial, for the next one. A worker's process imports this: it needs no Ray Tune, so it starts a second
+sooner; torch follows with the first trial.
 """
 
+import os
+import socket
+import sys
+import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from queue import Empty, Queue
 from typing import Any, TypeVar
 
 import ray
-from ray import tune
 from ray.exceptions import GetTimeoutError, RayError
-from ray.util import get_current_placement_group
+from ray.util import get_current_placement_group, get_node_ip_address
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.node_facts import Packages, other_packages
-from sweeps.processes.times import FIRST_ORDER_S, IDLE_ANSWER_S, PATIENCE_S, STARTING_S
-from sweeps.running.failures import Silence, died, silent
-from sweeps.running.worker import Answer, WorkerActor, WorkerPlace
+from sweeps.preflight.node_facts import Packages, other_packages, packages
+from sweeps.processes.storage import signs
+from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
+from sweeps.running.failures import STDERR, Silence, StackTimer, died, ended_by, silent
+from sweeps.running.worker_log import OwnStream, WorkerPlace
+from sweeps.task import RefusedError
+from sweeps.worker.attempt import Driver
+from sweeps.worker.calls import printable
+from sweeps.worker.checkpoints import Start
 from sweeps.worker.events import (
     Assignment,
     Event,
     Failed,
-    Finished,
     Lost,
     Noticed,
-    Order,
     Printed,
     Report,
     Started,
-    Stopped,
 )
-from tracking.provenance import Code
+from sweeps.worker.recorded_code import use_code
+from tracking.provenance import Code, own_files
 
+EVENTS_AHEAD = 500
+"""How many events a worker may be ahead of the sweep; then it and its peers wait."""
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
 """A part of the beginning. It yields whenever it waits longer than one poll, and the event with which it fails."""
 
 
-class LostWorkersError(RuntimeError):
-    """The attempt lost a worker: Tune ends this process, with its place."""
-
-
-class TrialProcess(tune.Trainable):  # type: ignore[misc]
-    """Runs trials one after another, with the same workers as long as these are well."""
-
-    def setup(
-        self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
-    ) -> None:
-        self._group = WorkerGroup(cluster, stall_s, packages, code)
-        self.reset_config({})
-
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self._turn, self._lost = Turn(self._group), ""
-        self._process: Any = ray.get_runtime_context().current_actor  # told once, to be given orders
-        return True
-
-    def obey(self, order: Order) -> None:
-        """From the next step on. Ray calls it between two of them."""
-        self._turn.order = order
-
-    def step(self) -> dict[str, Any]:
-        """One poll: its events, and whether the trial is over. Raises LostWorkersError after a loss was told."""
-        if self._lost:
-            raise LostWorkersError(self._lost)
-        said = self._turn.step()
-        self._lost = said.lost.cause if said.lost else ""
-        told, self._process = {"process": self._process} if self._process else {}, None
-        return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
-
-    def cleanup(self) -> None:
-        self._group.close()
-
-
 @dataclass(frozen=True)
-class Said:
-    """The events of an attempt since the last step. ``over``: it has ended. ``lost``: because it lost a worker."""
+class Answer:
+    """A worker's answer to a poll: its events since the last one, its signs of life, and whether its work is over."""
 
-    attempt: int
-    events: Sequence[Event] = ()
-    over: bool = False
-    lost: Lost | None = None
+    events: list[Event]
+    signs: int
+    over: bool
 
 
-class Turn:
-    """Runs the attempt of its ``order``, the last one that came."""
+@ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
+class WorkerActor:
+    """One process of a worker group, for all trials that Tune gives the group. It answers polls while it works."""
 
-    def __init__(self, group: "WorkerGroup") -> None:
-        self._group = group
-        self.order: Order | None = None
-        self._attempt = 0  # the number of the attempt that has begun
-        self._finished = False
+    def __init__(self, rank: int) -> None:
+        own_files()  # of now, when this process imports them
+        self.rank = rank
+        self.held: socket.socket | None = None
+        self.driver: Driver | None = None
 
-    def step(self) -> Said:
-        """One poll. Before the first order it answers after a short pause."""
-        order = self.order
-        if order is None:
-            time.sleep(FIRST_ORDER_S)
-            return Said(0)
-        if order.assignment is None and self._attempt:  # what it does is wanted no more
-            return self._closed([])
-        if order.assignment is None or (order.stop and not self._attempt):
-            return Said(0, over=True)
-        if not self._attempt:
-            self._attempt = order.assignment.attempt
-            self._group.begin(order.assignment)
-        if order.stop and not self._group.begun:
-            return self._closed([])
-        return self._told(self._group.poll(order.stop, order.poll_s))
+    def __repr__(self) -> str:
+        """As Ray's tools show it."""
+        return f"worker {self.rank}"
 
-    def _told(self, events: Sequence[Event]) -> Said:
-        end = next((event for event in events if isinstance(event, Failed | Lost)), None)
-        if end is not None and self._finished:  # the result stands, but these workers are not used again
-            return self._closed([Noticed(f"a worker did not exit cleanly after the result: {end.cause}")])
-        if isinstance(end, Lost):
-            return self._closed(events, end)
-        if end is not None or any(isinstance(event, Stopped) for event in events):
-            return self._closed(events)
-        self._finished = self._finished or any(isinstance(event, Finished) for event in events)
-        if not self._group.over:
-            return Said(self._attempt, events)
-        if self._finished:  # what workers print may follow the result
-            return Said(self._attempt, events, over=True)
-        lost = Lost("worker 0 ended without a result", "")
-        return self._closed([*events, lost], lost)
+    def place(self, compared: bool) -> WorkerPlace:
+        """Where this worker runs, and the packages that are ``compared``."""
+        node = ray.get_runtime_context().get_node_id()
+        log = Path(f"/proc/self/fd/{STDERR}").resolve()
+        return WorkerPlace(socket.gethostname(), node, os.getpid(), log, _packages() if compared else None)
 
-    def _closed(self, events: Sequence[Event], lost: Lost | None = None) -> Said:
-        self._group.close()
-        return Said(self._attempt, events, over=True, lost=lost)
+    def address(self) -> str:
+        """host:port on this worker's node where the group can meet. The port is held until the next call."""
+        from sweeps.worker.peers import held_port
+
+        self.held, address = held_port(get_node_ip_address())
+        return address
+
+    def take(self, assignment: Assignment, stall_s: float, code: Code | None) -> Failed | Lost | None:
+        """Take the assignment. ``code`` is the user's, from which the task is imported."""
+        self.driver = None
+        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
+        self.stop, self.over = threading.Event(), threading.Event()
+        self.streams = [OwnStream(descriptor) for descriptor in (1, STDERR)]
+        self.stacks = StackTimer(stall_s, STDERR)
+        return _caught(partial(self._take, assignment, code))
+
+    def newest(self) -> Start | Failed | Lost | None:
+        """The checkpoint to start from, as rank zero finds it. Without an assignment, ``take`` has told why."""
+        return None if self.driver is None else _caught(self.driver.newest)
+
+    def load(self, start: Start | None) -> Failed | Lost | None:
+        return None if self.driver is None else _caught(partial(self.driver.load, start))
+
+    def run(self, world: int, address: str) -> None:
+        """Work; its end is an event, too."""
+        assert self.driver is not None
+        ended = _caught(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
+        if ended is not None:
+            self.events.put(ended)
+        self.stacks.close()
+        self.over.set()
+        self.events.put(None)  # wakes a poll that waits
+
+    @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
+    def poll(self, stop: bool, recorded: int, wait_s: float) -> Answer:
+        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop, and up to which step
+        the sweep has recorded the reports."""
+        if stop:
+            self.stop.set()
+        if self.driver is not None:
+            self.driver.recorded(recorded)
+        self.stacks.look()  # before the wait, too: this process may hang within it
+        events = self._said(0.0 if self.over.is_set() else wait_s)
+        over = self.over.is_set() and self.events.empty()
+        text = self._printed()
+        self.stacks.look()
+        return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
+
+    def _take(self, assignment: Assignment, code: Code | None) -> None:
+        use_code(code)
+        self.driver = Driver(assignment, self.events.put)
+
+    def _printed(self) -> str:
+        """What this process has printed since the last call."""
+        for file in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                file.flush()
+        return "".join(stream.new() for stream in self.streams)
+
+    def _said(self, wait_s: float) -> list[Event]:
+        """All events within that time; sooner once the work is over, or if many have come."""
+        found: list[Event] = []
+        deadline = time.monotonic() + wait_s
+        with suppress(Empty):
+            while len(found) < EVENTS_AHEAD // 2:
+                event = self.events.get(timeout=max(0.0, deadline - time.monotonic()))
+                if event is None:
+                    break
+                found.append(event)
+        return found
+
+
+def _caught(act: Callable[[], T]) -> T | Failed | Lost:
+    try:
+        return act()
+    except RefusedError as error:
+        return Failed(printable(str(error.problems[0])), printable(str(error)))
+    except BaseException as error:  # nobody else would hear of it
+        return ended_by(error)
+
+
+@cache
+def _packages() -> Packages:
+    """Once per process: it has imported these files."""
+    return packages()
 
 
 class WorkerGroup:
@@ -328,26 +364,3 @@ def _start_workers(cluster: Cluster) -> list[Any]:
         ).remote(rank)
         for rank in range(cluster.workers)
     ]
-
-
-def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
-    """The resources of a whole worker group; the empty first bundle is for the trial's process, which only polls."""
-    worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
-    return tune.PlacementGroupFactory(
-        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
-    )
-
-
-def strategy(cluster: Cluster) -> str:
-    """A worker group lies on one node if every node that takes a worker has room for all of them.
-
-    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only some nodes could
-    hold a group, the others would stay idle.
-    """
-    usable = [node["Resources"] for node in ray.nodes() if node["Alive"] and _holds(node["Resources"], cluster, 1)]
-    return "STRICT_PACK" if usable and all(_holds(node, cluster, cluster.workers) for node in usable) else "PACK"
-
-
-def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
-    cpus, gpus = cluster.cpus_per_worker * workers, cluster.gpus_per_worker * workers
-    return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus

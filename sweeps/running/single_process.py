@@ -3,7 +3,6 @@
 import threading
 import traceback
 from contextlib import suppress
-from functools import partial
 
 from rich.console import Console
 
@@ -11,14 +10,17 @@ from sweeps.planning.plan import Plan
 from sweeps.running.failures import ended_if_it_hangs
 from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
-from sweeps.running.recorder import REMOVED, Recorder, RemovedError, unrecorded_as_error
-from sweeps.running.stopping import Stopping, leave_study
+from sweeps.running.queue import NOTHING, Queue
+from sweeps.running.recorder import Recorder, RemovedError, unrecorded_as_error
+from sweeps.running.stopping import leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.events import Event, Failed, Report
+from sweeps.worker.events import Event, Failed, Order, Report
 from sweeps.worker.recorded_code import use_code
 from tracking.files import DamagedFileError
+
+HERE = "this process"
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:
@@ -26,77 +28,68 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
     with unrecorded_as_error(), open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
             use_code(plan.code)
+            recorder = Recorder(plan.pending[0], plan.origin)
             with Progress(plan, console) as progress:
-                _run_here(plan, progress, stopping)
+                queue = Queue({recorder.planned.trial.name: recorder}, progress, stopping, max_failures=0)
+                _Lone(queue, recorder).run()
 
 
-def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
-    planned = plan.pending[0]
-    recorder, name = Recorder(planned, plan.origin), planned.trial.name
-    recorder.begin()
-    progress.start(name)
-    try:
-        _attempt(recorder, progress, stopping)
-    except RemovedError:
-        progress.fail(name, REMOVED)
+class _Lone:
+    """The only process of a run, which takes the orders of the queue, and tells it what its work says."""
 
+    def __init__(self, queue: Queue, recorder: Recorder) -> None:
+        self._queue, self._recorder = queue, recorder
+        self._order: Order = NOTHING
+        self._driver: Driver | None = None
+        self._telling = threading.Lock()  # the thread that writes checkpoints has notices
 
-def _attempt(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
-    """Work, and record how it ends. Raises RemovedError, UnrecordedError, Interrupted, RefusedError."""
-    try:
-        _work(recorder, progress, stopping)
-    except KeyboardInterrupt as error:
-        interrupted = stopping.with_lines(error, progress.left())  # first: another signal may end what follows
-        _end(recorder, "interrupted")
-        raise interrupted from None
-    except RefusedError:
-        _end(recorder, "refused")
-        raise
-    except (Exception, SystemExit) as error:
-        _take(recorder, progress, Failed(cause(error), printable(traceback.format_exc())))
+    def run(self) -> None:
+        """Work, and record how it ends. Raises UnrecordedError, Interrupted, RefusedError."""
+        stall_s = 60 * self._recorder.planned.settings.sweep.stall_minutes
+        watched = ended_if_it_hangs(stall_s, self._recorder.folder.log_path, self._hangs)
+        with self._queue.interruptible(), suppress(RemovedError):
+            self._queue.start(HERE, self._obey)
+            with watched, self._queue.stopping.gentle():
+                self._work()
+            if self._recorder.stopped:
+                raise self._queue.stopping.interrupted(self._queue.progress.left())
 
+    def _work(self) -> None:
+        try:
+            if self._order.assignment is not None:
+                self._driver = Driver(self._order.assignment, self._tell)
+                self._driver.newest()
+                self._driver.work(0, 1, "", self._stops)
+        except RefusedError:
+            self._queue.close("refused")
+            raise
+        except (Exception, SystemExit) as error:
+            self._tell(Failed(cause(error), printable(traceback.format_exc())))
 
-def _take(recorder: Recorder, progress: Progress, event: Event) -> None:
-    """Raises RemovedError, UnrecordedError."""
-    name = recorder.planned.trial.name
-    recorder.patiently(partial(recorder.take, recorder.attempt, event), partial(progress.notice, name))
-    progress.take(name, event)
+    def _obey(self, order: Order) -> None:
+        self._order = order
 
+    def _stops(self) -> bool:
+        with self._telling:
+            self._queue.tick()
+        return self._order.stop
 
-def _end(recorder: Recorder, reason: str) -> None:
-    """An end that cannot be written is written by the next attempt."""
-    with suppress(OSError, DamagedFileError):
-        recorder.end(reason)
+    def _tell(self, event: Event) -> None:
+        """Raises RemovedError, UnrecordedError."""
+        with self._telling:
+            self._queue.take(HERE, self._recorder.attempt, [event])
+            self._queue.tick()
+        if self._order.assignment is None:
+            raise RemovedError
+        if isinstance(event, Report) and self._driver is not None:
+            self._driver.recorded(event.step)
 
-
-def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
-    """Raises Interrupted once the trial has stopped as requested."""
-    assignment, name, one_at_a_time = recorder.assignment(), recorder.planned.trial.name, threading.Lock()
-
-    def stop() -> bool:
-        if stopping.requested_for(name) and not progress.stopping:
-            progress.stop()
-        return stopping.requested_for(name)
-
-    def tell(failed: Failed) -> None:
-        progress.close()
-        progress.take(name, failed)
-        progress.notice(name, "the same command resumes it")
+    def _hangs(self, failed: Failed) -> None:
+        """Another thread says so; the process ends."""
+        name = self._recorder.planned.trial.name
+        self._queue.progress.close()
+        self._queue.progress.take(name, failed)
+        self._queue.progress.notice(name, "the same command resumes it")
         with suppress(OSError, DamagedFileError):  # the next attempt records this end
-            recorder.take(recorder.attempt, failed)
-        leave_study(recorder.folder.path.parent)
-
-    def take(event: Event) -> None:
-        with one_at_a_time:  # the thread that writes checkpoints has notices
-            _take(recorder, progress, event)
-            stopping.seconds_left = progress.seconds_left()
-        if isinstance(event, Report):
-            driver.recorded(event.step)
-
-    stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
-    with ended_if_it_hangs(stall_s, recorder.folder.log_path, tell), stopping.gentle():
-        driver = Driver(assignment, take)
-        driver.newest()
-        driver.work(0, 1, "", stop)
-    if recorder.stopped:
-        raise stopping.interrupted(progress.left())
+            self._recorder.take(self._recorder.attempt, failed)
+        leave_study(self._recorder.folder.path.parent)

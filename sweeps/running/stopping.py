@@ -44,20 +44,11 @@ class Stopping:
         self.asked = False  # by `allelse stop`, to stop everything
         self.trials: frozenset[str] = frozenset()  # those that alone were asked to stop, by name
         self.waiting = ""  # for what the trials wait, if they do
-        self._end: float | None = None  # of the last trial, extrapolated, in seconds of ``time.monotonic``
+        self.seconds_left: float | None = None  # until the last trial ends, extrapolated
         self.fault = ""  # why the sweep stops by itself
         self._gentle = self._at_once = False
         self._since = 0.0
         self._lines: tuple[str, ...] = ()  # kept once set: a second signal brings none
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Until the last trial ends, extrapolated."""
-        return None if self._end is None else max(0.0, self._end - time.monotonic())
-
-    @seconds_left.setter
-    def seconds_left(self, seconds: float | None) -> None:
-        self._end = None if seconds is None else time.monotonic() + seconds
 
     def requested(self) -> bool:
         """Whether all trials should stop."""

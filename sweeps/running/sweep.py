@@ -12,11 +12,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 from rich.console import Console
@@ -38,13 +38,11 @@ from sweeps.processes.storage import at_place, own_temporary
 from sweeps.processes.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
 from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
+from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder, unrecorded_as_error
 from sweeps.running.stopping import Interrupted, Stopping, discard, leave_study
 from sweeps.schema import Problem, RefusedError
 from tracking.words import shell_line
-
-if TYPE_CHECKING:
-    from sweeps.running.queue import Queue  # it imports Tune, which reads its environment
 
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]:
@@ -67,7 +65,7 @@ def _run_on_ray(
     plan: Plan, progress: Progress, stopping: Stopping, command: list[str], connection: "Connection"
 ) -> None:
     """Run the pending trials. The end of Ray ends this process with one line, which ends with the command to type."""
-    from sweeps.running.queue import Queue, run_on_tune
+    from sweeps.running.tune import run_on_tune  # Tune reads its environment
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned, plan.origin) for planned in plan.pending}
@@ -83,7 +81,7 @@ def _run_on_ray(
 
     with (
         own_temporary() as storage,
-        _interruptible(queue),
+        queue.interruptible(),
         stopping.gentle(),
         uncounted(),
         RayWatch(lambda cause: progress.give_up(cause, again), record),
@@ -91,18 +89,6 @@ def _run_on_ray(
     ):
         run_on_tune(settings, queue, storage, expected, plan.code)
     connection.failed = progress.failed()
-
-
-@contextmanager
-def _interruptible(queue: "Queue") -> Iterator[None]:
-    """On an interruption, end the open attempts and raise Interrupted with one line per running trial."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        # first: another signal may end what follows
-        interrupted = queue.stopping.with_lines(error, queue.progress.left())
-        queue.close()
-        raise interrupted from None
 
 
 class Connection:

@@ -64,12 +64,14 @@ def _usual(headline: Metric, reported: Sequence[str]) -> str:
 
 def drawn(study: Study, curves: StudyCurves, width: int) -> str:
     """The plots in lines of at most ``width`` characters, or one line if no trial has reported the metric."""
-    name, begun = _label(study, curves.metric), [row for row, of_row in curves.rows.items() if of_row]
+    metric = next((each for each in study.task.metrics if f"{each.set}/{each.name}" == curves.metric), None)
+    name = f"{metric.set} {metric.label}" if metric else curves.metric
+    begun = [row for row, of_row in curves.rows.items() if of_row]
     if not begun:
         return f"{study.name}: no trial has reported {name} yet\n"
     across = max(1, (width + len(GAP)) // (NARROWEST + len(GAP)))
     wide = min(WIDEST, (width + len(GAP)) // across - len(GAP))
-    frame = _Frame.of(study, curves)
+    frame = _Frame.of(curves, metric.decimals if metric else 3)
     panels = [frame.panel(row, max(wide, 20)) for row in begun]
     lines = textwrap.wrap(_caption(study, curves, name, frame), width)
     for start in range(0, len(panels), across):
@@ -77,12 +79,6 @@ def drawn(study: Study, curves: StudyCurves, width: int) -> str:
     if waiting := [row for row, of_row in curves.rows.items() if not of_row]:
         lines += ["", *textwrap.wrap(f"Nothing reported yet: {', '.join(waiting)}", width)]
     return "\n".join(lines) + "\n"
-
-
-def _label(study: Study, metric: str) -> str:
-    """The set and the label of a metric of the study; the journal's own name for what is no metric of the table."""
-    known = {f"{each.set}/{each.name}": f"{each.set} {each.label}" for each in study.task.metrics}
-    return known.get(metric, metric)
 
 
 def _caption(study: Study, curves: StudyCurves, name: str, frame: "_Frame") -> str:
@@ -103,8 +99,7 @@ class _Frame:
     logarithmic: bool
 
     @staticmethod
-    def of(study: Study, curves: StudyCurves) -> "_Frame":
-        decimals = {f"{metric.set}/{metric.name}": metric.decimals for metric in study.task.metrics}
+    def of(curves: StudyCurves, decimals: int) -> "_Frame":
         points = [point for of_row in curves.rows.values() for curve in of_row for point in curve]
         values = [value for _, value in points]
         low, high = min(values), max(values)
@@ -112,7 +107,7 @@ class _Frame:
         if low == high:
             low, high = low - 1, high + 1
         last = max(step for step, _ in points)
-        return _Frame(curves, decimals.get(curves.metric, 3), last, low, high, logarithmic)
+        return _Frame(curves, decimals, last, low, high, logarithmic)
 
     def panel(self, row: str, width: int) -> list[str]:
         """One plot as ``HEIGHT`` lines of ``width`` characters, the first with the row's name and last mean value."""
@@ -137,10 +132,10 @@ class _Frame:
         figure.draw(signal.lines())
 
     def _rule(self, figure: Any) -> None:
-        low, high = self._height(self.low), self._height(self.high)
-        values = [self.low, self._value((low + high) / 2), self.high]
+        middle = math.sqrt(self.low) * math.sqrt(self.high) if self.logarithmic else (self.low + self.high) / 2
+        values = [self.low, middle, self.high]
         y, x = figure.ruler("y"), figure.ruler("x")
-        y.lim(low, high)
+        y.lim(self._height(self.low), self._height(self.high))
         y.ticks([self._height(value) for value in values], [self.text(value) for value in values])
         x.lim(0, self.last)
         x.ticks([0, self.last], ["0", str(self.last)])
@@ -149,9 +144,6 @@ class _Frame:
 
     def _height(self, value: float) -> float:
         return math.log10(value) if self.logarithmic else value
-
-    def _value(self, height: float) -> float:
-        return 10**height if self.logarithmic else height
 
     def text(self, value: float) -> str:
         return number(value, self.decimals)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study, study_of_metrics, study_of_seeds
-from tracking.table.columns import View
+from tracking.table.columns import StudyTable, View
 from tracking.table.layout import column_names, viewed
 
 if TYPE_CHECKING:
@@ -85,22 +85,12 @@ def table(
     if methods:
         from tracking.table.caption import methods as paragraph
 
-        print(paragraph(made.study, made.findings, [row.row for row in made.rows]))
+        print(paragraph(made))
     elif as_format is None:
-        OUT.print(shown(made.study, made.rows, OUT.width, made.view, made.findings))
+        OUT.print(shown(made, OUT.width))
         next_verb("ui", looking(study.folder, overrides))
     else:
-        OUT.file.write(written(as_format, made.study, made.rows, made.view, made.findings))
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """What the formats of the table take."""
-
-    study: Study
-    rows: list[TableRow]
-    view: View
-    findings: Findings
+        OUT.file.write(written(as_format, made))
 
 
 @dataclass(frozen=True)
@@ -123,21 +113,21 @@ class Choice:
     sentences: bool = False
     checked: Checked = field(default_factory=Checked)
 
-    def table(self) -> Chosen:
+    def table(self) -> StudyTable:
         """Raises RefusedError with every name that the study does not have."""
         checked, seeds = self.checked, self._seeds()
         study = self._measured(study_of_seeds(self.study, seeds) if seeds else self.study)
         base = checked.one("--base", self.base, rows_of(study), "row of the study") or BASE
         shown = self._rows(rows_of(study))
         checked.refuse()  # the columns depend on the metrics
-        rows, headline = table_of(study, base), self.study.task.headline
-        findings = self._findings(study, rows, base)
-        allowed = column_names(study.task, rows, findings, headline)
+        rows = table_of(study, base)
+        whole = StudyTable(study, rows, self._findings(study, rows, base))
+        allowed = column_names(whole, self.study.task.headline)
         columns = [] if self.columns is None else checked.listed("--columns", self.columns, allowed, "column")
         sort = checked.one("--sort", self.sort, allowed, "column")
         checked.refuse()
         view = View(tuple(shown), tuple(columns), sort, self.best, self.intervals, seeds, self.verdict)
-        return Chosen(study, viewed(study.task, rows, view, findings), view, findings)
+        return viewed(replace(whole, view=view))
 
     def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
         columns = [*listed(self.columns), self.sort or ""]
@@ -209,7 +199,7 @@ def report(
     from tracking.files import write_atomic
     from tracking.report.page import Content, page, write_figures
 
-    content = Content(made.study, made.rows, made.findings, texts_of(study, settings), drawn=not no_figures)
+    content = Content(made, texts_of(study, settings), drawn=not no_figures)
     if figures is not None:
         number = write_figures(figures, content.figures)
         OUT.print(f"Wrote {number} files of figures to {escape(str(figures))}", soft_wrap=True)

@@ -20,10 +20,9 @@ from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothin
 from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.task import Problem, RefusedError
 from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, next_run, refuse_without_extra
-from tracking.statistics.findings import find
-from tracking.statistics.rows import BASE, table
 from tracking.study import read_study
 from tracking.table.caption import size_note
+from tracking.table.columns import whole_table
 from tracking.table.layout import shown
 from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, terminal
 from tracking.words import flops, millions, parameters
@@ -227,9 +226,7 @@ def _show_outcome(
     finished = len(planned.trials) - len(unfinished)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    rows = table(study)
-    findings = find(study, rows, BASE)
-    OUT.print(shown(study, rows, OUT.width, findings=findings))
+    OUT.print(shown(whole_table(study), OUT.width))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:

@@ -54,18 +54,19 @@ def next_step(step: Any, before: int, kind: str) -> int:
 
 def numbers(values: Mapping[str, Any], where: str, texts: Collection[str] = ()) -> dict[str, Any]:
     """The values by name, each an int or a float, or text where the name is among ``texts``."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if key in texts and isinstance(value, str):
-            found[key] = printable(value)
-            continue
-        try:
-            found[name(key, where)] = value if type(value) is int else float(value)
-        except (TypeError, ValueError, RuntimeError) as error:
-            if isinstance(error, WrongCallError):
-                raise
-            raise WrongCallError(f"{where} has {key} {value!r:.40}, which is not a number") from None
-    return found
+    return {
+        name(key, where): printable(value)
+        if key in texts and isinstance(value, str)
+        else _number(value, f"{where} has {key}")
+        for key, value in values.items()
+    }
+
+
+def _number(value: Any, what: str) -> int | float:
+    try:
+        return value if type(value) is int else float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise WrongCallError(f"{what} {value!r:.40}, which is not a number") from None
 
 
 def checked_costs(costs: Costs) -> Costs:
@@ -126,7 +127,9 @@ def _sample(sample: Any, where: str) -> dict[str, Any]:
     """Its numbers and lists of numbers, as plain Python."""
     if not isinstance(sample, Mapping):
         raise WrongCallError(f"{where} must map names to numbers, but is {sample!r:.40}")
-    several = {name(key, where): list(value) for key, value in sample.items() if isinstance(value, list | tuple)}
-    single = numbers({key: value for key, value in sample.items() if key not in several}, where)
-    lists = {key: [numbers({key: each}, where)[key] for each in of] for key, of in several.items()}
-    return {key: lists.get(key, single.get(key)) for key in sample}
+    return {name(key, where): _numbers(value, f"{where} has {key}") for key, value in sample.items()}
+
+
+def _numbers(value: Any, what: str) -> Any:
+    """A number, or a list of them."""
+    return [_number(each, what) for each in value] if isinstance(value, list | tuple) else _number(value, what)

@@ -38,7 +38,7 @@ def identity(task: Task[Any], folder: Path, fingerprint: str) -> str:
 def write_manifest(folder: Path, fingerprint: str) -> None:
     """Size and SHA-256 of every file; written last, so that data without it is not whole."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    files = {path.relative_to(folder).as_posix(): [path.stat().st_size, _sha256(path)] for path in paths}
+    files = {path.relative_to(folder).as_posix(): _described(path) for path in paths}
     content = {"fingerprint": fingerprint, "files": files}
     (folder / PREPARED_MANIFEST).write_text(json.dumps({**content, "digest": _digest(content)}, indent=1), "utf-8")
 
@@ -51,13 +51,10 @@ def check_whole(place: Path, fingerprint: str) -> str:
     manifest = _manifest(place)
     if manifest["fingerprint"] != fingerprint:
         raise _damaged(place, f"its fingerprint is {manifest['fingerprint']:.80}")
-    for name, (size, sha256) in manifest["files"].items():
-        path = place / name
-        if not path.is_file():
+    for name, described in manifest["files"].items():
+        if not (place / name).is_file():
             raise _damaged(place, f"{name} is missing")
-        if path.stat().st_size != size:
-            raise _damaged(place, f"{name} has {path.stat().st_size} bytes instead of {size}")
-        if _sha256(path) != sha256:
+        if _described(place / name) != described:
             raise _damaged(place, f"{name} was changed after it was prepared")
     return str(manifest["digest"])
 
@@ -84,10 +81,11 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _sha256(path: Path) -> str:
+def _described(path: Path) -> list[int | str]:
+    """Its size and SHA-256."""
     alive()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
 
 
 SHARED = "must be on storage that all nodes share, or every node needs the planned data"

@@ -9,7 +9,7 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import (
@@ -166,14 +166,12 @@ def using_code(code: Code | None) -> Iterator[None]:
         _remove()
 
 
-_hooks: list[Callable[[str], _Finder]] = []
-_finders: list[_Recorded] = []
+_installed: list[_Recorded] = []
 
 
 def _install(code: Code) -> _Recorded:
     known = _Recorded(code)
-    _hooks.append(known.hook)
-    _finders.append(known)
+    _installed.append(known)
     sys.path_hooks.insert(0, known.hook)
     sys.meta_path.insert(_before_maps(), known)
     _forget_finders()
@@ -181,12 +179,10 @@ def _install(code: Code) -> _Recorded:
 
 
 def _remove() -> None:
-    for hook in _hooks:
-        sys.path_hooks.remove(hook)
-    for finder in _finders:
-        sys.meta_path.remove(finder)
-    _hooks.clear()
-    _finders.clear()
+    for known in _installed:
+        sys.path_hooks.remove(known.hook)
+        sys.meta_path.remove(known)
+    _installed.clear()
     _forget_finders()
 
 

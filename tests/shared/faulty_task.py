@@ -1,11 +1,14 @@
 """A study of the small task with a fault in its steps, and what an undisturbed trial of it gives."""
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from allelse_in_folder import plan
+from leftovers import check_no_locks, wait_for_end
 from saved_state import saved_state
 from small_task import HEAD as PACKAGE
 from small_task import write_task
@@ -69,16 +72,34 @@ def train_to(step: int, folder: Path) -> None:
 
 
 def undisturbed(cwd: Path, words: Sequence[str], row: str, folder: Path) -> Finished:
-    """The end of the same trial, run in this process with its checkpoints in ``folder``. Call it in ``cwd``."""
-    (planned,) = plan(cwd, *words, f"sweep.rows=[{row}]").trials
-    assignment = replace(Recorder(planned).assignment(), checkpoints=str(folder), evaluated={})
+    """The end of the same trial, run in this process with its checkpoints in ``folder``."""
     events: list[Event] = []
-    driver = Driver(assignment, events.append)
-    driver.newest()
-    driver.work(0, 1, "", lambda: False)
+    with chdir(cwd):
+        (planned,) = plan(cwd, *words, f"sweep.rows=[{row}]").trials
+        assignment = replace(Recorder(planned).assignment(), checkpoints=str(folder), evaluated={})
+        driver = Driver(assignment, events.append)
+        driver.newest()
+        driver.work(0, 1, "", lambda: False)
     finished = events[-1]
     assert isinstance(finished, Finished)
     return finished
+
+
+def check_as_undisturbed(
+    cwd: Path, words: Sequence[str], steps: int, alone: Path, checkpoints: Path | None = None
+) -> None:
+    """The study ``s`` has base alone: the bits of an undisturbed trial, each step once, and no process or lock left.
+
+    ``alone``: an empty place for the checkpoints of the undisturbed one.
+    """
+    trial = cwd / "runs" / "s" / "base-s1"
+    wait_for_end(cwd)
+    check_no_locks(trial.parent)
+    finished = undisturbed(cwd, words, "base", alone)
+    assert json.loads((trial / "result.json").read_text())["scores"] == finished.scores
+    assert newest_state(checkpoints or trial / "checkpoints") == newest_state(alone)
+    assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, steps + 1, 2))
+    assert reasons(trial)[-1] == "finished"
 
 
 def newest_state(checkpoints: Path) -> tuple[int, Any]:

@@ -8,12 +8,11 @@ from threading import Event
 from typing import Any
 from unittest import mock
 
+from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from sweeps.cli import app
-from sweeps.running.syncer import Syncer
 from tracking.mlflow import sync
-from tracking.mlflow.ledger import sync_lock
 from tracking.uri import URI_VARIABLE
 
 
@@ -45,13 +44,13 @@ class SyncerHere:
         folder, tracking, ended = self.settings.study_folder.resolve(), self.settings.tracking, Event()
         ended.set()
         store = mock.patch.dict(os.environ, {URI_VARIABLE: tracking.uri or ""})
-        with store, sync_lock(folder):
+        with store, FileLock(folder / ".sync.lock"):
             self.returncode = sync.Passes(folder, tracking.experiment, moved=False).follow(os.getpid(), ended)
 
 
 def typed(folder: Path, *arguments: str) -> Result:
     """The result of `allelse …`, with its output."""
-    with contextlib.chdir(folder), mock.patch.object(Syncer, "_start", lambda syncer: SyncerHere(syncer)):
+    with contextlib.chdir(folder), mock.patch("sweeps.running.syncer.Syncer._start", lambda syncer: SyncerHere(syncer)):
         return CliRunner().invoke(app, list(arguments))
 
 

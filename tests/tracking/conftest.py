@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from studies_on_disk import EXPERIMENT, Store, make_study
+from mlflow.tracking import MlflowClient
+from studies_on_disk import EXPERIMENT, Store, make_study, opened
 
-from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.trial import TrialFolder
+from tracking.uri import default_uri
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +18,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def store(runs: Path) -> Store:
-    return open_store(None, runs, EXPERIMENT)
+    uri = default_uri(runs)
+    MlflowClient(uri, uri).create_experiment(EXPERIMENT, (runs / "mlflow-artifacts").as_uri())
+    return opened(uri)
 
 
 @pytest.fixture

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from studies_on_disk import EXPERIMENT
+from studies_on_disk import EXPERIMENT, opened
 
 from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
-from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.uri import URI_VARIABLE, default_uri
 
-POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
-WITHOUT_POSTGRES = "no PostgreSQL below /usr/lib/postgresql; apt-get install postgresql"
+POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path())
 PATIENCE_S = 240.0
 ROOT = Path(__file__).parents[2]
 Statuses = dict[str, str]
@@ -82,22 +80,12 @@ def postgres(place: Path) -> Served:
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=place)
     options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", f"unix_socket_directories={place}"]
     command = [*_as_postgres("postgres"), "-D", data, "-p", str(port), *options]
-    uri = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-    return Served(place, uri.replace(":", "+psycopg:", 1), command, lambda: _accepts(uri))
-
-
-def _accepts(uri: str) -> bool:
-    import psycopg
-
-    try:
-        psycopg.connect(uri, connect_timeout=5).close()
-    except psycopg.OperationalError:
-        return False
-    return True
+    asked = [str(POSTGRES / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={port}"]
+    uri = f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+    return Served(place, uri, command, lambda: subprocess.run(asked, check=False).returncode == 0)
 
 
 def _as_postgres(program: str) -> list[str]:
-    assert POSTGRES is not None, WITHOUT_POSTGRES
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
     return [*user, str(POSTGRES / program)]
 
@@ -139,8 +127,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     """One run per trial with its status and exactly its journal's points; nothing is RUNNING."""
-    tracker, _ = open_store(uri, study.folder.parent, EXPERIMENT)
-    found = tracker.client.search_runs([tracker.experiment_id], f"tags.`sweep.id` = '{study.name}'")
+    client, experiment = opened(uri)
+    found = client.search_runs([experiment], f"tags.`sweep.id` = '{study.name}'")
     of_trials = [run for run in found if "trial.key" in run.data.tags]
     assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), "one run per trial"
     assert {run.data.tags["trial.key"]: run.info.status for run in of_trials} == statuses
@@ -149,5 +137,5 @@ def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     for run in of_trials:
         journal = trials[run.data.tags["trial.key"]].journal()
         wanted = [(line.step, round(1000 * line.ts), line.metrics["loss"]) for line in journal]
-        points = tracker.client.get_metric_history(run.info.run_id, "loss")
+        points = client.get_metric_history(run.info.run_id, "loss")
         assert sorted((point.step, point.timestamp, point.value) for point in points) == wanted

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from mlflow.tracking import MlflowClient
+
 from tracking.attempts import own_process
 from tracking.mlflow import sync
 from tracking.study import Study, StudyTrial, write_study
@@ -10,7 +12,8 @@ from tracking.trial import TrialFolder
 from transformer.card import CARD
 
 EXPERIMENT = "tests"
-Store = tuple[Any, str]
+Store = tuple[MlflowClient, str]
+"""MLflow's own client, and the experiment's number."""
 PUBLISHED: dict[str, dict[str, float | None]] = {
     "base": {"ppl": 4.92, "bleu": 25.8, "params_m": 65.0},
     "a_heads_1": {"ppl": 5.29, "bleu": 24.9, "params_m": None},
@@ -71,10 +74,15 @@ def send(study: Study, experiment: str | None = EXPERIMENT) -> None:
     assert sync.main(["--study", str(study.folder), *named]) == 0
 
 
+def opened(uri: str, experiment: str = EXPERIMENT) -> Store:
+    client = MlflowClient(uri, uri)
+    return client, client.get_experiment_by_name(experiment).experiment_id
+
+
 def runs_of(study: Study, store: Store) -> list[Any]:
-    tracker, _ = store
+    client, experiment = store
     wanted = f"tags.`sweep.id` = '{study.name}' and tags.`trial.key` != ''"
-    return list(tracker.client.search_runs([tracker.experiment_id], wanted))
+    return list(client.search_runs([experiment], wanted))
 
 
 def only_run(study: Study, store: Store) -> Any:
@@ -84,5 +92,5 @@ def only_run(study: Study, store: Store) -> Any:
 
 def history(study: Study, store: Store, metric: str = "loss") -> list[tuple[int, float]]:
     run_id = only_run(study, store).info.run_id
-    points = store[0].client.get_metric_history(run_id, metric)
+    points = store[0].get_metric_history(run_id, metric)
     return sorted((point.step, point.value) for point in points)

@@ -7,11 +7,10 @@ from pathlib import Path
 from rich.console import Console
 from studies_on_disk import DECODE, begin, finish, make_study
 
-from tracking.statistics.findings import NONE, find
 from tracking.statistics.rows import TableRow, table
 from tracking.study import Study
-from tracking.table import layout as printed
-from tracking.table.columns import PLAIN_VIEW, View
+from tracking.table import layout
+from tracking.table.columns import StudyTable
 
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Study:
@@ -22,14 +21,17 @@ def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Stu
     return study
 
 
-def shown(study: Study, width: int = 120, view: View = PLAIN_VIEW, base: str = "base", *, tested: bool = False) -> str:
-    """The table for a terminal, without color."""
-    rows = table(study, base)
-    findings = find(study, rows, base) if tested else NONE
+def shown(study: Study, width: int = 120) -> str:
+    """The table for a terminal, without color and without tests."""
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(printed.shown(study, printed.viewed(study.task, rows, view, findings), width, view, findings))
+    console.print(layout.shown(StudyTable(study, table(study)), width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def written(kind: str, study: Study) -> str:
+    """The table in this format, without tests."""
+    return layout.written(kind, StudyTable(study, table(study)))
 
 
 def by_name(study: Study) -> dict[str, TableRow]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from other_tasks import digits
-from studies_on_disk import runs_of, send
+from studies_on_disk import opened, runs_of, send
 
 from tracking.card import COSTS
 from tracking.mlflow import pages
-from tracking.mlflow.store import open_store
+from tracking.uri import default_uri
 
 TEXT = (Path(__file__).parents[2] / "docs" / "mlflow.md").read_text("utf-8")
 CELLS = [name for line in TEXT.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line)]
@@ -26,15 +26,15 @@ def test_every_kind_of_metric_is_explained() -> None:
 def test_runs_have_what_is_explained_and_the_searches_find_them(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = digits(runs / "synthetic-tiny", 0.9, 0.92, 0.95, 0.95)
     send(study, None)
-    store = open_store(None, runs, None, study.folder)
+    store = opened(default_uri(runs), study.name)
     run = runs_of(study, store)[0]
     tags = [name.replace("study.", "table3.") for name in run.data.tags if not name.startswith("mlflow.")]
-    files = [file.path for file in store[0].client.list_artifacts(run.info.run_id)]
+    files = [file.path for file in store[0].list_artifacts(run.info.run_id)]
     found = [*tags, *run.data.metrics, *files]
     assert {"sweep.id", "final/accuracy"} <= set(found)
     assert [name for name in found if not EXPLAINED.fullmatch(name)] == ["checkpoint"], "a metric of the task's own"
 
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store[1])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(runs))
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     tables: dict[str, Any] = {}
     exec(code, tables)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from faulty_stores import mlflow_server
-from studies_on_disk import DECODE, begin, finish, make_study, send
+from studies_on_disk import DECODE, begin, finish, make_study, opened, send
 
 from tracking.mlflow.pages import page_address
-from tracking.mlflow.store import open_store
 from tracking.study import Study
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -67,8 +66,8 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 def link(server: str, study: Study, mode: str = "") -> str:
-    store, _ = open_store(None, study.folder.parent, None, study.folder)
-    return page_address(server, store.experiment_id, study.mark, mode)
+    _, experiment = opened(server, study.name)
+    return page_address(server, experiment, study.mark, mode)
 
 
 def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, shown: Study) -> None:

@@ -50,15 +50,10 @@ def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: Synced) -> None:
     assert mlflow.data.get_source(train).uri == "file:///d"
 
 
-def test_a_difference_is_from_the_mean_over_all_seeds_of_base(synced: Synced) -> None:
-    """Of every run, whatever its seed; base is 0.9 and 0.92."""
-    found = [run.data.metrics["delta/accuracy"] for run in synced[1]]
-    assert found == pytest.approx([-0.01, 0.01, 0.04, 0.04])
-
-
-def test_a_difference_follows_every_seed_of_base(runs: Path, store: Store) -> None:
-    """Base's second seed is scored again, then dropped."""
-    study, _ = two_rows(runs / "followed", store)
+def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(runs: Path, store: Store) -> None:
+    """Base is 0.9 and 0.92; its second seed is scored again, then dropped."""
+    study, sent = two_rows(runs / "followed", store)
+    assert [run.data.metrics["delta/accuracy"] for run in sent] == pytest.approx([-0.01, 0.01, 0.04, 0.04])
     folder = study.trial_folder(study.trials[1])
     result = folder.result() or {}
     again = result["scores"] | {"test": result["scores"]["test"] | {"accuracy": 0.94}}
@@ -81,16 +76,17 @@ def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: Syn
     assert all("device_flops" not in other and "mfu" not in other and other["flops"] == 1e6 for other in others)
 
 
-def test_a_run_has_one_model_with_its_final_numbers(synced: Synced, store: Store) -> None:
+def test_a_run_that_is_sent_again_has_each_point_once_and_one_model(synced: Synced, store: Store) -> None:
     study, runs = synced
     (study.folder / "mlflow-ledger.json").unlink()
     send(study)
-    client = store[0].client
+    client = store[0]
     for run in runs:
         (model,) = models(client, run)
         assert [each.model_id for each in client.get_run(run.info.run_id).outputs.model_outputs] == [model.model_id]
         numbers = {metric.key: metric.value for metric in model.metrics}
         assert numbers["final/accuracy"] == run.data.metrics["final/accuracy"]
+        assert [point.step for point in client.get_metric_history(run.info.run_id, "train/loss")] == [10]
         assert (model.status, model.params["net.hidden"]) == ("READY", "64")
         assert not [file for file in client.list_logged_model_artifacts(model.model_id) if file.path != "MLmodel"]
 
@@ -99,9 +95,9 @@ def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(synce
     study, runs = synced
     words = [run.data.tags["row.accuracy"] for run in runs]
     assert words == ["0.910 ± 0.014"] * 2 + ["0.950 ± 0.000, +0.040"] * 2
-    tracker, _ = store
+    client, experiment = store
     wanted = f"tags.kind = 'study' AND tags.`sweep.id` = '{study.name}'"
-    (own,) = tracker.client.search_runs([tracker.experiment_id], wanted)
+    (own,) = client.search_runs([experiment], wanted)
     assert "| 0.950 ± 0.000 | +0.040 |" in own.data.tags["mlflow.note.content"]
 
 
@@ -111,7 +107,7 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: 
     attempt = begin(folder)
     report(folder, attempt, range(1, 4), checkpoints=(3,))
     send(study)
-    run, client = only_run(study, store), store[0].client
+    run, client = only_run(study, store), store[0]
     client.create_run(run.info.experiment_id, 0, {"sweep.identity": study.mark, "trial.key": study.trials[0].key})
     send(study)
     assert only_run(study, store).info.run_id == run.info.run_id

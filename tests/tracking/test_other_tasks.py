@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from other_tasks import digits, tagging, train
 from studies_on_disk import Store, runs_of, send
-from tables import shown
+from tables import shown, written
 
 from tracking.statistics.rows import table
 from tracking.study import Study
 from tracking.table.frames import load
-from tracking.table.layout import written
 
 FOREIGN = re.compile(r"ppl|bleu|chrf|table ?3|paper|sacre|published|beam|α|corpus|decod", re.IGNORECASE)
 SETTING_COLUMNS = ("decode", "mixed_decode", "other_decode")
@@ -35,17 +34,17 @@ def tagged(tmp_path: Path) -> Study:
 def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None:
     rows = table(finished)
     assert (rows[0].scores["accuracy"], rows[1].deltas["accuracy"]) == pytest.approx((0.91, 0.04))
-    head, *lines = csv.reader(io.StringIO(written("csv", finished, rows)))
+    head, *lines = csv.reader(io.StringIO(written("csv", finished)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
         *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "accuracy_s1", "accuracy_s2"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
-    content = json.loads(written("json", finished, rows))
+    content = json.loads(written("json", finished))
     objects = {*SETTING_COLUMNS, "before_scaling", "cells", "seed_values"}
     assert content[0].keys() == objects | {name for name in head if not name.startswith("accuracy_s")}
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
-    markdown = written("md", finished, rows).splitlines()
+    markdown = written("md", finished).splitlines()
     assert markdown[0] == "|  | row | H | L | other | accuracy | Δaccuracy | params | FLOPs | time | note |"
     assert (
         markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |  |"
@@ -59,9 +58,8 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_nothing_of_translation_is_shown(finished: Study, tagged: Study, width: int) -> None:
     for study in (finished, tagged):
-        rows = table(study)
         content = [{key: of for key, of in row.items() if key not in SETTING_COLUMNS} for row in _json(study)]
-        texts = (written("csv", study, rows), written("md", study, rows), json.dumps(content), shown(study, width))
+        texts = (written("csv", study), written("md", study), json.dumps(content), shown(study, width))
         assert not [found for text in texts if (found := FOREIGN.search(text))]
         assert max(map(len, texts[-1].splitlines())) <= width
 
@@ -70,7 +68,7 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
     base, deep = table(tagged)
     assert base.scores == {"f1": 91.25, "error": 0.125, "accuracy": 0.5}
     assert deep.deltas == {"f1": -1.0, "error": 0.0, "accuracy": 0.25}
-    text = written("md", tagged, [base, deep])
+    text = written("md", tagged)
     assert "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, threshold 0.5; " in text
     assert "F1 [micro]: over tokens; time: measured; params: counted, unknown where empty; FLOPs: unknown;" in text
     assert "| deep | depth 8, norm None | 90.2 | 0.12 | 0.750 | −1.0 | 0.00 | +0.250 |  |  | 2.5 s |  |" in text
@@ -81,8 +79,8 @@ def test_published_values_have_columns_where_a_row_has_them(finished: Study) -> 
         replace(each, published={"accuracy": {"base": 0.9, "wide": 0.97}[each.row]}) for each in finished.trials
     )
     study = replace(finished, trials=trials)
-    assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in written("csv", study, table(study))
-    assert "| paper accuracy | paper Δaccuracy |" in written("md", study, table(study))
+    assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in written("csv", study)
+    assert "| paper accuracy | paper Δaccuracy |" in written("md", study)
     assert "+0.070" in shown(study)
 
 
@@ -115,16 +113,16 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
     note, below = "stopped at 10 of 500 (s2)", "planned steps; means include these seeds: wide (seed 2)."
     assert [(row.scores["accuracy"], row.note) for row in rows] == [(pytest.approx(0.91), ""), (0.95, note)]
     texts = {
-        "| wide§ |": written("md", study, rows),
-        "wide$^{\\S}$": written("tex", study, rows),
-        ">wide§<": written("html", study, rows),
+        "| wide§ |": written("md", study),
+        "wide$^{\\S}$": written("tex", study),
+        ">wide§<": written("html", study),
         "change of wide§": shown(study),
     }
     for mark, text in texts.items():
         assert mark in text
         words = " ".join(text.split())
         assert all(part in words for part in (note, f": training ended before its {below}")), text
-    assert note in written("csv", study, rows)
+    assert note in written("csv", study)
     assert [row["note"] for row in _json(study)] == ["", note]
     assert load(study.folder).trials["note"].to_list() == ["", "", "", "stopped at 10 of 500"]
     send(study)
@@ -133,5 +131,5 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
 
 
 def _json(study: Study) -> list[dict[str, Any]]:
-    content: list[dict[str, Any]] = json.loads(written("json", study, table(study)))
+    content: list[dict[str, Any]] = json.loads(written("json", study))
     return content

@@ -137,10 +137,14 @@ def files_data(folder: Path, vocab_size: int, **sets: tuple[list[str], list[str]
     return DataConfig("files", "en", "de", vocab_size, None, **files)
 
 
+def untold(step: str, done: float | None) -> None:
+    """Nothing is shown."""
+
+
 def prepared_text(data: DataConfig, folder: Path) -> Prepared:
     """The corpus, prepared in a new folder below this one."""
     made = Path(tempfile.mkdtemp(dir=folder))
-    prepare(data, made)
+    prepare(data, made, untold)
     return Prepared(made)
 
 

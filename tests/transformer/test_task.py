@@ -35,12 +35,20 @@ def test_a_plan_counts_the_bytes_of_the_checkpoints_that_stay(average: int, trai
     assert TRANSLATION.costs(config).checkpoint_bytes == 12 * parameters(SMALL, 1000) * kept
 
 
-def test_prepared_sentences_must_fit_the_positions_and_are_shown_as_texts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("steps", "nll", "diverged"),
+    [(10, 6.90, False), (10, 6.92, True), (9, 10.8, False), (9, 11.0, True)],  # ln V is 6.91, and √d_model 4
+)
+def test_a_dev_nll_above_ln_v_is_a_divergence_once_the_warm_up_is_over(steps: int, nll: float, diverged: bool) -> None:
+    assert TRANSLATION.diverged(small_trial(steps=steps, warmup_steps=10), {"dev/nll": nll}) is diverged
+
+
+def test_prepared_text_is_checked_and_shown_and_missing_files_are_named_before(tmp_path: Path) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     prepared = prepared_text(data, tmp_path)
-    assert list(TRANSLATION.data_problems(small_trial(data), prepared.folder)) == []
     short = small_trial(data, replace(SMALL, max_positions=5))
-    assert {problem.key for problem in TRANSLATION.data_problems(short, prepared.folder)} == {"model.max_positions"}
+    for config, keys in ((small_trial(data), set()), (short, {"model.max_positions"})):
+        assert {problem.key for problem in TRANSLATION.data_problems(config, prepared.folder)} == keys
     assert TRANSLATION.texts is not None
     found = TRANSLATION.texts(prepared.folder, "test")
     assert found == {"source": prepared.sources("test"), "reference": prepared.sources("test")}

@@ -1,6 +1,5 @@
 """One trial from its configuration to its scores, what it says on the way, and the mean of its last checkpoints."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepared import Prepared
 from transformer.decoding import evaluation
-from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set, greedy_scores
 from transformer.decoding.translator import Translator
 from transformer.task import TRANSLATION
 from transformer.training.state import mean_weights, start
@@ -69,16 +68,6 @@ def test_a_trial_tells_of_its_data_and_its_costs(whole: ToyTrial, prepared: Prep
     assert costs.flops > 0
 
 
-def test_every_set_is_scored_with_texts_and_samples(whole: ToyTrial, prepared: Prepared) -> None:
-    assert [name for name, *_ in whole.said("evaluated")] == ["dev", "test"] == prepared.evaluation_sets
-    for name, scores, texts, samples in whole.said("evaluated"):
-        (text,) = texts.values()
-        assert list(texts) == [f"hypotheses/{name}.txt"]
-        assert len(text.splitlines()) == len(samples) == len(prepared.references(name))
-        assert {"nll", "ppl", "bleu", "chrf"} < scores.keys()
-        json.dumps([scores, samples])
-
-
 def test_the_scores_are_those_of_the_mean_of_the_last_multiples(whole: ToyTrial, prepared: Prepared) -> None:
     config = whole.config
     assert (config.averaged_steps, sorted(whole.checkpoints)) == ([4, 8, 12], [4, 8, 12, STEPS])
@@ -123,12 +112,6 @@ def test_sets_with_scores_are_not_scored_again(whole: ToyTrial) -> None:
     assert again.said("evaluated") == whole.said("evaluated")[1:]
 
 
-def test_scoring_breaks_off_when_the_trial_is_told_to_stop(whole: ToyTrial) -> None:
-    again = whole.again(stops_alone=True)
-    work(again)
-    assert again.said("evaluated") == []
-
-
 @pytest.fixture(scope="module")
 def scored(whole: ToyTrial) -> ToyTrial:
     """The same trial, with greedy scores of the first five dev sentences while training."""
@@ -170,7 +153,7 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
 
     monkeypatch.setattr(evaluation, "SENTENCES", 5)
     monkeypatch.setattr(evaluation, "text_scores", noted)
-    assert GreedyScores.of(config, prepared, Worker())(model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
+    assert greedy_scores(config, prepared, Worker(), model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
     assert given == [(hypotheses, prepared.references("dev")[:5], "letters")]
 
 

@@ -83,14 +83,14 @@ def without_new_folder(uri: str) -> str:
     return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
 
 
-def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[str]:
-    """The command that serves a store at http://host:port; run it in `ui_environment()`, which names the store."""
+def ui_command(runs: Path, port: int = 5000) -> list[str]:
+    """The command that serves a store at http://127.0.0.1:port; run it in `ui_environment()`, which names the store."""
     artifacts = artifact_folder(runs).as_uri()
     return [
         *(sys.executable, "-m", "mlflow", "server"),
         *("--default-artifact-root", artifacts),
         *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
-        *("--host", host, "--port", str(port)),
+        *("--host", "127.0.0.1", "--port", str(port)),
         *("--workers", "1"),
         *("--uvicorn-opts", "--log-level=warning"),  # otherwise it prints a line per request
     ]

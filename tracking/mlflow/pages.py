@@ -20,13 +20,11 @@ from tracking.files import read_whole, unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.store import DELTA, quoted
-from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, StudyTrial, seconds
-from tracking.table.caption import caption
-from tracking.table.columns import columns_of
-from tracking.table.layout import brief, written
-from tracking.table.text import TextTable, markdown
+from tracking.table.columns import StudyTable, columns_of
+from tracking.table.layout import brief_table, written
+from tracking.table.text import markdown
 from tracking.trial import OTHER_FOLDERS, TrialFolder
 from tracking.uri import shown_tree, without_password
 
@@ -209,26 +207,26 @@ def page_address(server: str, experiment: str, mark: str, mode: str = "") -> str
     return f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{query}"
 
 
-def row_words(card: Card, row: TableRow, findings: Findings) -> dict[str, str]:
-    """Such as "91.7 ± 0.4, +1.2▲" for each metric of the table: over the row's seeds, and its difference from base."""
-    known = columns_of(card, [row], findings)
-    lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
-    found = {metric.name: f"{known[metric.name].text(row)}{lost}" for metric in card.tabled if row.seeds}
-    if row.row == findings.reference:
-        return found
-    return {name: f"{score}, {known[f'delta_{name}'].text(row)}" for name, score in found.items()}
+def row_words(table: StudyTable) -> dict[str, dict[str, str]]:
+    """By row and metric, such as "91.7 ± 0.4, +1.2▲": over the row's seeds, and its difference from base."""
+    known, found = columns_of(table), dict[str, dict[str, str]]()
+    for row in table.rows:
+        lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
+        words = {metric.name: f"{known[metric.name].text(row)}{lost}" for metric in table.card.tabled if row.seeds}
+        if row.row != table.findings.reference:
+            words = {name: f"{score}, {known[f'delta_{name}'].text(row)}" for name, score in words.items()}
+        found[row.row] = words
+    return found
 
 
-def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> str:
+def study_note(table: StudyTable) -> str:
     """Markdown: the table in short, what its columns and marks mean, and the commands that made the study."""
-    card, known = study.task, columns_of(study.task, rows, findings)
-    scores = [known[f"{kind}{metric.name}"] for metric in card.tabled for kind in ("", "delta_")]
+    known = columns_of(table)
+    scores = [known[f"{kind}{metric.name}"] for metric in table.card.tabled for kind in ("", "delta_")]
     seeds = replace(known["seeds"], text=_seeds)
-    columns = (known["row"], known["change"], *scores, known["params"], seeds)
-    lines = tuple(brief(card, columns, row) for row in rows)
-    table = TextTable(study.name, columns, lines, tuple(row.group for row in rows), caption(card, rows, findings))
-    again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
-    text = f"{_first_line(study, rows)}\n\n{markdown(table)}\n{again}"
+    made = brief_table(table, [known["row"], known["change"], *scores, known["params"], seeds])
+    again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, table.study.asked)), "```"])
+    text = f"{_first_line(table)}\n\n{markdown(made)}\n{again}"
     return text if len(text) <= LONGEST_TAG else f"{text[: LONGEST_TAG - 1]}…"
 
 
@@ -238,15 +236,15 @@ def _seeds(row: TableRow) -> str:
     return f"{finished}, {len(row.diverged)} diverged" if row.diverged else finished
 
 
-def _first_line(study: Study, rows: Sequence[TableRow]) -> str:
+def _first_line(table: StudyTable) -> str:
     """What MLflow shows before the note is opened."""
+    rows, known = table.rows, columns_of(table)
     base = next((row for row in rows if row.row == BASE and row.seeds), None)
-    known = columns_of(study.task, rows)
-    scores = ", ".join(f"{of.label} {known[of.name].text(base)}" for of in study.task.tabled if base)
+    scores = ", ".join(f"{of.label} {known[of.name].text(base)}" for of in table.card.tabled if base)
     diverged, asked = sum(len(row.diverged) for row in rows), sum(row.asked for row in rows)
     finished = f"{sum(row.seeds for row in rows) + diverged} of {asked} trials finished"
     parts = [f"{len(rows)} rows", finished, f"{diverged} diverged" * (diverged > 0), f"base: {scores}" * bool(scores)]
-    return f"**{study.name}**: {'; '.join(filter(None, parts))}"
+    return f"**{table.study.name}**: {'; '.join(filter(None, parts))}"
 
 
 def _command(asked: dict[str, str]) -> str:
@@ -292,22 +290,23 @@ def _text(path: Path) -> str:
     return (unless_damaged(lambda: read_whole(path), None) or b"").decode("utf-8", errors="replace")
 
 
-def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> dict[str, str]:
+def study_files(table: StudyTable) -> dict[str, str]:
     """The files of the study's run, by their paths: those of `allelse table`, once all ended those of `report` too."""
-    tables = {name: written(kind, study, rows, findings=findings) for name, kind in FILES.items()}
-    return tables | (_report(study) if _complete(study, rows) else {})
+    tables = {name: written(kind, table) for name, kind in FILES.items()}
+    return tables | (_report(table) if _complete(table) else {})
 
 
-def _report(study: Study) -> dict[str, str]:
-    from tracking.report.page import page, whole_content  # Matplotlib, only where something is drawn
+def _report(table: StudyTable) -> dict[str, str]:
+    from tracking.report.page import Content, page  # Matplotlib, only where something is drawn
 
-    content = whole_content(study)
-    figures = {f"figures/{figure.name}.svg": figure.content("svg").decode() for figure in content.figures.all}
+    content = Content(table)
+    figures = {f"figures/{figure.name}.svg": figure.content("svg").decode() for figure in content.figures}
     return {"report.html": page(content), **figures}
 
 
-def _complete(study: Study, rows: Sequence[TableRow]) -> bool:
+def _complete(table: StudyTable) -> bool:
     """Whether every trial has ended, and there is something to compare: drawing takes seconds of CPU."""
-    if sum(row.seeds > 0 for row in rows) < 2:
+    study = table.study
+    if sum(row.seeds > 0 for row in table.rows) < 2:
         return False
     return all(study.trial_folder(trial).state(trial.key) in ("finished", "failed") for trial in study.trials)

@@ -33,9 +33,8 @@ from tracking.mlflow.ledger import (
     result_digest,
 )
 from tracking.mlflow.store import Status, Store
-from tracking.statistics.findings import find
-from tracking.statistics.rows import BASE, table
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
+from tracking.table.columns import whole_table
 from tracking.trial import TrialState
 from tracking.words import cause_of, out_of_reach
 
@@ -60,7 +59,7 @@ class PassOutcome:
 class Replay:
     """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
 
-    def __init__(self, folder: Path, store: Store, uri: str, moved: bool = False) -> None:
+    def __init__(self, folder: Path, store: Store, uri: str, moved: bool) -> None:
         self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
         self._folder, self._store, self._uri = folder, store, uri
         self._ledger = Ledger(folder, uri, begin_again=True)
@@ -240,15 +239,14 @@ class Replay:
 
     def _study_page(self, study: Study, begun: list[StudyTrial], own: bool) -> None:
         """The study in words, and its files; while trials run, one version per minute: it takes seconds to make."""
-        rows = table(study)
-        findings = find(study, rows, BASE, study.task.headline)
-        words = {row.row: pages.row_words(study.task, row, findings) for row in rows}
+        table = whole_table(study, study.task.headline)
+        words = pages.row_words(table)
         for trial in begun:
             tags = {f"{pages.ROW}{name}": text for name, text in words[trial.row].items()}
             self._send(trial.key, {"tags of the row": tags})
-        note = {pages.NOTE: pages.study_note(study, rows, findings)}
+        note = {pages.NOTE: pages.study_note(table)}
         parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
-        self._send(STUDY, {**parts, **_files(pages.study_files(study, rows, findings))})
+        self._send(STUDY, {**parts, **_files(pages.study_files(table))})
         self._due.discard(STUDY)
         self._page_due = time.monotonic() + RETRY_S
 

@@ -172,26 +172,23 @@ class Store:
             self.client.set_experiment_tag(self.experiment_id, name, value)
 
 
-def open_store(uri: str | None, runs: Path, experiment: str | None, study: Path | None = None) -> tuple[Store, str]:
-    """The store and its address. `uri` None means the default store below `runs`.
+def open_store(study: Path, uri: str, experiment: str | None) -> Store:
+    """The store at ``uri`` for the study of this folder; the default store is made if it is missing.
 
-    The experiment: that of the runs of ``study``, else the one named ``experiment`` or like the study. A lock keeps the
+    The experiment is that of the study's runs, or else the one named ``experiment`` or like the study. A lock keeps the
     sweeps of several studies from creating the same store or experiment at once. Raises what MLflow raises, and
     filelock's Timeout.
     """
     silence()
-    where = uri or default_uri(runs)
+    runs = study.parent
     with FileLock(runs / ".mlflow.lock", timeout=LOCK_S):
-        if where == default_uri(runs):
+        if uri == default_uri(runs):
             follow_move(runs)
             create(runs)
-        client = connected(where)
-        named = experiment or (study.name if study is not None else "")
-        run = study_run(study, where) if study is not None else None
-        mark = read_study(study).mark if study is not None and experiment in (None, study.name) else ""
-        return Store(
-            client, _experiment(client, run.run if run else None, named, mark, artifacts_of(where, runs))
-        ), where
+        client, sent = connected(uri), study_run(study, uri)
+        mark = read_study(study).mark if experiment in (None, study.name) else ""
+        named = experiment or study.name
+        return Store(client, _experiment(client, sent.run if sent else None, named, mark, artifacts_of(uri, runs)))
 
 
 def _experiment(client: Any, run: str | None, name: str, mark: str, artifacts: str | None) -> str:

@@ -44,8 +44,8 @@ class Passes:
         """One pass. ``ended`` is the pid of the sweep once its trials have ended."""
         try:
             if self._replay is None:
-                store = open_store(self.address, self._study.parent, self._experiment, self._study)
-                self._replay = Replay(self._study, *store, self._moved)
+                store = open_store(self._study, self.address, self._experiment)
+                self._replay = Replay(self._study, store, self.address, self._moved)
             done = self._replay.once(ended)
         except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
             done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError | OtherPlaceError))

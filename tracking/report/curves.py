@@ -57,7 +57,7 @@ def curve_figures(study: Study, rows: Sequence[Entry]) -> dict[str, list[Drawing
             seen.setdefault(name, {}).setdefault(trial.row, []).append(curve)
     found = {}
     for name in _names(study.task, seen)[:3]:
-        curves = {entry: _joined(seen[name][entry.row]) for entry in rows if entry.row in seen[name]}
+        curves = {entry: _joined(seen[name][entry.row.row]) for entry in rows if entry.row.row in seen[name]}
         found[name] = _of_name(name, _label(study.task, name), rows, curves)
     return {name: figures for name, figures in found.items() if figures}
 
@@ -115,7 +115,7 @@ def _of_name(name: str, label: str, rows: Sequence[Entry], found: Mapping[Entry,
 def _panel(
     name: str, label: str, part: Sequence[Entry], found: Mapping[Entry, Curve], ranges: tuple[int, Any]
 ) -> Drawing:
-    groups = ", ".join(dict.fromkeys(entry.group for entry in part if not entry.is_base)) or BASE
+    groups = ", ".join(dict.fromkeys(entry.row.group for entry in part if not entry.is_base)) or BASE
     with styled():
         figure, (axes,) = new_figure(AXES + LINE * len(part))
         described = f"Learning curves of {label} over training steps. Rows: {'; '.join(entry.full for entry in part)}."
@@ -124,10 +124,11 @@ def _panel(
         axes.set_title(shortened(groups, 40))
         axes.set_title(label, loc="right", fontsize=7, fontweight="normal")
         _frame(axes, *ranges)
-        legend = legend_below(figure, lines, [shortened(entry.full, TITLE_LETTERS) for entry in part])
+        names = [shortened(entry.full, TITLE_LETTERS) for entry in part]
+        legend = legend_below(figure, list(zip(names, lines, strict=True)))
         for entry, line, text in zip(part, legend.get_lines(), legend.get_texts(), strict=True):
-            drawing.mark(line, entry.place)
-            drawing.mark(text, entry.place)
+            drawing.mark(line, entry)
+            drawing.mark(text, entry)
     return drawing
 
 
@@ -136,13 +137,9 @@ def _line(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, place: int) -
     text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {curve.seeds} seed{'s' * (curve.seeds > 1)}"
     if curve.seeds > 1:
         band = axes.fill_between(curve.steps, curve.low, curve.high, color=color, alpha=0.16, linewidth=0)
-        drawing.mark(band, entry.place, text)
-    marker = "o" if len(curve.steps) == 1 else None
-    (line,) = axes.plot(
-        curve.steps, curve.mean, color=color, linestyle=dashes, linewidth=1.1, marker=marker, markersize=3
-    )
-    drawing.mark(line, entry.place, text)
-    return line
+        drawing.mark(band, entry, text)
+    style = {"linestyle": dashes, "linewidth": 1.1, "marker": "o" if len(curve.steps) == 1 else None, "markersize": 3}
+    return drawing.plot(axes, (curve.steps, curve.mean), entry, text, color=color, **style)
 
 
 def _frame(axes: Any, last: int, limits: tuple[float, float] | None) -> None:
@@ -159,7 +156,7 @@ def _panels(rows: Sequence[Entry], most: int = 6) -> list[list[Entry]]:
     groups, found = dict[str, list[Entry]](), list[list[Entry]]()
     for entry in rows:
         if not entry.is_base:
-            groups.setdefault(entry.group, []).append(entry)
+            groups.setdefault(entry.row.group, []).append(entry)
     for group in groups.values():
         if found and len(found[-1]) + len(group) <= most:
             found[-1] += group

@@ -54,32 +54,27 @@ STYLE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
-    """One row. ``place`` is its line of the table: figures and page name the row by it, never by its text."""
+    """A row of the table at its ``place``: figures and page name the row by it, never by its text."""
 
     place: int
-    row: str
-    group: str
-    label: str  # what it changes; base for base
+    row: TableRow
 
     @property
     def is_base(self) -> bool:
-        return self.row == BASE
+        return self.row.row == BASE
+
+    @property
+    def label(self) -> str:
+        """What it changes; base for base. `d_k = d_v = 16` is not broken at the end of a line."""
+        words = self.row.change or self.row.row
+        return BASE if self.is_base else words.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
 
     @property
     def full(self) -> str:
         """With its group, for legends over several groups."""
-        return self.label if self.is_base or self.group in self.label else f"{self.group}  {self.label}"
-
-
-def entries(rows: Sequence[TableRow]) -> list[Entry]:
-    """`d_k = d_v = 16` is not broken at the end of a line."""
-    unbroken = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
-    labels = [BASE if row.row == BASE else (row.change or row.row).replace(" = ", unbroken) for row in rows]
-    return [
-        Entry(place, row.row, row.group, label) for place, (row, label) in enumerate(zip(rows, labels, strict=True))
-    ]
+        return self.label if self.is_base or self.row.group in self.label else f"{self.row.group}  {self.label}"
 
 
 @dataclass
@@ -88,15 +83,21 @@ class Drawing:
 
     name: str
     title: str
-    description: str  # for who cannot see it
+    description: str  # for readers who cannot see it
     figure: Any
     marks: dict[str, tuple[int, str]] = field(default_factory=dict)  # by the id of a part: row and text
 
-    def mark(self, artist: Any, row: int, text: str = "") -> None:
+    def mark(self, artist: Any, entry: Entry, text: str = "") -> None:
         """Name a part of the figure: it belongs to this row of the table, and shows the text when pointed at."""
         gid = f"mark-{len(self.marks)}"
         artist.set_gid(gid)
-        self.marks[gid] = row, text
+        self.marks[gid] = entry.place, text
+
+    def plot(self, axes: Any, at: tuple[Any, Any], entry: Entry, text: str, **style: Any) -> Any:
+        """A marked line of a row, or its points."""
+        (line,) = axes.plot(*at, **style)
+        self.mark(line, entry, text)
+        return line
 
     def inline(self) -> str:
         """SVG for a page: texts stay text, colors are CSS variables, ids begin with the figure's name."""
@@ -175,7 +176,10 @@ def new_figure(height: float, rows: int = 1) -> tuple[Any, list[Any]]:
     return figure, [line[0] for line in axes]
 
 
-def legend_below(figure: Any, handles: Sequence[Any], names: Sequence[str], columns: int = 1) -> Any:
+def legend_below(figure: Any, signs: Sequence[tuple[str, Any]], columns: int = 1) -> Any:
+    """Names with their signs, from left to right: matplotlib fills one column after the other."""
+    ordered = [sign for column in range(columns) for sign in signs[column::columns]]
+    names, handles = zip(*ordered, strict=True)
     return figure.legend(handles, names, loc="outside lower left", ncols=columns, borderaxespad=0.2)
 
 

@@ -31,7 +31,7 @@ from tracking.report.drawing import (
 )
 from tracking.statistics.finding import SAYS, FindingKind, label
 from tracking.statistics.findings import Findings
-from tracking.statistics.rows import BASE, TableRow
+from tracking.statistics.rows import BASE
 from tracking.table.columns import PARAMS
 from tracking.words import flops, parameters, signed
 
@@ -71,18 +71,20 @@ class Difference:
     text: str  # shown when pointed at
 
 
-def forest(metric: Metric, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings) -> Drawing | None:
+def forest(metric: Metric, entries: Sequence[Entry], findings: Findings) -> Drawing | None:
     """One figure, in the order of the table. A row without a difference is left out; the table says why. None without
     any."""
+    others = [entry for entry in entries if entry.row.row != findings.reference]
     shown = [
-        _difference(metric, row, entry, findings, value)
-        for row, entry in zip(rows, entries, strict=True)
-        if row.row != findings.reference and (value := row.deltas[metric.name]) is not None
+        _difference(metric, entry, findings, value)
+        for entry in others
+        if (value := entry.row.deltas[metric.name]) is not None
     ]
     return _drawn(metric, shown, findings.reference) if shown else None
 
 
-def _difference(metric: Metric, row: TableRow, entry: Entry, findings: Findings, value: float) -> Difference:
+def _difference(metric: Metric, entry: Entry, findings: Findings, value: float) -> Difference:
+    row = entry.row
     test, ends = findings.test(row, metric), findings.interval(row, metric)
     published = row.published_deltas[metric.name]
     interval = f" [{', '.join(signed(end, metric.places) for end in ends)}]" if ends else ""
@@ -108,24 +110,23 @@ def _drawn(metric: Metric, shown: Sequence[Difference], reference: str) -> Drawi
         _names(drawing, axes, shown)
         for place, each in enumerate(shown):
             _row(drawing, axes, place, each, edge, edge / paper)
-        legend_below(figure, [*signs.values()], [*signs], LEGEND_COLUMNS)
+        legend_below(figure, [*signs.items()], LEGEND_COLUMNS)
     return drawing
 
 
 def _row(drawing: Drawing, axes: Any, place: int, each: Difference, edge: float, ratio: float) -> None:
+    def plot(at: list[float], y: float, **style: Any) -> None:
+        drawing.plot(axes, (at, [y] * len(at)), each.entry, each.text, **style)
+
     color = COLORS.get(each.kind, MUTED)
     if each.published is not None:
         marker, at = _at(each.published * ratio, edge, "D")
-        (hollow,) = axes.plot([at], [place + 0.27], marker=marker, markersize=3.6, **HOLLOW_MARKER)
-        drawing.mark(hollow, each.entry.place, each.text)
+        plot([at], place + 0.27, marker=marker, markersize=3.6, **HOLLOW_MARKER)
     if each.interval is not None:
-        low, high = (max(-edge, min(edge, end)) for end in each.interval)
-        (bar,) = axes.plot([low, high], [place - 0.08] * 2, color=color, linewidth=1.5, solid_capstyle="butt")
-        drawing.mark(bar, each.entry.place, each.text)
+        ends = [max(-edge, min(edge, end)) for end in each.interval]
+        plot(ends, place - 0.08, color=color, linewidth=1.5, solid_capstyle="butt")
     marker, at = _at(each.value, edge, "o" if each.interval is not None else "|")
-    size = 6 if marker == "|" else 4.2
-    (dot,) = axes.plot([at], [place - 0.08], marker=marker, markersize=size, color=color, linestyle="none")
-    drawing.mark(dot, each.entry.place, each.text)
+    plot([at], place - 0.08, marker=marker, markersize=6 if marker == "|" else 4.2, color=color, linestyle="none")
 
 
 def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
@@ -133,10 +134,10 @@ def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
     axes.set_yticks(range(len(shown)), [_two_lines(each.entry.full) for each in shown])
     for place, (each, name) in enumerate(zip(shown, axes.get_yticklabels(), strict=True)):
         name.set(fontsize=5.8 if "\n" in name.get_text() else 6.3, linespacing=1.0)
-        drawing.mark(name, each.entry.place)
+        drawing.mark(name, each.entry)
         mark = axes.text(1.01, place, each.mark, transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
-        drawing.mark(mark, each.entry.place)
-        if place and shown[place - 1].entry.group != each.entry.group:
+        drawing.mark(mark, each.entry)
+        if place and shown[place - 1].entry.row.group != each.entry.row.group:
             axes.axhline(place - 0.5, color=RULE, linewidth=0.6)
 
 
@@ -223,30 +224,31 @@ class Dot:
     words: str
 
 
-def scatters(card: Card, rows: Sequence[TableRow], entries: Sequence[Entry]) -> list[Drawing]:
+def scatters(card: Card, entries: Sequence[Entry]) -> list[Drawing]:
     """Each of the first metrics against parameters and against FLOPs; a cost that no row knows has no figure."""
     costs: tuple[tuple[str, str, Write], ...] = (("params", "parameters", parameters), ("flops", "FLOPs", flops))
-    both = list(zip(rows, entries, strict=True))
     return [
-        _scatter(metric, name, label, ours, list(_published(metric, both, name, write)), _styles(entries))
+        _scatter(metric, name, label, ours, list(_published(metric, entries, name, write)), _styles(entries))
         for metric in card.tabled[:MOST]
         for name, label, write in costs
-        if (ours := list(_ours(metric, both, name, write)))
+        if (ours := list(_ours(metric, entries, name, write)))
     ]
 
 
-def _ours(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> Iterator[Dot]:
-    for row, entry in rows:
+def _ours(metric: Metric, entries: Sequence[Entry], cost: str, write: Write) -> Iterator[Dot]:
+    for entry in entries:
+        row = entry.row
         x, y, sd = getattr(row, cost), row.scores[metric.name], row.sd.get(metric.name)
         if x and y is not None:
             spread = f" ± {metric.text(sd)}" if sd is not None else ""
             yield Dot(entry, x, y, sd, f"{entry.full}: {metric.text(y)}{spread}, {write(x)}")
 
 
-def _published(metric: Metric, rows: Sequence[tuple[TableRow, Entry]], cost: str, write: Write) -> Iterator[Dot]:
+def _published(metric: Metric, entries: Sequence[Entry], cost: str, write: Write) -> Iterator[Dot]:
     """At the published parameters, where a blank cell means base's; at our own FLOPs, which nobody published."""
-    base = next((row.published.get(PARAMS) for row, _ in rows if row.row == BASE), None)
-    for row, entry in rows:
+    base = next((entry.row.published.get(PARAMS) for entry in entries if entry.is_base), None)
+    for entry in entries:
+        row = entry.row
         y, millions = row.published.get(metric.name), row.published.get(PARAMS) or base
         x = row.flops if cost == "flops" else millions and millions * 1e6
         if x and y is not None:
@@ -257,7 +259,7 @@ def _scatter(
     metric: Metric, cost: str, label: str, ours: Sequence[Dot], paper: Sequence[Dot], styles: Styles
 ) -> Drawing:
     """Published points stand in a plot of their own, below ours."""
-    parts, shown = [part for part in (ours, paper) if part], {point.entry.group for point in (*ours, *paper)}
+    parts, shown = [part for part in (ours, paper) if part], {point.entry.row.group for point in (*ours, *paper)}
     marks = {group: style for group, style in styles.items() if group in shown}
     columns = max(1, LEGEND_LETTERS // (4 + min(LONGEST_GROUP, max(map(len, marks)))))
     with styled():
@@ -271,8 +273,10 @@ def _scatter(
             axes.set_xlabel(f"{label}{of_ours}", loc="right", labelpad=1)
             _costs(axes, [point.cost for point in part])
             for point, x in zip(part, _side_by_side(part), strict=True):
-                _point(drawing, axes, point, x, styles[point.entry.group], hollow=part is paper)
-        _legend(figure, marks, columns)
+                _point(drawing, axes, point, x, styles[point.entry.row.group], hollow=part is paper)
+        legend_below(
+            figure, [(shortened(group, LONGEST_GROUP), _sign(*style)) for group, style in marks.items()], columns
+        )
     return drawing
 
 
@@ -288,19 +292,17 @@ def _point(drawing: Drawing, axes: Any, point: Dot, x: float, style: tuple[str, 
     color, marker = style
     if point.sd is not None:
         ends = [point.score - point.sd, point.score + point.sd]
-        (bar,) = axes.plot([x] * 2, ends, color=color, linewidth=0.9)
-        drawing.mark(bar, point.entry.place, point.words)
+        drawing.plot(axes, ([x] * 2, ends), point.entry, point.words, color=color, linewidth=0.9)
     inside, edge, width = (PAPER, color, 0.9) if hollow else (color, PAPER, 0.4)
     about = {"markerfacecolor": inside, "markeredgecolor": edge, "markeredgewidth": width, "linestyle": "none"}
-    (dot,) = axes.plot([x], [point.score], marker=marker, color=color, markersize=5, **about)
-    drawing.mark(dot, point.entry.place, point.words)
+    about |= {"marker": marker, "color": color, "markersize": 5}
+    drawing.plot(axes, ([x], [point.score]), point.entry, point.words, **about)
 
 
-def _legend(figure: Any, marks: Styles, columns: int) -> None:
+def _sign(color: str, marker: str) -> Any:
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=color, marker=shape, markersize=4.2, ls="none") for color, shape in marks.values()]
-    legend_below(figure, handles, [shortened(group, LONGEST_GROUP) for group in marks], columns)
+    return Line2D([], [], color=color, marker=marker, markersize=4.2, linestyle="none")
 
 
 def _costs(axes: Any, costs: Sequence[float]) -> None:
@@ -320,8 +322,8 @@ def _costs(axes: Any, costs: Sequence[float]) -> None:
 
 def _styles(entries: Sequence[Entry]) -> Styles:
     """Color and marker of each group; that of base has ink and a circle."""
-    base = next((entry.group for entry in entries if entry.row == BASE), BASE)
-    others = [group for group in dict.fromkeys(entry.group for entry in entries) if group != base]
+    base = next((entry.row.group for entry in entries if entry.is_base), BASE)
+    others = [group for group in dict.fromkeys(entry.row.group for entry in entries) if group != base]
     found = {
         group: (SERIES[place % len(SERIES)], MARKERS[(place + place // len(SERIES)) % len(MARKERS)])
         for place, group in enumerate(others)

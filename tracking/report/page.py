@@ -6,23 +6,23 @@ the numbers come from, with every trial's state.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tracking.card import Card, Metric
+from tracking.card import Metric
 from tracking.files import unless_damaged, write_atomic
 from tracking.provenance import changes
 from tracking.report.curves import curve_figures
-from tracking.report.drawing import FIGURE_FORMATS, Drawing, Entry, entries
+from tracking.report.drawing import FIGURE_FORMATS, Drawing, Entry
 from tracking.report.figures import forest, scatters
-from tracking.statistics.findings import Findings, find
-from tracking.statistics.rows import BASE, TableRow, table
+from tracking.statistics.findings import Findings
+from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, StudyTrial, last_active, seconds
 from tracking.table.caption import caption, methods
-from tracking.table.columns import COST_LABELS, StudyColumn, View, columns_of, cost_words, interval_of
+from tracking.table.columns import COST_LABELS, StudyColumn, StudyTable, View, columns_of, cost_words, interval_of
 from tracking.table.layout import brief, published_names, score_names
 from tracking.table.text import templates
 from tracking.words import stopped_at, time
@@ -42,45 +42,34 @@ PUBLISHED_COSTS = (
 
 
 @dataclass(frozen=True)
-class Figures:
-    """By the part of the page where they stand."""
-
-    differences: list[Drawing] = field(default_factory=list)
-    scores: list[Drawing] = field(default_factory=list)
-    curves: dict[str, list[Drawing]] = field(default_factory=dict)  # by journal name
-
-    @property
-    def all(self) -> list[Drawing]:
-        return [*self.differences, *self.scores, *(figure for of in self.curves.values() for figure in of)]
-
-
-@dataclass(frozen=True)
 class Content:
     """What the page shows. ``texts``: lines of the headline's set, such as source and reference."""
 
-    study: Study
-    rows: Sequence[TableRow]
-    findings: Findings
+    table: StudyTable
     texts: SetTexts = field(default_factory=dict)
     drawn: bool = True  # whether it has figures, for which journals are read
 
     @cached_property
     def entries(self) -> list[Entry]:
-        return entries(self.rows)
+        return [Entry(place, row) for place, row in enumerate(self.table.rows)]
 
     @cached_property
-    def figures(self) -> Figures:
-        if not self.drawn:
-            return Figures()
-        card = self.study.task
-        differences = [forest(metric, self.rows, self.entries, self.findings) for metric in card.tabled]
-        curves = curve_figures(self.study, self.entries)
-        return Figures([each for each in differences if each], scatters(card, self.rows, self.entries), curves)
+    def differences(self) -> list[Drawing]:
+        found = [forest(metric, self.entries, self.table.findings) for metric in self.table.card.tabled if self.drawn]
+        return [each for each in found if each]
+
+    @cached_property
+    def scores(self) -> list[Drawing]:
+        return scatters(self.table.card, self.entries) if self.drawn else []
+
+    @cached_property
+    def curves(self) -> dict[str, list[Drawing]]:
+        """By journal name."""
+        return curve_figures(self.table.study, self.entries) if self.drawn else {}
 
     @property
-    def published(self) -> bool:
-        """Whether any row has a published score."""
-        return any(row.published.get(metric.name) is not None for row in self.rows for metric in self.study.task.tabled)
+    def figures(self) -> list[Drawing]:
+        return [*self.differences, *self.scores, *(figure for of in self.curves.values() for figure in of)]
 
 
 @dataclass(frozen=True)
@@ -93,17 +82,11 @@ class Section:
     shown: Any
 
 
-def whole_content(study: Study, texts: SetTexts | None = None) -> Content:
-    """Of all rows, with differences from base."""
-    rows = table(study)
-    return Content(study, rows, find(study, rows, BASE), texts or {})
-
-
-def write_figures(folder: Path, figures: Figures) -> int:
+def write_figures(folder: Path, figures: Sequence[Drawing]) -> int:
     """Write every figure as SVG, PDF and PNG. The folder is created; files of the same names are replaced.
 
     Returns how many files there are."""
-    files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures.all for kind in FIGURE_FORMATS}
+    files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures for kind in FIGURE_FORMATS}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_atomic(folder / name, content)
@@ -113,48 +96,48 @@ def write_figures(folder: Path, figures: Figures) -> int:
 def page(content: Content) -> str:
     """The page. The same study gives the same bytes."""
     sections = [section for section in _sections(content) if section.shown]
-    known = {"study": content.study, "entries": content.entries, "facts": _facts(content), "sections": sections}
+    known = {"study": content.table.study, "entries": content.entries, "facts": _facts(content), "sections": sections}
     return templates(Path(__file__).parent / "templates").get_template("page.html").render(known)
 
 
 def _sections(content: Content) -> list[Section]:
-    study, rows, entries, findings = content.study, content.rows, content.entries, content.findings
-    figures, found = content.figures, _samples(study, entries, content.texts).items()
-    of_differences, of_scores = _figure_notes(content)
-    differences = figures.differences and {"drawings": figures.differences, "note": of_differences}
-    scores = figures.scores and {"drawings": figures.scores, "note": of_scores}
-    notes = caption(study.task, rows, findings, View(intervals=True))
-    told = methods(study, findings, [row.row for row in rows]) if any(row.seeds for row in rows) else ""
+    table, (of_differences, of_scores) = content.table, _figure_notes(content.table)
+    differences = content.differences and {"drawings": content.differences, "note": of_differences}
+    scores = content.scores and {"drawings": content.scores, "note": of_scores}
+    told = methods(table) if any(row.seeds for row in table.rows) else ""
+    samples = enumerate(_samples(content).items(), 1)
     return [
-        Section("table", "Results", "results.html", _results(study.task, rows, entries, findings, notes)),
-        Section("differences", f"Differences from {findings.reference}", "figures.html", differences),
-        Section("verdict", "Against the published results", "text.html", _verdicts(findings)),
+        Section("table", "Results", "results.html", _results(content)),
+        Section("differences", f"Differences from {table.findings.reference}", "figures.html", differences),
+        Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         Section("scores", "Score against cost", "figures.html", scores),
-        Section("curves", "Learning curves", "curves.html", figures.curves),
-        Section("costs", "Costs", "costs.html", _costs(study, rows, entries)),
-        *(Section(f"samples-{at}", name.capitalize(), "samples.html", of) for at, (name, of) in enumerate(found, 1)),
+        Section("curves", "Learning curves", "curves.html", content.curves),
+        Section("costs", "Costs", "costs.html", _costs(content)),
+        *(Section(f"samples-{at}", name.capitalize(), "samples.html", of) for at, (name, of) in samples),
         Section("methods", "Methods", "text.html", told and [("", told)]),
-        Section("provenance", "Provenance", "provenance.html", _provenance(study)),
+        Section("provenance", "Provenance", "provenance.html", _provenance(table.study)),
     ]
 
 
-def _figure_notes(content: Content) -> tuple[str, str]:
+def _figure_notes(table: StudyTable) -> tuple[str, str]:
     """Below differences, and below scores against costs: what bars mean only where there are some."""
-    tested = any(family.tests for family in content.findings.families.values())
-    spread = any(value is not None for row in content.rows for value in row.sd.values())
-    of_differences = [INTERVALS] * tested + [HOLLOW_NOTE] * content.published
-    of_scores = [DEVIATIONS] * spread + [SIDE_BY_SIDE] + [PUBLISHED_COSTS] * content.published
+    tested = any(family.tests for family in table.findings.families.values())
+    spread = any(value is not None for row in table.rows for value in row.sd.values())
+    published = any(row.published.get(of.name) is not None for row in table.rows for of in table.card.tabled)
+    of_differences = [INTERVALS] * tested + [HOLLOW_NOTE] * published
+    of_scores = [DEVIATIONS] * spread + [SIDE_BY_SIDE] + [PUBLISHED_COSTS] * published
     return " ".join(of_differences), " ".join(of_scores)
 
 
 def _facts(content: Content) -> list[str]:
     """The line below the study's name."""
-    study, seeds = content.study, len({trial.seed for trial in content.study.trials})
-    diverged, active = sum(len(row.diverged) for row in content.rows), last_active(study)
-    finished = sum(row.seeds for row in content.rows) + diverged
+    study, rows = content.table.study, content.table.rows
+    seeds, active = len({trial.seed for trial in study.trials}), last_active(study)
+    diverged = sum(len(row.diverged) for row in rows)
+    finished = sum(row.seeds for row in rows) + diverged
     return [
         f"Ablation study of {study.task.name}",
-        f"{len(content.rows)} rows",
+        f"{len(rows)} rows",
         f"{seeds} seed{'s' * (seeds > 1)}",
         f"{finished} of {len(study.trials)} trials finished",
         *([f"{diverged} diverged"] if diverged else []),
@@ -179,38 +162,33 @@ class Score:
     known: bool = True  # whether it has a value, or needs none
 
 
-def _results(
-    card: Card, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings, notes: str
-) -> dict[str, Any]:
+def _results(content: Content) -> dict[str, Any]:
     """The study's table, and the lines below it."""
-    costs, known = _known_costs(rows), columns_of(card, rows, findings)
-    columns = [known[name] for name in (*score_names(card, rows), *costs)]
-    lines = [
-        {
-            "row": row,
-            "entry": entry,
-            "mark": findings.row_mark(row),
-            "unlike": "; ".join(difference.text for difference in findings.unlike.get(row.row, ())),
-            "cells": _cells(card, columns, row, findings),
-        }
-        for row, entry in zip(rows, entries, strict=True)
-    ]
-    heads, published = [COST_LABELS[name] for name in costs], published_names(card, rows)
-    shown = {"metrics": card.tabled, "published": published, "costs": heads, "lines": lines}
-    return shown | {"notes": notes.splitlines()}
+    table, known, costs = content.table, columns_of(content.table), _known_costs(content.table)
+    columns = [known[name] for name in (*score_names(table), *costs)]
+    notes = caption(replace(table, view=View(intervals=True)), [*score_names(table), *COST_LABELS])
+    return {
+        "metrics": table.card.tabled,
+        "published": published_names(table),
+        "costs": [COST_LABELS[name] for name in costs],
+        "findings": table.findings,
+        "lines": [(entry, _cells(table, columns, entry.row)) for entry in content.entries],
+        "notes": notes.splitlines(),
+    }
 
 
-def _known_costs(rows: Sequence[TableRow]) -> list[str]:
-    return [name for name in COST_LABELS if any(getattr(row, name) is not None for row in rows)]
+def _known_costs(table: StudyTable) -> list[str]:
+    return [name for name in COST_LABELS if any(getattr(row, name) is not None for row in table.rows)]
 
 
-def _cells(card: Card, columns: Sequence[StudyColumn], row: TableRow, findings: Findings) -> list[Score]:
+def _cells(table: StudyTable, columns: Sequence[StudyColumn], row: TableRow) -> list[Score]:
     """In a row without a finished seed: its state once, in place of the first number."""
-    about = {f"delta_{metric.name}": _about(row, metric, findings) for metric in card.tabled}
-    scores = {metric.name for metric in card.tabled}
+    metrics, findings = table.card.tabled, table.findings
+    about = {f"delta_{metric.name}": _about(row, metric, findings) for metric in metrics}
+    scores = {metric.name for metric in metrics}
     first_cost = next((column.name for column in columns if column.name in COST_LABELS), "")
     found = list[Score]()
-    for column, cell in zip(columns, brief(card, columns, row), strict=True):
+    for column, cell in zip(columns, brief(table.card, columns, row), strict=True):
         text, _, sd = cell.text.partition(" ± ")
         first = column.name in (*scores, first_cost)
         role = "first" * first + "delta" * (column.name in about) + "published" * column.faint
@@ -225,12 +203,13 @@ def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
     return "; ".join(filter(None, [said, interval_of(row, metric, findings)]))
 
 
-def _costs(study: Study, rows: Sequence[TableRow], entries: Sequence[Entry]) -> dict[str, Any]:
+def _costs(content: Content) -> dict[str, Any]:
     """Parameters, FLOPs and time per seed, each with its share of the highest one, and their sums over all finished
     trials, also those that diverged. Parameters are not summed: nobody pays for them twice. Empty if none is known."""
-    known, write, shown = _known_costs(rows), cost_words(study.task), {row.row for row in rows}
+    study, rows, known = content.table.study, content.table.rows, _known_costs(content.table)
     if not known:
         return {}
+    write, shown = cost_words(study.task), {row.row for row in rows}
     seen = study.standings([trial for trial in study.trials if trial.row in shown])
     results = [each.result for each in seen if each.result is not None]
     top = {name: max(getattr(row, name) or 0 for row in rows) for name in known}
@@ -239,7 +218,7 @@ def _costs(study: Study, rows: Sequence[TableRow], entries: Sequence[Entry]) -> 
     notes = "; ".join(f"{COST_LABELS[name]}: {study.task.cost_notes.get(name, 'computed')}" for name in known)
     return {
         "heads": [f"{COST_LABELS[name]}{' per seed' * (name in sums)}" for name in known],
-        "lines": list(zip(rows, entries, cells, strict=True)),
+        "lines": list(zip(content.entries, cells, strict=True)),
         "sums": [sums.get(name, "") for name in known],
         "seeds": len(results),
         "note": f"{notes}. The sum counts finished trials, without interrupted attempts.",
@@ -301,19 +280,20 @@ class Output:
     lines: list[str]
 
 
-def _samples(study: Study, entries: Sequence[Entry], texts: SetTexts) -> dict[str, dict[str, Any]]:
+def _samples(content: Content) -> dict[str, dict[str, Any]]:
     """By artifact; an artifact that no finished trial has is left out."""
-    on, found = study.task.headline.set, dict[str, dict[str, Any]]()
+    study, found = content.table.study, dict[str, dict[str, Any]]()
+    on = study.task.headline.set
     for artifact in study.task.artifacts:
-        if outputs := [output for entry in entries if (output := _output(study, entry, artifact, on))]:
-            found[artifact] = _shown(outputs, texts, on)
+        if outputs := [output for entry in content.entries if (output := _output(study, entry, artifact, on))]:
+            found[artifact] = _shown(outputs, content.texts, on)
     return found
 
 
 def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output | None:
     for trial in study.trials:
         folder = study.trial_folder(trial)
-        lines = folder.artifact_lines(artifact, set_name) if trial.row == entry.row else []
+        lines = folder.artifact_lines(artifact, set_name) if trial.row == entry.row.row else []
         if lines and folder.finished_result(trial.key) is not None:
             return Output(entry, trial.seed, lines)
     return None

@@ -1,6 +1,6 @@
 """Two trials, rows or whole studies compared: configuration, every metric with both kinds of chance, single samples."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,15 +11,7 @@ from tracking.provenance import Code, changed_files, code_diff, read_code
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.findings import find
 from tracking.statistics.rows import metric_mean, minus, table
-from tracking.statistics.samples import (
-    EvaluatedSet,
-    SampleTest,
-    UntestedError,
-    evaluated,
-    paired_tests,
-    samples,
-    scores,
-)
+from tracking.statistics.samples import SampleTest, SetPair, evaluated, paired_tests, scores
 from tracking.statistics.unlike_trials import THEN, aspects
 from tracking.study import Study, StudyTrial, study_of_metrics
 from tracking.words import listed
@@ -191,20 +183,17 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     if metric is None:
         labels = listed([metric.label for metric in metrics])
         return Differing(None, of_set, note=f"no {noun} can be named: trials keep no counts of {labels}")
-    pairs, _ = _pairs(first, second, metric, of_set)
-    if not pairs:
+    pairs = [[each for each in pair if not isinstance(each, str)] for _, pair in _pairs(first, second, metric, of_set)]
+    both = next((pair for pair in pairs if len(pair) == 2), None)
+    if both is None:
         return Differing(metric, of_set, note="the two have no evaluated trials to pair")
-    try:
-        counted = [samples(metric, of_set, each) for each in pairs[0]]
-    except UntestedError as error:
-        return Differing(metric, of_set, note=str(error))
-    if len(counted[0]) != len(counted[1]):
+    if len(both[0].counts_NC) != len(both[1].counts_NC):
         return Differing(metric, of_set, note=f"the two are scored on different {noun}s")
-    each = [scores(metric.from_counts[0], of_side, 1, partly=True).tolist() for of_side in counted]
+    each = [scores(metric.from_counts[0], side.counts_NC, 1, partly=True).tolist() for side in both]
     found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
     ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
     note = "" if ordered else f"every {noun} has the same {metric.label}"
-    return Differing(metric, of_set, (pairs[0][0].trial, pairs[0][1].trial), ordered[:SHOWN_TEXTS], note)
+    return Differing(metric, of_set, (both[0].trial, both[1].trial), ordered[:SHOWN_TEXTS], note)
 
 
 def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None, pairs: int) -> MetricCompared:
@@ -220,7 +209,7 @@ def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None
         set_name,
         (metric_mean(metric, [*values[0].values()]), metric_mean(metric, [*values[1].values()])),
         (len(values[0]), len(values[1])),
-        found.tests.get(row) or found.untested.get(row, "not tested"),
+        found.rows.get(row, "not tested"),
         len(found.tests) * pairs,
         known is not None,
         _over_samples(first, second, metric, set_name),
@@ -230,25 +219,16 @@ def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None
 def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SampleTest | str]:
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
-    pairs, reasons = _pairs(first, second, metric, set_name)
-    backward = [(theirs, ours) for ours, theirs in pairs]  # second minus first
-    tests = paired_tests(metric, set_name, backward, first.study.task.sample)
-    names = [_pair_name(ours.trial, theirs.trial) for ours, theirs in pairs]
-    return {**reasons, **dict(zip(names, tests, strict=True))}
+    backward = {name: (theirs, ours) for name, (ours, theirs) in _pairs(first, second, metric, set_name)}
+    return paired_tests(metric, backward, first.study.task.sample)  # second minus first
 
 
-def _pairs(
-    first: Side, second: Side, metric: Metric, set_name: str
-) -> tuple[list[tuple[EvaluatedSet, EvaluatedSet]], dict[str, str]]:
-    """Trials of one seed, or the only trials of both; and by pair why it is none."""
-    pairs, reasons = list[tuple[EvaluatedSet, EvaluatedSet]](), dict[str, str]()
+def _pairs(first: Side, second: Side, metric: Metric, set_name: str) -> Iterator[tuple[str, SetPair]]:
+    """Trials of one seed, or the only trials of both, each pair with its name."""
     for ours, theirs in _seeds_in_common(first, second):
-        try:
-            one = evaluated(first.study, ours, metric, set_name)
-            pairs.append((one, evaluated(second.study, theirs, metric, set_name)))
-        except UntestedError as error:
-            reasons[_pair_name(ours, theirs)] = str(error)
-    return pairs, reasons
+        sides = ((first.study, ours), (second.study, theirs))
+        one, other = (evaluated(study, trial, metric, set_name) for study, trial in sides)
+        yield _pair_name(ours, theirs), (one, other)
 
 
 def _seeds_in_common(first: Side, second: Side) -> list[tuple[StudyTrial, StudyTrial]]:

@@ -52,15 +52,18 @@ class RowTest:
 
 @dataclass(frozen=True)
 class Family:
-    """``tests`` without any row: nothing could be tested, and ``untested`` says why for every row."""
+    """``rows``: the test of each row but the reference, or why it has none."""
 
     metric: Metric
     reference: str
-    tests: dict[str, RowTest] = field(default_factory=dict)  # by row, without the reference
-    untested: dict[str, str] = field(default_factory=dict)  # the other rows, each with its reason
+    rows: dict[str, RowTest | str]
     margin: float | None = None  # δ, in the metric's units
     seeds: dict[str, int] = field(default_factory=dict)  # of the reference and of the tested rows
     detectable: tuple[float, float] | None = None  # true differences marked with probability 0.8: least, largest row
+
+    @property
+    def tests(self) -> dict[str, RowTest]:
+        return {row: test for row, test in self.rows.items() if not isinstance(test, str)}
 
 
 def family(
@@ -82,19 +85,16 @@ def family(
     if reference not in values:
         return None
     lost = diverged or {}
-    reasons = {row: why for row, of in values.items() if (why := why_untested(of, lost.get(row, ()), row == reference))}
-    groups = {row: _finite(of) for row, of in values.items() if row not in reasons}
-    if reference in reasons:
-        why = f"{reference}: {reasons.pop(reference)}"
-        reasons = dict.fromkeys(groups, why) | reasons
-    elif _spreadless(groups):
-        reasons = dict.fromkeys(groups, "no variance over seeds") | reasons
-    elif len(groups) > 1:
-        first = {reference: groups.pop(reference)}
-        tests = _Tests(metric, first | groups, seconds or {}, margin, families)
-        return tests.family({row: reasons[row] for row in values if row in reasons})
-    untested = {row: reasons[row] for row in values if row in reasons and row != reference}
-    return Family(metric, reference, untested=untested)
+    reasons = {row: why_untested(of, lost.get(row, ()), row == reference) for row, of in values.items()}
+    groups = {row: _finite(values[row]) for row in (reference, *values) if not reasons[row]}
+    why = reasons.pop(reference)
+    shared = f"{reference}: {why}" if why else "no variance over seeds" if _spreadless(groups) else ""
+    if shared or all(reasons.values()):
+        return Family(metric, reference, {row: of or shared for row, of in reasons.items()})
+    found = _Tests(metric, groups, seconds or {}, margin, families)
+    tests = found.tests()
+    rows = {row: of or tests[row] for row, of in reasons.items()}
+    return Family(metric, reference, rows, margin, found.sizes, found.detectable())
 
 
 def why_untested(values: Mapping[int, float | None], diverged: Collection[int] = (), reference: bool = False) -> str:
@@ -130,7 +130,7 @@ class _Tests:
         known_K3 = np.stack([self.found.p_holm, dunnett_p(each), welch_p(each)], axis=1)
         self.p_K3 = np.minimum(1.0, known_K3 * families)
 
-    def family(self, reasons: dict[str, str]) -> Family:
+    def tests(self) -> dict[str, RowTest]:
         alpha, means = ALPHA / self.families, self.means
         tested_K3 = np.stack([self.found.difference, *intervals(self.found, alpha)], axis=1)
         in_units_K3 = tested_K3
@@ -138,9 +138,11 @@ class _Tests:
             ends = exponential_intervals(self.found, means, alpha=alpha)
             in_units_K3 = np.stack([np.exp(means[1:]) - np.exp(means[0]), *ends], axis=1)
         each = zip(self.rows, in_units_K3.tolist(), self.p_K3.tolist(), tested_K3.tolist(), strict=True)
-        tests = {row: self._row_test(place, *numbers) for place, (row, *numbers) in enumerate(each)}
+        return {row: self._row_test(place, *numbers) for place, (row, *numbers) in enumerate(each)}
+
+    def detectable(self) -> tuple[float, float]:
         least = [self._in_units(float(end)) for end in self.power.detectable([*self.sizes.values()])]
-        return Family(self.metric, self.reference, tests, reasons, self.margin, self.sizes, (min(least), max(least)))
+        return min(least), max(least)
 
     def _row_test(self, place: int, in_units: list[float], p: list[float], tested: list[float]) -> RowTest:
         (difference, low, high), (of_mark, dunnett, welch), (seen, least, most) = in_units, p, tested

@@ -42,7 +42,7 @@ class Findings:
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
     best_of: Metric | None = None  # the metric of these
-    later_seeds: str = ""  # what is to say of seeds that were added after first results
+    later_seeds: str = ""  # a note on seeds that were added after first results
     published: dict[str, dict[str, float | None]] = field(default_factory=dict)  # by row
 
     @cached_property
@@ -54,8 +54,12 @@ class Findings:
         return {name: given for name, given in found.items() if given}
 
     def test(self, row: TableRow, metric: Metric) -> "RowTest | None":
-        found = self.families.get(metric.name)
-        return found.tests.get(row.row) if found else None
+        found = self._found(row, metric)
+        return None if isinstance(found, str) else found
+
+    def _found(self, row: TableRow, metric: Metric) -> "RowTest | str":
+        family = self.families.get(metric.name)
+        return family.rows.get(row.row, "") if family else ""
 
     def sample_test(self, row: TableRow, metric: Metric) -> "SampleTest | None":
         """The test over samples, where it is all that can be said, and of this very difference: where the row and the
@@ -90,18 +94,16 @@ class Findings:
 
     def words(self, row: TableRow, metric: Metric) -> str:
         """The finding as a sentence, or "not tested: …"; empty where nothing was looked for."""
-        family = self.families.get(metric.name)
-        if family is None:
+        if metric.name not in self.families:
             return ""
         if row.row == self.reference:
             return "reference"
-        test, why = family.tests.get(row.row), family.untested.get(row.row, "")
-        return test.finding.text if test else f"not tested: {why}" if why else "not tested"
+        found = self._found(row, metric)
+        return f"not tested: {found}" if isinstance(found, str) else found.finding.text
 
     def verdict(self, row: TableRow, metric: str) -> str:
         """Against the published difference; empty without one."""
-        given = self.verdicts[metric].rows.get(row.row) if metric in self.verdicts else None
-        return given.text if given else ""
+        return self.verdicts[metric].rows.get(row.row, "") if metric in self.verdicts else ""
 
 
 NONE = Findings()
@@ -129,18 +131,22 @@ def find(
 
 def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
     """Over seeds, of the rows whose settings for scoring are those of the reference."""
-    from tracking.statistics.family import Family, family  # SciPy takes a third of a second, which a plan does not need
+    from tracking.statistics.family import (  # SciPy takes a third of a second, which a plan does not need
+        Family,
+        RowTest,
+        family,
+    )
 
     comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
-    others = {row.row: OTHER_SETTINGS for row in rows if row not in comparable}
+    others: dict[str, RowTest | str] = {row.row: OTHER_SETTINGS for row in rows if row not in comparable}
     if reference in others:
         why = f"{reference}: {MIXED_SETTINGS}"
-        return Family(metric, reference, untested={row.row: why for row in rows if row.row != reference})
+        return Family(metric, reference, {row.row: why for row in rows if row.row != reference})
     values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
     diverged = {row.row: row.diverged for row in comparable}
     seconds, margin = {row.row: row.seconds for row in rows}, study.margins.get(metric.name)
     made = family(metric, values, reference, diverged, seconds, margin)
-    return replace(made, untested=made.untested | others) if made else None
+    return replace(made, rows=made.rows | others) if made else None
 
 
 def _over_samples(study: Study, reference: str) -> dict[str, "SampleTests"]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,22 +33,19 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedSet:
-    """A trial that counts on one set, as its result says."""
+    """A trial that counts, on one set: its score, and the counts of the samples behind it."""
 
-    study: Study
     trial: StudyTrial
-    step: int
     score: float
     decode: Mapping[str, Any]
     data: str  # the fingerprint of its data; "" if it is unknown
+    counts_NC: Floats
 
 
-class UntestedError(ValueError):
-    """Why a trial has no test, in a few words."""
-
-
-SetPair = tuple[EvaluatedSet, EvaluatedSet]
+SetPair = tuple[EvaluatedSet | str, EvaluatedSet | str]
+"""Two trials; in place of one that cannot be tested, why it cannot."""
 SeedOfRow = tuple[str, int]  # row and seed
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -107,74 +104,55 @@ def _draws(samples: int, draws: int, at_once: int) -> Iterator[Floats]:
         yield np.bincount(places.ravel(), minlength=block * samples).reshape(block, samples).astype(np.float64)
 
 
-def paired_tests(metric: Metric, set_name: str, pairs: Sequence[SetPair], noun: str) -> list[SampleTest | str]:
+def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[K, SampleTest | str]:
     """The test of each pair, or why it has none. Trials with as many samples share their draws.
 
     ``noun`` is what a sample is called."""
-    counted, unread = dict[EvaluatedSet, Floats](), dict[EvaluatedSet, str]()
-    for trial in dict.fromkeys(each for pair in pairs for each in pair):
-        try:
-            counted[trial] = samples(metric, set_name, trial)
-        except UntestedError as error:
-            unread[trial] = str(error)
-    faults = {pair: _fault(metric.from_counts[0], pair, counted, unread, noun) for pair in pairs}
-    tests = _tests(metric.from_counts[0], [pair for pair in pairs if not faults[pair]], counted)
-    return [faults[pair] or tests[pair] for pair in pairs]
-
-
-def _fault(
-    formula: str, pair: SetPair, counted: Mapping[EvaluatedSet, Floats], unread: Mapping[EvaluatedSet, str], noun: str
-) -> str:
-    """Why the two have no samples in common, if they have none."""
-    if why := next((unread[each] for each in pair if each in unread), ""):
-        return why
-    ours, theirs = (counted[each] for each in pair)
-    if len(ours) != len(theirs):
-        return f"{len(ours)} {noun}s, but {pair[1].trial.name} has {len(theirs)}"
-    fixed, expected = (each[:, SCORED[formula].reference] for each in (ours, theirs))  # equal ones: the same samples
-    other_data = pair[0].data != pair[1].data and pair[0].data and pair[1].data
-    if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
-        return f"has different {noun}s than {pair[1].trial.name}, or counts them in other units"
-    return ""
-
-
-def _tests(
-    formula: str, pairs: Sequence[SetPair], counted: Mapping[EvaluatedSet, Floats]
-) -> dict[SetPair, SampleTest | str]:
-    """Of pairs with samples in common."""
-    found: dict[SetPair, SampleTest | str] = {}
-    for size in {len(counted[ours]) for ours, _ in pairs}:
-        of_size = [pair for pair in pairs if len(counted[pair[0]]) == size]
-        trials = list(dict.fromkeys(each for pair in of_size for each in pair))
-        drawn = dict(zip(trials, resampled_scores(formula, [counted[each] for each in trials], DRAWS), strict=True))
-        for ours, theirs in of_size:
+    formula, found, sound = metric.from_counts[0], dict[K, SampleTest | str](), dict[K, tuple[EvaluatedSet, ...]]()
+    for key, (ours, theirs) in pairs.items():
+        if isinstance(ours, str) or isinstance(theirs, str):
+            found[key] = ours if isinstance(ours, str) else str(theirs)
+        elif fault := _fault(formula, ours, theirs, noun):
+            found[key] = fault
+        else:
+            sound[key] = ours, theirs
+    for size in {len(ours.counts_NC) for ours, _ in sound.values()}:
+        of_size = {key: pair for key, pair in sound.items() if len(pair[0].counts_NC) == size}
+        trials = list(dict.fromkeys(each for pair in of_size.values() for each in pair))
+        draws = resampled_scores(formula, [each.counts_NC for each in trials], DRAWS)
+        drawn = dict(zip(trials, draws, strict=True))
+        for key, (ours, theirs) in of_size.items():
             test = resampled(drawn[ours], drawn[theirs], ours.score - theirs.score, size)
-            found[ours, theirs] = test or "not every draw of the set has a score"
+            found[key] = test or "not every draw of the set has a score"
     return found
+
+
+def _fault(formula: str, ours: EvaluatedSet, theirs: EvaluatedSet, noun: str) -> str:
+    """Why the two have no samples in common, if they have none."""
+    counts, others = ours.counts_NC, theirs.counts_NC
+    if len(counts) != len(others):
+        return f"{len(counts)} {noun}s, but {theirs.trial.name} has {len(others)}"
+    fixed, expected = (each[:, SCORED[formula].reference] for each in (counts, others))  # equal ones: the same samples
+    other_data = ours.data != theirs.data and ours.data and theirs.data
+    if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
+        return f"has different {noun}s than {theirs.trial.name}, or counts them in other units"
+    return ""
 
 
 def sample_tests(study: Study, metric: Metric, reference: str) -> SampleTests:
     """By row and seed, of all rows but ``reference``: the test against its trial of the same seed, or why there is
     none. The metric has counts."""
-    known, found = dict[SeedOfRow, EvaluatedSet](), dict[SeedOfRow, SampleTest | str]()
-    for trial in study.trials:
-        try:
-            known[trial.row, trial.seed] = evaluated(study, trial, metric, metric.set)
-        except UntestedError as error:
-            found[trial.row, trial.seed] = str(error)
+    known = {(trial.row, trial.seed): evaluated(study, trial, metric, metric.set) for trial in study.trials}
     pairs = dict[SeedOfRow, SetPair]()
     for (row, seed), ours in known.items():
-        theirs = known.get((reference, seed))
-        if theirs is None:
-            found[row, seed] = found.get((reference, seed), f"{reference} has no seed {seed}")
-        elif other := other_settings(study.task, metric, ours, theirs, study.cells.get(row, {})):
-            found[row, seed] = other
-        elif row != reference:
+        theirs = known.get((reference, seed), f"{reference} has no seed {seed}")
+        if row != reference:
+            if not (isinstance(ours, str) or isinstance(theirs, str)):
+                ours = other_settings(study.task, metric, ours, theirs, study.cells.get(row, {})) or ours
             pairs[row, seed] = ours, theirs
-    found |= zip(pairs, paired_tests(metric, metric.set, [*pairs.values()], study.task.sample), strict=True)
+    found = paired_tests(metric, pairs, study.task.sample)
     found |= _adjusted({place: test for place, test in found.items() if isinstance(test, SampleTest)})
-    rows = {row for row, _ in found if row != reference}
-    return {row: {seed: found[name, seed] for name, seed in sorted(found) if name == row} for row in rows}
+    return {row: {seed: found[name, seed] for name, seed in sorted(found) if name == row} for row, _ in found}
 
 
 def _adjusted(tests: Mapping[SeedOfRow, SampleTest]) -> dict[SeedOfRow, SampleTest]:
@@ -189,41 +167,43 @@ def _adjusted(tests: Mapping[SeedOfRow, SampleTest]) -> dict[SeedOfRow, SampleTe
     return found
 
 
-def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) -> EvaluatedSet:
-    """The trial's score, and what identifies its samples. Raises UntestedError."""
-    folder, (standing,) = study.trial_folder(trial), study.standings([trial])
-    result = standing.counted
-    if result is None:
-        raise UntestedError(f"{trial.name} {'diverged' if standing.result else f'is {standing.state}'}")
-    of_set = result["scores"].get(set_name)
-    if of_set is None:
-        raise UntestedError(f"{trial.name} is not evaluated on {set_name}")
-    score = of_set.get(metric.name)
-    if score is None:
-        raise UntestedError(f"{metric.label} of {trial.name} is not known or not finite")
-    if not folder.statistics_path(set_name).exists():
-        raise UntestedError(f"{trial.name} has no statistics/{set_name}.jsonl")
-    data = str(unless_damaged(folder.provenance, dict[str, Any]()).get("data_fingerprint") or "")
-    return EvaluatedSet(study, trial, result["step"], score, of_set.get("decode", {}), data)
-
-
-def samples(metric: Metric, set_name: str, known: EvaluatedSet) -> Floats:
-    """[N, C]: the counts of each sample. Raises UntestedError if the file is damaged, or not that of the result."""
-    name = f"{known.trial.name}: statistics/{set_name}.jsonl"
+def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) -> EvaluatedSet | str:
+    """The trial's score with its samples; or why it cannot be tested, in a few words."""
+    (standing,) = study.standings([trial])
+    if (result := standing.counted) is None:
+        return f"{trial.name} {'diverged' if standing.result else f'is {standing.state}'}"
+    if (of_set := result["scores"].get(set_name)) is None:
+        return f"{trial.name} is not evaluated on {set_name}"
+    if (score := of_set.get(metric.name)) is None:
+        return f"{metric.label} of {trial.name} is not known or not finite"
+    folder, name = study.trial_folder(trial), f"statistics/{set_name}.jsonl"
     try:
-        found = known.study.trial_folder(known.trial).statistics(set_name)
-        head, lines = found or ({}, [])
-        if found and (head["key"], head["step"]) != (known.trial.key, known.step):
-            raise ValueError("is of another training")
-        counted = counts(lines, metric.from_counts)
+        if (found := folder.statistics(set_name)) is None:
+            return f"{trial.name} has no {name}"
+        counts_NC = _counts_behind(*found, metric, (trial.key, result["step"]), score)
     except DamagedFileError as error:
-        raise UntestedError(f"{known.trial.name}: {error.note}") from None
+        return f"{trial.name}: {error.note}"
     except ValueError as error:
-        raise UntestedError(f"{name}: {error}") from None
-    (total,) = scores(metric.from_counts[0], counted.sum(0, keepdims=True), len(counted))
-    if not math.isclose(total, known.score, rel_tol=1e-6, abs_tol=1e-9):
-        raise UntestedError(f"{name} adds up to {total:.6g}, but the result has {known.score:.6g}")
-    return counted
+        return f"{trial.name}: {name}: {error}"
+    data = str(unless_damaged(folder.provenance, dict[str, Any]()).get("data_fingerprint") or "")
+    return EvaluatedSet(trial, score, of_set.get("decode", {}), data, counts_NC)
+
+
+def _counts_behind(
+    head: Mapping[str, Any],
+    lines: Sequence[Mapping[str, Any]],
+    metric: Metric,
+    training: tuple[str, int],
+    score: float,
+) -> Floats:
+    """[N, C] of a file's head and lines. Raises ValueError if they are not those of this training and score."""
+    if (head["key"], head["step"]) != training:
+        raise ValueError("is of another training")
+    counts_NC = counts(lines, metric.from_counts)
+    (total,) = scores(metric.from_counts[0], counts_NC.sum(0, keepdims=True), len(counts_NC))
+    if not math.isclose(total, score, rel_tol=1e-6, abs_tol=1e-9):
+        raise ValueError(f"adds up to {total:.6g}, but the result has {score:.6g}")
+    return counts_NC
 
 
 def other_settings(

@@ -32,6 +32,7 @@ LEAST_EXCESS = 1e-8  # of the log variances: below it they vary as much as equal
 NODES = 64  # of each of two integrals, and more where a row has many more seeds than the reference: p to 8 decimals
 LARGEST_NORMAL = 9.0  # beyond it lies less than 1e-18 of a normal distribution
 OUTSIDE = 1e-15  # of the distribution of the pooled variance, at each end
+ROUNDS = 60  # until the extreme of an ellipse stands still
 POWER = 0.8
 LEAST_SEEDS = 3
 CANDIDATES = (
@@ -66,19 +67,19 @@ class Differences:
 def differences(means: Any, variances: Any, seeds: Any) -> Differences:
     """Every row against the first one. Args: […, R] means and sample variances; [R] seeds, each at least two."""
     known = moderated(variances, seeds)
-    error_K, df_K = chance(known, seeds, slice(1, None))
+    error_K, df_K = chance(known, seeds)
     difference_K = means[..., 1:] - means[..., :1]
     p_K = 2 * special.stdtr(df_K, -np.abs(difference_K) / error_K)
     return Differences(difference_K, np.sqrt(known.variance / seeds), error_K, df_K, p_K, holm(p_K))
 
 
-def chance(known: Moderated, seeds: Any, rows: slice) -> tuple[Any, Any]:
-    """Standard errors of these rows' differences from the first one, and their degrees of freedom.
+def chance(known: Moderated, seeds: Any) -> tuple[Any, Any]:
+    """[…, K] standard errors of the rows' differences from the first one, and their degrees of freedom.
 
     No difference has more of these than all rows have together: two variances that were moved to one prior are no
     independent ones, as Satterthwaite's formula takes them to be."""
     parts_R = known.variance / seeds
-    part_K, part, df_K, df = parts_R[..., rows], parts_R[..., :1], known.df[..., rows], known.df[..., :1]
+    part_K, part, df_K, df = parts_R[..., 1:], parts_R[..., :1], known.df[..., 1:], known.df[..., :1]
     return np.sqrt(part_K + part), np.minimum(satterthwaite(part_K, part, df_K, df), (np.asarray(seeds) - 1).sum())
 
 
@@ -158,7 +159,7 @@ def intervals(found: Differences, alpha: float = ALPHA) -> tuple[Any, Any]:
     return found.difference - reach, found.difference + reach
 
 
-def exponential_intervals(found: Differences, means: Any, rounds: int = 60, alpha: float = ALPHA) -> tuple[Any, Any]:
+def exponential_intervals(found: Differences, means: Any, alpha: float = ALPHA) -> tuple[Any, Any]:
     """Of e^row − e^reference, such as perplexities, whose logarithms were tested; ``means`` are […, R] logarithms.
 
     The smallest and the largest difference within the ellipse that the two errors span. It holds 0 exactly where the
@@ -167,14 +168,13 @@ def exponential_intervals(found: Differences, means: Any, rounds: int = 60, alph
     reach = critical(found.df, found.p.shape[-1], alpha)
     row, reference = means[..., 1:], means[..., :1]
     spans = reach * found.errors[..., 1:], reach * found.errors[..., :1]
-    low, high = (_extreme(row, reference, *spans, sign, rounds) for sign in (-1.0, 1.0))
-    return low, high
+    return _extreme(row, reference, *spans, -1.0), _extreme(row, reference, *spans, 1.0)
 
 
-def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float, rounds: int) -> Any:
+def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float) -> Any:
     """e^x − e^y at the point of the ellipse around (row, reference) where it is extreme: by its own gradient."""
     x, y = row, reference
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         top = np.maximum(x, y)  # keeps e^ finite; only the gradient's direction matters
         along, across = span * np.exp(x - top), other * np.exp(y - top)
         length = np.hypot(along, across)
@@ -193,11 +193,9 @@ class Power:
     def __init__(self, variances: Sequence[float], families: int = 1) -> None:
         self.variances, self.families = np.asarray(variances, float), families
 
-    def of(self, seeds: Sequence[int], differences: Any, row: int | None = None) -> Any:
-        """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds.
-
-        Or that of this compared row alone."""
-        return _marked(*self._reaches(seeds, row), differences)
+    def of(self, seeds: Sequence[int], differences: Any) -> Any:
+        """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds."""
+        return _marked(*self._reaches(seeds), differences)
 
     def detectable(self, seeds: Sequence[int]) -> Any:
         """[K]: the true difference of each row that is marked with probability 0.8."""
@@ -217,19 +215,18 @@ class Power:
 
         def is_enough(seeds: int) -> bool:
             each = [max(seeds, count) if place in (0, row + 1) else count for place, count in enumerate(now)]
-            return bool(self.of(each, difference, row) >= POWER)
+            return bool(self.of(each, difference)[row] >= POWER)
 
         place = bisect_left(CANDIDATES, True, key=is_enough)
         return CANDIDATES[place] if place < len(CANDIDATES) else None
 
-    def _reaches(self, seeds: Sequence[int], row: int | None = None) -> tuple[Any, Any]:
-        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]; without K of
-        one compared row."""
-        number, rows = np.array(seeds, float), slice(1, None) if row is None else slice(row + 1, row + 2)
+    def _reaches(self, seeds: Sequence[int]) -> tuple[Any, Any]:
+        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
+        number = np.array(seeds, float)
         drawn = np.random.default_rng(SEED).chisquare(number - 1, (DRAWS, len(number)))
         true = self.variances / number
-        error, df = chance(moderated(self.variances * drawn / (number - 1), number), number, rows)
-        return np.sqrt(true[rows] + true[0]), critical(df, self.families * (len(number) - 1)) * error
+        error, df = chance(moderated(self.variances * drawn / (number - 1), number), number)
+        return np.sqrt(true[1:] + true[0]), critical(df, self.families * (len(number) - 1)) * error
 
 
 def _marked(error: Any, reach: Any, differences: Any) -> Any:

@@ -7,15 +7,14 @@ difference is what the table's mark says.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tracking.card import Metric
 from tracking.statistics.family import Family, RowTest
 
-Word = Literal["agrees", "disagrees", "not shown", "not tested"]
-WORDS: tuple[Word, ...] = ("agrees", "disagrees", "not shown", "not tested")
+WORDS = ("agrees", "disagrees", "not shown", "not tested")
 PublishedNumbers = Mapping[str, float | None]
 """Of one metric: row -> published value, the reference included."""
 PERMUTATIONS = 10_000
@@ -25,40 +24,23 @@ LEAST_ROWS = 3
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One row. ``published`` is a difference from the published reference, in the metric's own unit."""
-
-    published: float
-    none_in_paper: bool  # whether that difference is negligible
-    word: Word
-    reason: str = ""  # why it is not tested
-
-    @property
-    def text(self) -> str:
-        """Such as "agrees", "agrees (none in the paper)", "not tested: 1 seed"."""
-        if self.reason:
-            return f"{self.word}: {self.reason}"
-        return f"{self.word} (none in the paper)" if self.none_in_paper else self.word
-
-
-@dataclass(frozen=True)
 class MetricVerdict:
-    """The verdicts of one metric by row, and the order of the rows."""
+    """The verdicts of one metric, and the order of the rows."""
 
     metric: Metric
     reference: str
-    rows: dict[str, Verdict]
-    order: tuple[Sequence[float], Sequence[float]]  # differences of the tested rows: ours, published values
+    rows: dict[str, str]  # one of WORDS, and more: "agrees (none in the paper)", "not tested: 1 seed"
+    order: Sequence[tuple[float, float]]  # of each tested row our difference, and the published value
 
     def lines(self) -> list[str]:
         """The counts, the agreement of the order, and the rule, each one line of text."""
-        counted = Counter(verdict.word for verdict in self.rows.values())
+        counted = Counter(word for text in self.rows.values() for word in WORDS if text.startswith(word))
         counts = ", ".join(f"{word} {counted[word]}" for word in WORDS if counted[word])
         told = [f"{self.metric.label} against the paper, rows: {counts}."]
-        if found := rank_agreement(*self.order):
+        if found := rank_agreement(self.order):
             rho, tau = (f"{_coefficient(value)} (p {_p(p)})" for value, p in found)
             told.append(
-                f"Order of the {len(self.order[0])} tested rows against the published order: "
+                f"Order of the {len(self.order)} tested rows against the published order: "
                 f"Spearman's ρ {rho}, Kendall's τ {tau}; "
                 f"p: share of {PERMUTATIONS:,} random orders that agree or oppose as strongly."
             )
@@ -68,13 +50,12 @@ class MetricVerdict:
 def verdict(found: Family, published: PublishedNumbers) -> MetricVerdict | None:
     """Every row with a published difference. None if the reference has no published value, or no other row has one."""
     metric, base = found.metric, published.get(found.reference)
-    others = {row: of for row, of in published.items() if of is not None and row != found.reference}
-    if base is None or not others:
+    if base is None:
         return None
-    known = [row for row in (*found.tests, *found.untested) if row in others]
-    rows = {row: _verdict(metric, others[row] - base, found.tests.get(row), found.untested.get(row)) for row in known}
-    tested = [row for row in found.tests if row in others]
-    order = [found.tests[row].difference for row in tested], [others[row] for row in tested]
+    others = {row: of for row, of in published.items() if of is not None}
+    known = {row: round(others[row] - base, 9) for row in found.rows if row in others}  # 0.02, not 0.02000000000000046
+    rows = {row: _verdict(metric, delta, found.rows[row]) for row, delta in known.items()}
+    order = [(test.difference, others[row]) for row, test in found.tests.items() if row in others]
     return MetricVerdict(metric, found.reference, rows, order) if rows else None
 
 
@@ -92,18 +73,16 @@ def rule(metric: Metric, reference: str) -> str:
     return " ".join(said + [f"For that, {metric.label} is compared as ln {metric.label}."] * bool(metric.exp_of))
 
 
-def rank_agreement(
-    ours: Sequence[float], published: Sequence[float]
-) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Spearman's ρ and Kendall's τ-b, each with its two-sided p by permutation, between our differences and the
-    published values of the same rows.
+def rank_agreement(order: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Spearman's ρ and Kendall's τ-b, each with its two-sided p by permutation, between our difference and the
+    published value of each row.
 
     p is the share of random orders that agree or oppose as strongly. It says how surely there is any agreement, not how
     strong it is: chance moves our means, and nobody knows how far. None with fewer than 3 rows, or if all values are
     equal.
     """
-    values, theirs = np.asarray(ours, float), np.asarray(published, float)
-    if len(values) < LEAST_ROWS or np.ptp(theirs) == 0 or np.ptp(values) == 0:
+    values, theirs = np.array(order, float).reshape(-1, 2).T
+    if len(order) < LEAST_ROWS or np.ptp(theirs) == 0 or np.ptp(values) == 0:
         return None
     found = _both(values[None], theirs)[:, 0]
     chance, larger, at_once = np.random.default_rng(PERMUTATION_SEED), np.ones(2), max(1, AT_ONCE // len(values) ** 2)
@@ -125,21 +104,21 @@ def _both(rows: Any, theirs: Any) -> Any:
     return np.stack([spearman, kendall])
 
 
-def _verdict(metric: Metric, published: float, test: RowTest | None, untested: str | None) -> Verdict:
-    published = round(published, 9)  # 4.94 − 4.92 is 0.02, not 0.020000000000000462
-    none = abs(published) <= metric.negligible
-    if test is None:
-        return Verdict(published, none, "not tested", untested or "")
-    return Verdict(published, none, _within(metric.agrees_within, test) if none else _same_sign(published, test))
+def _verdict(metric: Metric, published: float, test: RowTest | str) -> str:
+    if isinstance(test, str):
+        return f"not tested: {test}"
+    if abs(published) <= metric.negligible:
+        return f"{_within(metric.agrees_within, test)} (none in the paper)"
+    return _same_sign(published, test)
 
 
-def _same_sign(published: float, test: RowTest) -> Word:
+def _same_sign(published: float, test: RowTest) -> str:
     if not test.marked:
         return "not shown"
     return "agrees" if (test.difference > 0) == (published > 0) else "disagrees"
 
 
-def _within(margin: float | None, test: RowTest) -> Word:
+def _within(margin: float | None, test: RowTest) -> str:
     _, low, high = test.tested
     if margin is not None and -margin <= low and high <= margin:
         return "agrees"

@@ -3,17 +3,18 @@
 The lines tell how its numbers came about, what its marks mean, and what the numbers cannot show.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracking.card import Card, Metric
+from tracking.card import BEFORE, TESTED, Card, Metric
 from tracking.statistics.finding import ALPHA, DRAWS, SAYS, sentence
-from tracking.statistics.findings import MIXED_SETTINGS, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
+from tracking.statistics.findings import MIXED_SETTINGS, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
-from tracking.table.columns import COST_LABELS, PLAIN_VIEW, View, setting_words
+from tracking.table.columns import COST_LABELS, StudyTable, setting_words
 from tracking.words import listed, millions, parameters, spanned, spread
 
 if TYPE_CHECKING:
@@ -21,27 +22,46 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 4
 COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+COMPARING = ("delta_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
+"""What stands before a metric's name in columns that say how a row differs from the reference."""
+OF_SEED = re.compile(r"_s\d+$")
+"""At the end of the name of a column that holds one seed's score."""
 ONE_SEED = "; it says nothing of other seeds"
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
-def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN_VIEW) -> str:
-    """An explanation of the columns, with the settings for scoring, the number of seeds and what was tested."""
-    notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
-    costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
-    spread = ["±: standard deviation over seeds"] * any(value is not None for row in rows for value in row.sd.values())
-    others = " that did not diverge" * any(row.diverged for row in rows)
+def caption(table: StudyTable, names: Collection[str]) -> str:
+    """An explanation of the columns with these names: the settings for scoring, the number of seeds, what was
+    tested."""
+    card, rows, shown = table.card, table.rows, {OF_SEED.sub("", name) for name in names}
+    metrics, scores, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, ("",), COMPARING))
+    published = any(name.startswith(("paper_", "verdict_")) for name in shown)
     about = [
-        *_measured(card, rows),
-        *notes,
-        *costs,
-        f"Δ: difference from {findings.reference}, between means over all seeds of both{others}",
-        *spread,
+        *_measured(card, rows, metrics),
+        *(f"{metric.label}: {metric.note}" for metric in metrics if metric.note),
+        *(
+            f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}"
+            for name in ("seconds", "params", "flops")
+            if name in shown
+        ),
+        *_difference_notes(table, compared),
+        *["±: standard deviation over seeds"] * any(row.sd[of.name] is not None for row in rows for of in scores),
     ]
-    text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, _seeds_note(rows)]))
-    names = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
+    notes = [f"{'; '.join(about)}." * bool(about), card.published_note * published, _seeds_note(rows)]
+    scaled = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
-    return "\n".join(filter(None, [text, *_chance_notes(card, rows, findings, view), sizes, names]))
+    return "\n".join(filter(None, [" ".join(filter(None, notes)), *_chance_notes(table, compared), sizes, scaled]))
+
+
+def _with_column(card: Card, names: Collection[str], kinds: Iterable[str]) -> list[Metric]:
+    """The metrics with a column of these kinds."""
+    return [metric for metric in card.tabled if not {f"{kind}{metric.name}" for kind in kinds}.isdisjoint(names)]
+
+
+def _difference_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
+    if compared:
+        others = " that did not diverge" * any(row.diverged for row in table.rows)
+        yield f"Δ: difference from {table.findings.reference}, between means over all seeds of both{others}"
 
 
 def size_note(sizes: Mapping[str, str]) -> str:
@@ -64,11 +84,12 @@ def _seeds_note(rows: Sequence[TableRow]) -> str:
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 
-def _measured(card: Card, rows: Sequence[TableRow]) -> list[str]:
+def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
     """Such as "accuracy and loss: measured on test, threshold 0.5", for each set."""
     words = setting_words(card, decode_of(rows)) or [MIXED_SETTINGS] * any(row.mixed_decode for row in rows)
-    labels = {name: [metric.label for metric in card.tabled if metric.set == name] for name in card.scored_sets}
-    return [f"{listed(of_set)}: measured on {', '.join([name, *words])}" for name, of_set in labels.items()]
+    for name in dict.fromkeys(metric.set for metric in metrics):
+        labels = [metric.label for metric in metrics if metric.set == name]
+        yield f"{listed(labels)}: measured on {', '.join([name, *words])}"
 
 
 def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
@@ -80,26 +101,32 @@ def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
     return f"{note}, unknown where empty" if any(unknown) else note
 
 
-def _chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> list[str]:
+def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
-    seeds, samples = _of_seeds(card, rows, findings, view), _of_samples(card, rows, findings, view)
-    told = _verdicts(card, findings) if view.verdicts else ()
-    chosen = [f"Only of seeds {_numbers(view.seeds)}; p values do not account for that choice."] if view.seeds else []
-    return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings), *_stopped(rows)]
+    if seeds := table.view.seeds:
+        yield f"Only of seeds {_numbers(seeds)}; p values do not account for that choice."
+    yield from _of_seeds(table, compared)
+    yield from _of_samples(table, compared)
+    if table.view.verdicts:
+        yield from _verdicts(table.card, table.findings)
+    yield from _unlike(table)
+    yield from _stopped(table.rows)
 
 
-def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> Iterator[str]:
-    tested = [found for metric in card.tabled if (found := findings.families.get(metric.name)) and found.tests]
+def _of_seeds(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
+    families = [found for metric in compared if (found := table.findings.families.get(metric.name))]
+    tested, rows = [found for found in families if found.tests], table.rows
     if tested:
-        yield " ".join(_marks(tested, rows, findings.reference, view))
+        yield " ".join(_marks(table, tested))
         yield from filter(None, (" ".join(_of_metric(found, rows)) for found in tested))
-        yield from filter(None, [findings.later_seeds])
-    if (tested or any(row.seeds > 1 for row in rows)) and (left := _untested(card, rows, findings)):
+        yield from filter(None, [table.findings.later_seeds])
+    if (tested or any(row.seeds > 1 for row in rows)) and (left := _untested(rows, families)):
         yield f"Not tested over seeds: {left}."
 
 
-def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str, view: View) -> Iterator[str]:
+def _marks(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     """The family, what each mark in the table means, and what brackets are."""
+    rows, reference = table.rows, table.findings.reference
     family = _sizes([len(found.tests) for found in tested], "row")
     verb = "is" if family == "1 row" else "are"
     seeds = _sizes([found.seeds[row] for found in tested for row in found.tests], "seed")
@@ -113,7 +140,7 @@ def _marks(tested: Sequence["Family"], rows: Sequence[TableRow], reference: str,
         yield f"Marks say better or worse, not up or down: lower {listed(down)} is better."
     if margins := [f"{found.metric.label} {margin:g}" for found in tested if (margin := found.margin) is not None]:
         yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
-    if view.intervals:
+    if table.view.intervals:
         yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over all rows (Bonferroni)."
         odd = [row for each in tested for row, of in each.tests.items() if row in shown and of.unlike_its_interval]
         if odd:
@@ -141,47 +168,40 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
         yield f"{would} {named}."
 
 
-def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
+def _untested(rows: Sequence[TableRow], families: Sequence["Family"]) -> str:
     """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
-    reasons = {row.row: why for row in rows if (why := _why_untested(card, row, findings))}
     of_reason: dict[str, list[str]] = {}
     for row in rows:
-        if row.row in reasons:
-            of_reason.setdefault(reasons[row.row], []).append(row.row)
+        if why := _why_untested(row, families):
+            of_reason.setdefault(why, []).append(row.row)
     named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
     return ", ".join(f"{of} ({why})" for why, of in named.items())
 
 
-def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
+def _why_untested(row: TableRow, families: Sequence["Family"]) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
-    tested = {metric.label: of for metric in card.tabled if (of := findings.families.get(metric.name))}
-    reasons = {label: why for label, of in tested.items() if (why := of.untested.get(row.row))}
-    if len(reasons) == len(tested) and len(set(reasons.values())) == 1:
+    reasons = {of.metric.label: why for of in families if isinstance(why := of.rows.get(row.row), str)}
+    if len(reasons) == len(families) and len(set(reasons.values())) == 1:
         return next(iter(reasons.values()))
     return ", ".join(f"{label}: {why}" for label, why in reasons.items())
 
 
-def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> Iterator[str]:
+def _of_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """Only where seeds say nothing."""
-    tests = [
-        test
-        for row in rows
-        for metric in card.tabled
-        if not findings.test(row, metric) and (test := findings.sample_test(row, metric))
-    ]
+    findings, pairs = table.findings, [(row, metric) for row in table.rows for metric in compared]
+    tests = [test for of in pairs if not findings.test(*of) and (test := findings.sample_test(*of))]
     if not tests:
         return
-    noun, how = card.sample, "paired bootstrap, Holm, p ≤ 0.05"
+    noun, how = table.card.sample, "paired bootstrap, Holm, p ≤ 0.05"
     shown = any(test.marked for test in tests)
     mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
     yield f"{mark} over the {noun}s of its one seed ({how}). This says nothing about seeds: another may differ as much."
-    if view.intervals:
+    if table.view.intervals:
         yield f"[ ]: 95 % interval of Δ over these {noun}s, of each row alone."
 
 
-def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
-    shown = {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}
-    if shown:
+def _unlike(table: StudyTable) -> Iterator[str]:
+    if shown := {row.row: of for row in table.rows if (of := table.findings.unlike.get(row.row))}:
         told = f"{UNLIKE}: the row differs from most trials in more than its change: {'; '.join(summary(shown))}."
         yield f"{told} {WHAT_TO_DO}"
 
@@ -207,11 +227,13 @@ def _sizes(counts: Sequence[int], noun: str) -> str:
     return f"{spanned(counts)} {noun}{'s' * (max(counts) != 1)}"
 
 
-def methods(study: Study, findings: Findings, rows: Sequence[str]) -> str:
-    """Two to four sentences of English, which tell only what was done. ``rows`` are the shown ones.
+def methods(table: StudyTable) -> str:
+    """Two to four sentences of English on the shown rows, which tell only what was done.
 
     Tests over samples are told where there are none over seeds."""
-    finished = [each for each in study.standings() if each.result and each.trial.row in (findings.reference, *rows)]
+    study, findings = table.study, table.findings
+    rows = {findings.reference, *(row.row for row in table.rows)}
+    finished = [each for each in study.standings() if each.result and each.trial.row in rows]
     if not finished:
         return f"No trial of the study {study.name} is finished."
     counted = [each.counted for each in finished if each.counted]

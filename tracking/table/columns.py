@@ -10,8 +10,10 @@ from operator import attrgetter
 from typing import Any
 
 from tracking.card import TESTED, Card, Metric
-from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings
+from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings, find
 from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
+from tracking.statistics.rows import table as table_of
+from tracking.study import Study
 from tracking.table.text import Column, said
 from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spanned, spread, time
 
@@ -47,14 +49,32 @@ class View:
 PLAIN_VIEW = View()
 
 
-def columns_of(
-    card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN_VIEW, plus_minus: str = " ± "
-) -> dict[str, StudyColumn]:
-    """Every column by name. ``rows`` are those shown: the best value is the best of them. ``plus_minus`` stands between
-    a mean and its standard deviation."""
+@dataclass(frozen=True)
+class StudyTable:
+    """The rows of a study that a reader sees, and what was found of all its rows."""
+
+    study: Study
+    rows: Sequence[TableRow]
+    findings: Findings = NONE
+    view: View = PLAIN_VIEW
+
+    @property
+    def card(self) -> Card:
+        return self.study.task
+
+
+def whole_table(study: Study, reports_of: Metric | None = None) -> StudyTable:
+    """All rows, with differences from base, and with the best reports of this metric."""
+    rows = table_of(study)
+    return StudyTable(study, rows, find(study, rows, BASE, reports_of))
+
+
+def columns_of(table: StudyTable, plus_minus: str = " ± ") -> dict[str, StudyColumn]:
+    """Every column by name. ``plus_minus`` stands between a mean and its standard deviation."""
+    card, findings = table.card, table.findings
     found = [*_about(card, findings), *_costs(card), *_published(card), *_found(findings), *_best(findings)]
     for metric in card.tabled:
-        found += _OfMetric(metric, findings, view.intervals, plus_minus).columns(rows, view.best)
+        found += _OfMetric(metric, findings, table.view.intervals, plus_minus).columns(table)
     known = {column.name: column for column in found}
     return {name: known[CHANGED + name] for name in card.symbols} | known
 
@@ -82,9 +102,10 @@ class _OfMetric:
     intervals: bool
     plus_minus: str
 
-    def columns(self, rows: Sequence[TableRow], mark_best: bool) -> Iterator[StudyColumn]:
-        metric, name, label = self.metric, self.metric.name, self.metric.label
-        top = number(metric.best(row.scores[name] for row in rows), metric.places) if mark_best else ""
+    def columns(self, table: StudyTable) -> Iterator[StudyColumn]:
+        """The best value is the best of the shown rows."""
+        metric, name, label, rows = self.metric, self.metric.name, self.metric.label, table.rows
+        top = number(metric.best(row.scores[name] for row in rows), metric.places) if table.view.best else ""
 
         def is_best(row: TableRow) -> bool:
             return bool(top) and number(row.scores[name], metric.places) == top
@@ -124,7 +145,7 @@ class _OfMetric:
         if self.metric.decided_by(row.other_decode):
             return OTHER_SETTINGS
         family, mixed = self.findings.families.get(self.metric.name), f"{self.findings.reference}: {MIXED_SETTINGS}"
-        return mixed if family and family.untested.get(row.row) == mixed else f"no {self.findings.reference}"
+        return mixed if family and family.rows.get(row.row) == mixed else f"no {self.findings.reference}"
 
     def _tested(self, kind: str, row: TableRow) -> float | None:
         return getattr(self.findings.test(row, self.metric), kind, None)

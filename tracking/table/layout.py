@@ -7,18 +7,16 @@ from typing import Any
 from rich.table import Table
 
 from tracking.card import TESTED, Card, Metric
-from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings
+from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS, Findings
 from tracking.statistics.rows import BASE, TableRow
-from tracking.study import Study
 from tracking.table.caption import caption
 from tracking.table.columns import (
     CHANGED,
     COST_LABELS,
     OBJECTS,
     PARAMS,
-    PLAIN_VIEW,
     StudyColumn,
-    View,
+    StudyTable,
     change_of,
     columns_of,
     other_changes,
@@ -38,57 +36,49 @@ from tracking.table.text import (
     terminal,
 )
 
-FORMATS = ("md", "csv", "json", "tex", "html")
 MISSING = "–"
 EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
 """The words that the row's note explains, for tables without room for them."""
 
 
-def written(
-    kind: str, study: Study, rows: Sequence[TableRow], view: View = PLAIN_VIEW, findings: Findings = NONE
-) -> str:
-    """The table in one of the FORMATS. CSV and JSON hold unrounded numbers; a missing one of ours reads FAILED,
+def written(kind: str, table: StudyTable) -> str:
+    """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one of ours reads FAILED,
     missing, … in CSV, and null in JSON."""
-    card = study.task
+    rows, view, known = table.rows, table.view, columns_of(table)
     if kind in ("csv", "json"):
-        known = columns_of(card, rows, findings)
-        names = view.named or (csv_names if kind == "csv" else json_names)(card, rows, findings)
-        columns = [replace(known[name], name=name) for name in names]
-        return (csv_text if kind == "csv" else json_text)(columns, rows)
-    known = columns_of(card, rows, findings, view)
-    verdicts = [f"verdict_{name}" for name in findings.verdicts] if view.verdicts else []
-    names = view.named or [*(print_names if kind == "tex" else page_names)(card, rows), *verdicts]
+        names = view.named or (csv_names if kind == "csv" else json_names)(table)
+        return (csv_text if kind == "csv" else json_text)([replace(known[name], name=name) for name in names], rows)
+    verdicts = [f"verdict_{name}" for name in table.findings.verdicts] if view.verdicts else []
+    names = view.named or [*(print_names if kind == "tex" else page_names)(table), *verdicts]
     columns = [known[name] for name in names]
-    table = _table(study, rows, columns, lines_of(columns, rows), view, findings)
+    made = _text_table(table, columns, lines_of(columns, rows))
     if kind == "tex":
-        return latex(table, [f"{row.row}: {row.note}." for row in rows if row.note])
-    return (markdown if kind == "md" else html)(table)
+        return latex(made, [f"{row.row}: {row.note}." for row in rows if row.note])
+    return (markdown if kind == "md" else html)(made)
 
 
-def shown(
-    study: Study, rows: Sequence[TableRow], width: int = 120, view: View = PLAIN_VIEW, findings: Findings = NONE
-) -> Table:
+def shown(table: StudyTable, width: int = 120) -> Table:
     """The table for a terminal: our scores, their differences and the published ones, then costs; or chosen columns.
 
     A standard deviation stands below its mean where there is no room next to it."""
-    beside, chosen = _for_terminal(study, rows, view, findings, "±"), bool(view.columns or view.verdicts)
+    beside, chosen = _for_terminal(table, "±"), bool(table.view.columns or table.view.verdicts)
     scores = len(beside.columns) - (0 if chosen else len(COST_LABELS))
     if len(fitting(beside, width, 2).columns) >= scores:
         return terminal(beside, width, scores)
-    below = _for_terminal(study, rows, view, findings, "\n±")
+    below = _for_terminal(table, "\n±")
     return terminal(below, width, min(scores, len(fitting(below, width, 2, LEAST).columns)))
 
 
-def viewed(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> list[TableRow]:
-    """The chosen rows in their order; sorted, rows without the value come last, and the best one of a metric first."""
-    chosen = [row for name in view.rows for row in rows if row.row == name] if view.rows else list(rows)
-    column = columns_of(card, chosen, findings).get(view.sort or "")
-    if column is None:
-        return chosen
-    values = {row.row: column.value(row) for row in chosen}
-    known = [row for row in chosen if values[row.row] is not None]
-    known.sort(key=lambda row: _order(values[row.row]), reverse=_descending(card, column.name))
-    return known + [row for row in chosen if values[row.row] is None]
+def viewed(table: StudyTable) -> StudyTable:
+    """With the chosen rows in their order; sorted, the best one of a metric is first, and rows without a value last."""
+    rows, names = list(table.rows), table.view.rows
+    rows = [row for name in names for row in rows if row.row == name] if names else rows
+    if column := columns_of(table).get(table.view.sort or ""):
+        known = [row for row in rows if column.value(row) is not None]
+        unknown = [row for row in rows if column.value(row) is None]
+        known.sort(key=lambda row: _order(column.value(row)), reverse=_descending(table.card, column.name))
+        rows = known + unknown
+    return replace(table, rows=rows)
 
 
 def _order(value: Any) -> tuple[bool, float, str]:
@@ -103,21 +93,21 @@ def _descending(card: Card, name: str) -> bool:
     return any(name == f"{kind}{metric.name}" and metric.better == "up" for metric in card.tabled for kind in kinds)
 
 
-def _for_terminal(study: Study, rows: Sequence[TableRow], view: View, findings: Findings, plus_minus: str) -> TextTable:
-    known = columns_of(study.task, rows, findings, view, plus_minus)
-    change = replace(known["change"], text=_described(findings))
-    columns = [change, *(_beside(known[name]) for name in _shown_names(study.task, rows, view, findings))]
-    return _table(study, rows, columns, [brief(study.task, columns, row, EXPLAINED) for row in rows], view, findings)
+def _for_terminal(table: StudyTable, plus_minus: str) -> TextTable:
+    known = columns_of(table, plus_minus)
+    change = replace(known["change"], text=_described(table.findings))
+    columns = [change, *(_beside(known[name]) for name in _shown_names(table))]
+    return brief_table(table, columns, EXPLAINED)
 
 
-def _shown_names(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> list[str]:
+def _shown_names(table: StudyTable) -> list[str]:
     """Verdicts have a table of their own, since a terminal has no room next to everything else."""
-    if view.columns:
-        return [name for name in view.columns if name != "change"]
-    if view.verdicts:
-        names = [metric.name for metric in card.tabled if metric.name in findings.verdicts]
+    if table.view.columns:
+        return [name for name in table.view.columns if name != "change"]
+    if table.view.verdicts:
+        names = [metric.name for metric in table.card.tabled if metric.name in table.findings.verdicts]
         return [f"{of}_{name}" for name in names for of in ("paper_delta", "delta", "verdict")]
-    return [*score_names(card, rows), *COST_LABELS]
+    return [*score_names(table), *COST_LABELS]
 
 
 def _beside(column: StudyColumn) -> StudyColumn:
@@ -135,6 +125,11 @@ def _described(findings: Findings) -> Callable[[TableRow], str]:
     return text
 
 
+def brief_table(table: StudyTable, columns: Sequence[StudyColumn], left_out: Collection[str] = ()) -> TextTable:
+    """With `brief` rows."""
+    return _text_table(table, columns, [brief(table.card, columns, row, left_out) for row in table.rows])
+
+
 def brief(
     card: Card, columns: Sequence[StudyColumn], row: TableRow, left_out: Collection[str] = ()
 ) -> tuple[Cell, ...]:
@@ -149,21 +144,14 @@ def brief(
     return tuple(found)
 
 
-def _table(
-    study: Study,
-    rows: Sequence[TableRow],
-    columns: Sequence[StudyColumn],
-    lines: Sequence[tuple[Cell, ...]],
-    view: View,
-    findings: Findings,
-) -> TextTable:
-    groups, below = tuple(row.group for row in rows), caption(study.task, rows, findings, view)
-    return TextTable(study.name, tuple(columns), tuple(lines), groups, below)
+def _text_table(table: StudyTable, columns: Sequence[StudyColumn], lines: Sequence[tuple[Cell, ...]]) -> TextTable:
+    groups, below = tuple(row.group for row in table.rows), caption(table, [column.name for column in columns])
+    return TextTable(table.study.name, tuple(columns), tuple(lines), groups, below)
 
 
-def csv_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[str]:
+def csv_names(table: StudyTable) -> list[str]:
     """Further columns are added at the end, so that those of earlier versions keep their places."""
-    names, published = [metric.name for metric in card.tabled], published_names(card, rows)
+    names, published, findings = [metric.name for metric in table.card.tabled], published_names(table), table.findings
     best = [f"best_{findings.best_of.name}", "best_step"] if findings.best_of else []
     tests = [f"{kind}_{name}" for name in names if name in findings.families for kind in (*TESTED, "finding")]
     verdicts = [f"verdict_{name}" for name in findings.verdicts]
@@ -172,58 +160,62 @@ def csv_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
         *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
-        *(*tests, *verdicts, "unlike", *best, *(f"{name}_s{seed}" for name in names for seed in seeds_of(rows))),
+        *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
     ]
 
 
-def json_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[str]:
+def _seed_names(table: StudyTable) -> list[str]:
+    return [f"{metric.name}_s{seed}" for metric in table.card.tabled for seed in seeds_of(table.rows)]
+
+
+def json_names(table: StudyTable) -> list[str]:
     """The columns of CSV but for seeds, then changed cells, settings and seeds as objects."""
-    seeds = {f"{metric.name}_s{seed}" for metric in card.tabled for seed in seeds_of(rows)}
+    seeds, findings = {*_seed_names(table)}, table.findings
     more = ["sample_tests"] * bool(findings.samples) + ["best_by_seed"] * (findings.best_of is not None)
-    return [*(name for name in csv_names(card, rows, findings) if name not in seeds), *OBJECTS, *more]
+    return [*(name for name in csv_names(table) if name not in seeds), *OBJECTS, *more]
 
 
-def column_names(card: Card, rows: Sequence[TableRow], findings: Findings, headline: Metric) -> list[str]:
+def column_names(table: StudyTable, headline: Metric) -> list[str]:
     """The names that a reader can choose: those of CSV, then changes."""
-    programs = csv_names(card, rows, replace(findings, best_of=headline))
-    return list(dict.fromkeys([*programs, *card.symbols, "other"]))
+    programs = csv_names(replace(table, findings=replace(table.findings, best_of=headline)))
+    return list(dict.fromkeys([*programs, *table.card.symbols, "other"]))
 
 
-def page_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+def page_names(table: StudyTable) -> list[str]:
     """The layout of Table 3: changed cells, our measurements, the published values."""
-    published, names = published_names(card, rows), [metric.name for metric in card.tabled]
+    published, names = published_names(table), [metric.name for metric in table.card.tabled]
     paper = [name for name in names if name in published]
     return [
-        *(*_settings_names(card, rows), *names, *(f"delta_{name}" for name in names), *COST_LABELS),
+        *(*_settings_names(table), *names, *(f"delta_{name}" for name in names), *COST_LABELS),
         *(*(f"paper_{name}" for name in published), *(f"paper_delta_{name}" for name in paper), "note"),
     ]
 
 
-def print_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+def print_names(table: StudyTable) -> list[str]:
     """For a page of print: only symbols that a row changes, scores, differences and parameters."""
-    names = [metric.name for metric in card.tabled]
-    unchanged = set(card.symbols) - {name for row in rows if row.row != BASE for name in row.cells}
-    settings = [name for name in _settings_names(card, rows) if name.removeprefix(CHANGED) not in unchanged]
+    names = [metric.name for metric in table.card.tabled]
+    unchanged = set(table.card.symbols) - {name for row in table.rows if row.row != BASE for name in row.cells}
+    settings = [name for name in _settings_names(table) if name.removeprefix(CHANGED) not in unchanged]
     return [*settings, *names, *(f"delta_{name}" for name in names), "params"]
 
 
-def score_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+def score_names(table: StudyTable) -> list[str]:
     """Each score with its difference and the published one."""
-    published = published_names(card, rows)
+    published = published_names(table)
     return [
         f"{kind}{metric.name}"
-        for metric in card.tabled
+        for metric in table.card.tabled
         for kind in ("", "delta_", *(["paper_delta_"] if metric.name in published else []))
     ]
 
 
-def published_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+def published_names(table: StudyTable) -> list[str]:
     """The quantities with a column for published values: all of them, or those that any row has."""
-    names = [*(metric.name for metric in card.tabled), PARAMS]
-    return [name for name in names if card.published_note or any(row.published.get(name) is not None for row in rows)]
+    names, every = [*(metric.name for metric in table.card.tabled), PARAMS], bool(table.card.published_note)
+    return [name for name in names if every or any(row.published.get(name) is not None for row in table.rows)]
 
 
-def _settings_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
+def _settings_names(table: StudyTable) -> list[str]:
     """The columns for changes: symbols, and what has none if any row has it."""
-    other = any(other_changes(card, row) for row in rows)
-    return ["row", *(CHANGED + name for name in card.symbols), *["other"] * other]
+    other = any(other_changes(table.card, row) for row in table.rows)
+    return ["row", *(CHANGED + name for name in table.card.symbols), *["other"] * other]

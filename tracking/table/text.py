@@ -77,7 +77,7 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True)
 class Cell:
-    """The first line of a text, in a terminal, is followed by what is to say of it."""
+    """In a terminal, the lines of a text below its first one are a note on it."""
 
     text: str
     best: bool = False
@@ -144,8 +144,8 @@ def terminal(table: TextTable, width: int | None = None, needed: int = 1, text: 
 
 
 def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> TextTable:
-    """The table without the columns that do not fit beside texts of so many letters. Names always stay, and so does a
-    note, which is cut where the terminal ends."""
+    """The table without the columns that do not fit, where texts have at most so many letters. Names always stay, and
+    so does a note, which is cut where the terminal ends."""
     widths = [_width(column, [line[at] for line in table.lines], text) for at, column in enumerate(table.columns)]
     named = [BETWEEN + of for of, column in zip(widths, table.columns, strict=True) if column.kind == "name"]
     room = width - EDGES - sum(named) - (BETWEEN + max(map(cell_len, table.groups)) if table.has_groups else 0)

@@ -1,6 +1,6 @@
-"""Text in binary pieces in a folder: read there, checked against a model's positions, and prepared.
+"""Prepared text: pieces in a folder, how they are read, checked against a model's positions, and made.
 
-It is prepared by way of a copy that is checked, and no step needs the whole text in memory.
+Text is first copied and checked. No step needs all of it in memory.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ import numpy.typing as npt
 from transformer.config import DataConfig, ModelConfig
 from transformer.data.corpora import SentencePair, Sets, corpus
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
-from transformer.faults import Fault, FaultyError
+from transformer.faults import Problem, RefusedError
 
 Told = Callable[[str, float | None], None]
-"""Called with what is being done, and the share of it that is done; None if that is unknown."""
+"""Called with the current activity, and the share that is done, or None if unknown."""
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
 
@@ -68,10 +68,6 @@ class ParallelSet:
 
     def __len__(self) -> int:
         return len(self.source)
-
-    def first(self, size: int) -> "ParallelSet":
-        """The first ``size`` pairs, or all of them if there are fewer."""
-        return ParallelSet(self.source.first(size), self.target.first(size))
 
     @cached_property
     def longest_sides(self) -> npt.NDArray[np.int64]:
@@ -153,19 +149,19 @@ LEAST_SHARE = 0.1
 """The share of training pairs that must fit; with fewer, the settings do not fit the text."""
 
 
-def length_faults(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Fault]:
+def length_faults(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Problem]:
     """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped."""
     most, train = model.max_positions, np.sort(prepared.pairs("train").longest_sides)
     fit, least = int((train <= most).sum()), ceil(len(train) * LEAST_SHARE)
     if fit < least:
         (left_out,) = PairCounts(fit, prepared.blank, len(train) - fit).notices(most)
         allowed = f"must be at least {train[least - 1]}, which keeps a tenth of them"
-        yield Fault("model.max_positions", f"is {most}; {left_out}", allowed)
+        yield Problem("model.max_positions", f"is {most}; {left_out}", allowed)
     for name in prepared.evaluation_sets:
         pairs = prepared.pairs(name)
         if (longest := int(pairs.longest_sides.max())) > most:
             found = f"is {most}; {_longest(pairs, getattr(data, name, None), name)} has {longest} pieces"
-            yield Fault("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
+            yield Problem("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
 
 
 def _longest(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
@@ -179,25 +175,21 @@ LINES_AT_ONCE = 10_000
 BOTH_SIDES = ("source", "target")
 
 
-def untold(step: str, done: float | None) -> None:
-    """For callers that show nothing."""
-
-
-def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
+def prepare(data: DataConfig, folder: Path, told: Told) -> None:
     """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
 
-    Raises FaultyError for text that cannot be used, or that changes meanwhile.
+    Raises RefusedError for text that cannot be used, or that changes meanwhile.
     """
     text = corpus(data)
     if faults := list(text.faults(data)):
-        raise FaultyError(*faults)
+        raise RefusedError(faults)
     planned = text.declared(data)
     told("opening the text", None)
     sets = text.load(data, folder.parent / "downloads" / data.name)
     blank = copy_text(sets, folder, told)
     if text.declared(data) != planned:
         found = f"the text of data={data.name} changed while it was prepared"
-        raise FaultyError(Fault("data", found, "must stay the same meanwhile; run the command again"))
+        raise RefusedError([Problem("data", found, "must stay the same meanwhile; run the command again")])
     told("learning the vocabulary", None)
     path = folder / "vocabulary.model"
     path.write_bytes(build(lines_to_learn(folder), data.vocab_size, folder))
@@ -208,20 +200,20 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
     (folder / SETS).write_text(json.dumps({"sets": list(sets), "blank": blank}), "utf-8")
 
 
-def copy_text(sets: Sets, folder: Path, told: Told = untold) -> int:
-    """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out, since a side of them is blank.
+def copy_text(sets: Sets, folder: Path, told: Told) -> int:
+    """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out because a side is blank.
 
-    Raises FaultyError with the faults of all sets.
+    Raises RefusedError with the faults of all sets.
     """
-    faults, blank = list[Fault](), 0
+    faults, blank = list[Problem](), 0
     for name, pairs in sets.items():
         try:
             left_out = _copy_set(name, pairs, folder, told)
             blank += left_out if name == "train" else 0
-        except FaultyError as error:
-            faults += error.faults
+        except RefusedError as error:
+            faults += error.problems
     if faults:
-        raise FaultyError(*faults)
+        raise RefusedError(faults)
     return blank
 
 
@@ -241,7 +233,7 @@ def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, told: Told
                 target.write(f"{pair[1]}\n")
     if blank == given:
         found = f"has text on both sides in none of its {given} pairs"
-        raise FaultyError(Fault(f"data.{name}", found, "some pair must have text on both sides"))
+        raise RefusedError([Problem(f"data.{name}", found, "some pair must have text on both sides")])
     return blank
 
 

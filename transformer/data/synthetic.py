@@ -4,7 +4,7 @@ A tenth of the noun-verb pairs never occurs in training and half of the dev and 
 of them: a model that only memorizes sentences fails there. Every source has one translation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -139,21 +139,6 @@ class Clause:
         return self.subject.target + self.rest.target + self.last
 
 
-@dataclass(frozen=True)
-class Derivation:
-    """Words without the end mark, and the noun-verb pairs among them."""
-
-    source: list[str]
-    target: list[str]
-    pairs: frozenset[TextPair]
-    mark: str
-
-    @property
-    def text(self) -> TextPair:
-        source, target = (" ".join(side).replace(" ,", ",") + self.mark for side in (self.source, self.target))
-        return source[0].upper() + source[1:], target[0].upper() + target[1:]
-
-
 def _units(row: str) -> Phrase:
     """Alternating source and target words; "+" joins source words that share one translation."""
     words = row.split()
@@ -161,12 +146,12 @@ def _units(row: str) -> Phrase:
 
 
 class Grammar:
-    """One sentence: `_used` prevents a noun from occurring twice."""
+    """One sentence, and the noun-verb `pairs` in it: `_used` prevents a noun from occurring twice."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._used: set[Noun] = set()
-        self._pairs: set[TextPair] = set()
+        self.pairs: set[TextPair] = set()
 
     def _chance(self, probability: float) -> bool:
         return self._rng.random() < probability
@@ -174,10 +159,10 @@ class Grammar:
     def _any(self, rows: Sequence[str]) -> Phrase:
         return _units(self._rng.choice(rows))
 
-    def _noun(self, nouns: Sequence[Noun], *verbs: Verb) -> Noun:
+    def _noun(self, nouns: Sequence[Noun], verb: Verb) -> Noun:
         noun = self._rng.choice([noun for noun in nouns if noun not in self._used])
         self._used.add(noun)
-        self._pairs.update((noun.source, verb.source[0]) for verb in verbs)
+        self.pairs.add((noun.source, verb.source[0]))
         return noun
 
     def _noun_phrase(self, noun: Noun, case: str, plural: bool, before: str = "") -> Phrase:
@@ -262,13 +247,13 @@ class Grammar:
 
     def _who(self, noun: Noun, plural: bool) -> Phrase:
         verb = self._rng.choice(VERBS)
-        self._pairs.add((noun.source, verb.source[0]))
+        self.pairs.add((noun.source, verb.source[0]))
         clause = self._clause(verb, Phrase(), plural, self._rest(verb), self._rng.choice(MOODS))
         return self._pronoun("who", noun, "nom", plural) + Phrase(clause.source, clause.final())
 
     def _whom(self, noun: Noun, plural: bool) -> Phrase:
         verb = self._rng.choice(KNOWING)
-        self._pairs.add((noun.source, verb.source[0]))
+        self.pairs.add((noun.source, verb.source[0]))
         clause = self._simple([verb], bare=True)
         return self._pronoun("whom", noun, verb.case, plural) + Phrase(clause.source, clause.final())
 
@@ -276,22 +261,25 @@ class Grammar:
         article = THE[case].split()["mfnp".index("p" if plural else noun.gender)]
         return _units(f"{source} {'denen' if plural and case == 'dat' else article}")
 
-    def derive(self, template: Callable[["Grammar"], Phrase]) -> Derivation:
-        phrase = template(self)
-        mark = "?" if template is Grammar.question else "."
-        return Derivation(phrase.source, phrase.target, frozenset(self._pairs), mark)
+
+SENTENCE_FORMS = (
+    *(Grammar.statement, Grammar.question, Grammar.fronted),
+    *(Grammar.that, Grammar.because, Grammar.condition, Grammar.relative),
+)
 
 
-CLAUSES = (Grammar.statement, Grammar.question, Grammar.fronted)
-SENTENCE_FORMS = (*CLAUSES, Grammar.that, Grammar.because, Grammar.condition, Grammar.relative)
-
-
-def derive(rng: Random) -> Derivation:
-    """One sentence of at most `MAX_WORDS` source words."""
+def derive(rng: Random) -> tuple[TextPair, set[TextPair]]:
+    """One sentence of at most `MAX_WORDS` source words in both languages, and the noun-verb pairs in it."""
     while True:
-        derivation = Grammar(rng).derive(rng.choice(SENTENCE_FORMS))
-        if len(derivation.source) <= MAX_WORDS:
-            return derivation
+        grammar, form = Grammar(rng), rng.choice(SENTENCE_FORMS)
+        phrase, mark = form(grammar), "?" if form is Grammar.question else "."
+        if len(phrase.source) <= MAX_WORDS:
+            return (_sentence(phrase.source, mark), _sentence(phrase.target, mark)), grammar.pairs
+
+
+def _sentence(words: list[str], mark: str) -> str:
+    text = " ".join(words).replace(" ,", ",") + mark
+    return text[0].upper() + text[1:]
 
 
 PARAMETERS: dict[str, Any] = {
@@ -326,9 +314,9 @@ def _split(split: str, held: frozenset[TextPair], taken: set[str]) -> list[TextP
     made: list[TextPair] = []
     rng = Random(f"{PARAMETERS['seed']}/{split}")
     while len(made) < PARAMETERS["sizes"][split]:
-        derivation = derive(rng)
+        text, pairs = derive(rng)
         unseen = split != "train" and len(made) % 2 == 0
-        if bool(derivation.pairs & held) == unseen and derivation.text[0] not in taken:
-            taken.add(derivation.text[0])
-            made.append(derivation.text)
+        if bool(pairs & held) == unseen and text[0] not in taken:
+            taken.add(text[0])
+            made.append(text)
     return made

@@ -1,25 +1,71 @@
-"""A trained model on one set: perplexity of the references, and scores of the model's translation.
+"""A trained model on one set: perplexity of the references; BLEU, BLEU as the paper counted it, and chrF of its output.
 
-While training, greedy translations of the first dev sentences give BLEU and chrF curves. They only observe: no random
-number is drawn, and the model is left as it was. The final scores come from beam search over all of dev, so these have
-names of their own.
+The counts of each score are kept per sentence. A set's score depends only on their sums, so differences can be tested
+later without decoding again. While training, greedy translations of the first dev sentences give BLEU and chrF curves.
+They only observe: no random number is drawn, and the model is left as it was. The final scores come from beam search
+over all of dev, so these have names of their own.
 """
 
-from collections.abc import Iterator
+import os
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import sacrebleu
+import sacremoses
+from sacrebleu.dataset import DATASETS
+from sacrebleu.dataset.base import Dataset
+from sacrebleu.dataset.wmt_xml import WMTXMLDataset
+
 from transformer.config import TrialConfig
+from transformer.data.corpora import read_pairs
 from transformer.data.prepared import ParallelSet, Prepared, Sentences
 from transformer.data.vocabulary import Vocabulary
-from transformer.decoding.score import read_set, text_scores
-from transformer.decoding.search import Hypothesis
 from transformer.decoding.translator import Translator, best_texts, search
-from transformer.faults import Fault, FaultyError, NotFiniteError, sentences_of
+from transformer.faults import Problem, RefusedError, sentences_of
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import mean_nll, perplexity, sentence_nats
 from transformer.training.meter import TrainingMetrics
 from transformer.training.worker_group import Worker
+
+Counts = list[int]
+"""Counts of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to 4-grams. chrF: for each
+order 1 to 6, character n-grams of the hypothesis, of the reference, and in both."""
+
+
+def text_scores(
+    hypotheses: list[str], references: list[str], language: str
+) -> tuple[dict[str, Any], list[dict[str, Counts]]]:
+    """Scores of a set with their signatures, and the counts of each sentence behind ``bleu``, ``bleu_paper``, ``chrf``.
+
+    BLEU is sacreBLEU's 13a, cased and detokenized. ``bleu_paper`` is the usual evaluation of the paper's time: cased,
+    tokenized by Moses' rules for ``language`` (English rules if Moses has none), compounds split at hyphens.
+    """
+    bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize="13a"), hypotheses, references)
+    chrf, chrf_counts = _scored("chrf", sacrebleu.CHRF(), hypotheses, references)
+    moses = sacremoses.MosesTokenizer(lang=language)
+    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)  # force: do not warn of tokenized text
+    split = ([_split_compounds(moses, line) for line in side] for side in (hypotheses, references))
+    paper, paper_counts = _scored("bleu_paper", plain, *split)
+    paper["bleu_paper_signature"] += f"|moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
+    scores = {"signature": bleu.pop("bleu_signature"), **bleu, **chrf, **paper}
+    counts = zip(bleu_counts, paper_counts, chrf_counts, strict=True)
+    return scores, [dict(zip(("bleu", "bleu_paper", "chrf"), each, strict=True)) for each in counts]
+
+
+def _scored(
+    name: str, metric: Any, hypotheses: list[str], references: list[str]
+) -> tuple[dict[str, Any], list[Counts]]:
+    """Like ``corpus_score``, but also returns the counts of each sentence."""
+    counts = metric._extract_corpus_statistics(hypotheses, [references])
+    score = metric._aggregate_and_compute(counts).score
+    return {name: score, f"{name}_signature": str(metric.get_signature())}, counts
+
+
+def _split_compounds(moses: Any, line: str) -> str:
+    """Tokens; a hyphen inside a word becomes a separate token."""
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", moses.tokenize(line, return_str=True))
 
 
 @dataclass(frozen=True)
@@ -37,13 +83,13 @@ class EvaluationSet:
 
     @staticmethod
     def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
-        """A test set of sacreBLEU in the languages of a trial. Raises FaultyError."""
+        """A test set of sacreBLEU in the languages of a trial. Raises RefusedError."""
         data, longest = config.data, config.model.max_positions
         sides = read_set(name, data.source, data.target)
         pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
         if (found := int(pairs.longest_sides.max())) > longest:
             allowed = f"must fit into the {longest} positions of the model"
-            raise FaultyError(Fault("--set", f"{name} has a sentence of {found} pieces", allowed))
+            raise RefusedError([Problem("--set", f"{name} has a sentence of {found} pieces", allowed)])
         return EvaluationSet(name, pairs, sides[1], data.target)
 
 
@@ -71,7 +117,7 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
     """
     with sentences_of(evaluated.name), translator.efficient():
         nats = sentence_nats(translator.model, evaluated.pairs, translator.precision, worker)
-        hypotheses = translate_set(translator, evaluated.pairs, worker)
+        hypotheses = translate_set(translator, evaluated.pairs.source, worker)
     if not worker.is_rank_zero:
         return None
     nll = mean_nll(nats, evaluated.pairs)
@@ -81,61 +127,85 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
     return SetEvaluation(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
 
 
-def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
+def translate_set(translator: Translator, sources: Sentences, worker: Worker) -> list[str]:
     """The best hypothesis of every sentence, in order, as text on one line; on every worker.
 
     Raises NotFiniteError and StopRequested, on every worker.
     """
-    found = dict(worker.gather_unless_stopped(_own_hypotheses(translator, pairs, worker)))
-    if lost := [place for place, best in found.items() if best is None]:
-        raise NotFiniteError(lost)
-    return best_texts(translator.vocabulary, [best for _, best in sorted(found.items()) if best is not None])
-
-
-def _own_hypotheses(
-    translator: Translator, pairs: ParallelSet, worker: Worker
-) -> Iterator[tuple[int, Hypothesis | None]]:
-    """The number and the best hypothesis of each sentence of this worker's share. At NaN it ends with None for the
-    sentences of that batch: the other workers must learn of them, or they would wait for the rest."""
-    try:
-        for place, hypotheses in search(translator, pairs.source, worker.rank, worker.world, n_best=1):
-            yield place, hypotheses[0]
-    except NotFiniteError as error:
-        yield from ((place, None) for place in error.places)
+    found = search(translator, sources, worker.rank, worker.world, n_best=1)
+    best = worker.gather_sentences((place, hypotheses[0]) for place, hypotheses in found)
+    return best_texts(translator.vocabulary, best)
 
 
 SENTENCES = 200
 GREEDY_SCORES = ("bleu", "chrf")
 
 
-@dataclass(frozen=True)
-class GreedyScores:
-    """What ``fit`` calls every ``train.score_every`` steps, on every worker: they share the sentences."""
+def greedy_scores(config: TrialConfig, prepared: Prepared, worker: Worker, model: Transformer) -> TrainingMetrics:
+    """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, of the first ``SENTENCES`` of dev; {} except on rank zero.
 
-    config: TrialConfig
-    vocabulary: Vocabulary
-    pairs: ParallelSet
-    references: list[str]
-    worker: Worker
+    The workers share the sentences. ``model`` is in training mode afterwards. A stop request waits for the end, since
+    all workers must leave training after the same step. Raises NotFiniteError.
+    """
+    sources = prepared.pairs("dev").source.first(SENTENCES)
+    greedy = replace(config.decode, beam=1)
+    translator = Translator(model.eval(), prepared.vocabulary, greedy, config.train.precision)
+    with sentences_of("dev"):
+        hypotheses = translate_set(translator, sources, worker.persistent)
+    model.train()
+    if not worker.is_rank_zero:
+        return {}
+    scores, _ = text_scores(hypotheses, prepared.references("dev")[: len(sources)], config.data.target)
+    return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
 
-    @staticmethod
-    def of(config: TrialConfig, prepared: Prepared, worker: Worker) -> "GreedyScores":
-        """For the first ``SENTENCES`` sentences of dev, or all of them if there are fewer."""
-        pairs = prepared.pairs("dev").first(SENTENCES)
-        return GreedyScores(config, prepared.vocabulary, pairs, prepared.references("dev")[: len(pairs)], worker)
 
-    def __call__(self, model: Transformer) -> TrainingMetrics:
-        """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, on rank zero; the other workers get {}.
+def known_sets() -> list[str]:
+    """The names of sacreBLEU's test sets, such as wmt13 and wmt14/full."""
+    return list(DATASETS)
 
-        ``model`` is in training mode afterwards. A stop request waits for the end, since all workers must leave
-        training after the same step. Raises NotFiniteError.
-        """
-        greedy = replace(self.config.decode, beam=1)
-        translator = Translator(model.eval(), self.vocabulary, greedy, self.config.train.precision)
-        with sentences_of("dev"):
-            hypotheses = translate_set(translator, self.pairs, self.worker.persistent)
-        model.train()
-        if not self.worker.is_rank_zero:
-            return {}
-        scores, _ = text_scores(hypotheses, self.references, self.config.data.target)
-        return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
+
+def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]:
+    """Source and reference lines of a sacreBLEU test set, downloaded by sacreBLEU unless they exist.
+
+    Raises RefusedError, which names the missing files and their folder.
+    """
+    dataset, pair = DATASETS[name], f"{source}-{target}"
+    if pair not in dataset.langpairs:
+        allowed = f"{name} has {', '.join(sorted(dataset.langpairs))}"
+        raise RefusedError([Problem("--set", f"{name} has no {pair}", allowed)])
+    sources, references = zip(*read_pairs("--set", *_files(dataset, pair)), strict=True)
+    return list(sources), list(references)
+
+
+def _files(dataset: Dataset, pair: str) -> tuple[Path, Path]:
+    """Source and reference, fetched unless both exist. Raises RefusedError."""
+    source = Path(dataset._get_txt_file_path(pair, "src"))
+    references = [Path(dataset._get_txt_file_path(pair, field)) for field in _references(dataset, pair)]
+    if not (source.is_file() and any(file.is_file() for file in references)):
+        _fetch(dataset, pair, source, references)
+    return source, next(file for file in references if file.is_file())
+
+
+def _fetch(dataset: Dataset, pair: str, source: Path, references: list[Path]) -> None:
+    names = " or ".join(file.name for file in references)
+    try:
+        dataset.process_to_text(pair)
+        if not any(file.is_file() for file in references):
+            raise FileNotFoundError(f"the download contains no {names}")
+    except (Exception, SystemExit) as error:  # sacreBLEU exits on a wrong checksum
+        place = f"{source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
+        allowed = f"must be reachable, or be in {place}"
+        found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
+        raise RefusedError([Problem("--set", found, allowed)]) from error
+
+
+def _references(dataset: Dataset, pair: str) -> list[str]:
+    """The names of the allowed references; the first existing one is used.
+
+    Sets since 2021 name the allowed references. Their files may contain others, in an order that changes from run to
+    run. sacreBLEU's ``get_reference_files`` does not help: it downloads the files to list them.
+    """
+    if isinstance(dataset, WMTXMLDataset):
+        allowed: list[str] = dataset._get_langpair_allowed_refs(pair)
+        return allowed
+    return [field for field in dataset.fieldnames(pair) if field.startswith("ref")][:1]

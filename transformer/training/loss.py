@@ -157,19 +157,18 @@ def sentence_nats(model: Transformer, pairs: ParallelSet, precision: Precision, 
 
     ``model`` is in evaluation mode. Raises NotFiniteError and StopRequested, on every worker.
     """
-    everything = sorted(worker.gather_unless_stopped(_own_nats(model, pairs, precision, worker)))
-    if lost := [place for place, nats in everything if not math.isfinite(nats)]:
-        raise NotFiniteError(lost)
-    return [nats for _, nats in everything]
+    return worker.gather_sentences(_own_nats(model, pairs, precision, worker))
 
 
 def _own_nats(
     model: Transformer, pairs: ParallelSet, precision: Precision, worker: Worker
 ) -> Iterator[tuple[int, float]]:
-    """The number and the nats of each sentence of this worker's share."""
+    """The number and the nats of each sentence of this worker's share. Raises NotFiniteError."""
     for places, batch in evaluation_batches(pairs, worker.tokens_per_micro_batch, worker.rank, worker.world):
         with autocast(precision, worker.device):
-            nats_B = _batch_nats(model, batch.to(worker.device))
+            nats_B = _batch_nats(model, batch.to(worker.device)).cpu()
+        if lost := places[~nats_B.isfinite().numpy()].tolist():
+            raise NotFiniteError(lost)
         yield from zip(places.tolist(), nats_B.tolist(), strict=True)
 
 

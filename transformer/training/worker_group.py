@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 import torch
@@ -11,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from transformer.config import TrainConfig
+from transformer.faults import NotFiniteError
 
 Item = TypeVar("Item")
 TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
@@ -88,21 +91,26 @@ class Worker:
         dist.all_gather_object(gathered, items)
         return gathered
 
-    def gather_unless_stopped(self, share: Iterable[Item]) -> list[Item]:
-        """The items of all workers, in the order of their ranks; each worker makes those of its own share.
+    def gather_sentences(self, share: Iterable[tuple[int, Item]]) -> list[Item]:
+        """What all workers find of the sentences of a set, in the order of the set; each computes its own ``share``.
 
-        Shares differ in size, so a worker that is asked to stop tells the others at the end of theirs.
-        Raises StopRequested on all workers.
+        Shares differ in size, so a worker that is asked to stop, or finds NaN, tells the others after its share.
+        Raises StopRequested and NotFiniteError, on all workers.
         """
-        mine, stops = list[Item](), False
-        for item in share:
-            mine.append(item)
-            if stops := self.stop():
-                break
-        shares = self.gather((mine, stops))
-        if any(stopped for _, stopped in shares):
+        mine, lost, stops = list[tuple[int, Item]](), list[int](), False
+        try:
+            for item in share:
+                mine.append(item)
+                if stops := self.stop():
+                    break
+        except NotFiniteError as error:
+            lost = error.places
+        shares, lost_ones, stopped = zip(*self.gather((mine, lost, stops)), strict=True)
+        if any(stopped):
             raise StopRequested
-        return [item for items, _ in shares for item in items]
+        if any(lost_ones):
+            raise NotFiniteError(chain(*lost_ones))
+        return [found for _, found in sorted(chain(*shares), key=itemgetter(0))]
 
 
 class GradientSums:

@@ -23,7 +23,7 @@ from sweeps.task import Metric, Numbers, Problem, RefusedError, Trained, Typed, 
 from transformer.card import CARD, signatures
 from transformer.config import TrialConfig
 from transformer.faults import NotFiniteError, sentences_of
-from transformer.verbs.models import Average, averaging, refusing, translator_of
+from transformer.verbs.models import Average, averaging, translator_of
 
 if TYPE_CHECKING:
     from transformer.decoding.evaluation import EvaluationSet  # loads torch, which no refusal needs
@@ -108,8 +108,7 @@ def _all_asked(trials: Sequence[Trained[TrialConfig]], set_name: str | None) -> 
     asked, problems = list[Asked](), list[Problem]()
     for trial in trials:
         try:
-            with refusing():
-                asked.append(dict(_asked(trial, set_name)))
+            asked.append(dict(_asked(trial, set_name)))
         except RefusedError as error:
             problems += error.problems
     if problems:
@@ -120,8 +119,7 @@ def _all_asked(trials: Sequence[Trained[TrialConfig]], set_name: str | None) -> 
 def _asked(trial: Trained[TrialConfig], set_name: str | None) -> Iterator[tuple[str, "EvaluationSet | None"]]:
     """The requested sets: of the trial's data, or a test set of sacreBLEU. Raises RefusedError."""
     from transformer.data.prepared import Prepared
-    from transformer.decoding.evaluation import EvaluationSet
-    from transformer.decoding.score import known_sets
+    from transformer.decoding.evaluation import EvaluationSet, known_sets
 
     prepared, config, scored = Prepared(trial.data), trial.config, trial.scored
     own, others = prepared.evaluation_sets, known_sets()

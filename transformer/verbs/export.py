@@ -25,7 +25,7 @@ from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.card import CARD, signatures
 from transformer.config import TrialConfig
 from transformer.cost import parameters
-from transformer.verbs.models import EXPORTED, Average, averaging, refusing, translator_of
+from transformer.verbs.models import EXPORTED, Average, averaging, translator_of
 
 if TYPE_CHECKING:
     from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
@@ -81,7 +81,6 @@ def _next(to: ExportKind, folder: str) -> str:
     }[to]
 
 
-@refusing()
 def _export(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
     """All of it or nothing, so that the command can be repeated. Returns the command that serves a registered model.
 
@@ -126,14 +125,14 @@ def _save_for_mlflow(folder: Path, data: Path) -> None:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
 
-    from transformer.decoding.export import load_exported
+    from transformer.decoding.export import open_exported
 
     columns = (Schema([ColSpec(DataType.string, name)]) for name in ("text", "translation"))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*An input example was not provided")
         mlflow.pyfunc.save_model(
             path=str(folder),
-            loader_module=load_exported.__module__,
+            loader_module=open_exported.__module__,
             data_path=str(data),
             code_paths=[str(Path(transformer.__file__).parents[1] / name) for name in SERVED],
             signature=ModelSignature(*columns),

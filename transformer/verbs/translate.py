@@ -17,8 +17,8 @@ from rich.status import Status
 
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
-from transformer.data.corpora import BYTE_ORDER_MARK, byte_lines
-from transformer.faults import FaultyError, NotFiniteError
+from transformer.data.corpora import BYTE_ORDER_MARK, byte_lines, line_text
+from transformer.faults import NotFiniteError
 from transformer.verbs.models import Average, averaging, translator_in, translator_of
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ def _translate_lines(
         given = stack.enter_context(source.open("rb")) if source else sys.stdin.buffer
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(translator.efficient())
-        chunks = byte_lines(source, "--input") if source and source.is_file() else arriving(given.fileno())
+        lines = byte_lines(source, "--input") if source and source.is_file() else arriving(given.fileno())
         seen = out.isatty() or given.isatty()  # a person sees the translations, or types the lines
         shown = None if seen else stack.enter_context(err.status(""))
         name = str(source or "standard input")
-        return Translating(translator, out, nbest, err, shown, name).run(windows(chunks, LINES_TOGETHER))
+        return Translating(translator, out, nbest, err, shown, name).run(windows(lines, LINES_TOGETHER, name))
 
 
 @dataclass
@@ -118,18 +118,13 @@ class Translating:
     name: str
     done: int = 0  # lines
 
-    def run(self, given: Iterator[list[bytes]]) -> int:
+    def run(self, given: Iterator[list[str]]) -> int:
         """Translate until the input ends or no process reads the output; returns the exit code."""
         try:
-            for window in given:
-                if not self.done:
-                    window[0] = window[0].removeprefix(BYTE_ORDER_MARK)
-                lines = decode(window)
+            for lines in given:
                 self._translate(lines)
-                if len(lines) < len(window):
-                    return self._refuse(f"{self.name}:{self.done + 1} is not UTF-8 text")
-        except FaultyError as error:
-            return self._refuse(error.faults[0].found)
+        except RefusedError as error:
+            return self._refuse(error.problems[0].found)
         except BrokenPipeError:
             _forget(self.out)
         except KeyboardInterrupt:
@@ -181,40 +176,37 @@ def _forget(out: BinaryIO) -> None:
 
 
 def arriving(descriptor: int) -> Iterator[bytes]:
-    """What can be read from a file descriptor; an empty chunk where nothing more arrives for a moment."""
+    """The lines from a file descriptor; an empty one where nothing more arrives for a moment."""
+    rest = b""
     while True:
         if not select.select([descriptor], [], [], PAUSE_S)[0]:
             yield b""
         if not (chunk := os.read(descriptor, 1 << 16)):
-            return
-        yield chunk
-
-
-def windows(chunks: Iterator[bytes], size: int) -> Iterator[list[bytes]]:
-    """The lines without their ends: ``size`` at once, or fewer at an empty chunk.
-
-    A line ends with a line feed, or a carriage return and a line feed. The last line needs no end.
-    """
-    waiting: list[bytes] = []
-    rest = b""
-    for chunk in chunks:
+            break
         *lines, rest = (rest + chunk).split(b"\n")
-        waiting += [line.removesuffix(b"\r") for line in lines]
-        while len(waiting) >= size or (waiting and not chunk):
-            yield waiting[:size]
-            waiting = waiting[size:]
+        yield from (line + b"\n" for line in lines)
     if rest:
-        waiting.append(rest.removesuffix(b"\r"))
+        yield rest
+
+
+def windows(lines: Iterator[bytes], size: int, name: str) -> Iterator[list[str]]:
+    """The text of ``size`` lines at once, or of fewer at an empty one, where nothing more arrives.
+
+    Raises RefusedError at the first line that cannot be read, after the lines before it.
+    """
+    waiting, number = list[str](), 0
+    try:
+        for line in lines:
+            if line:
+                line = line if number else line.removeprefix(BYTE_ORDER_MARK)
+                number += 1
+                waiting.append(line_text(line, "--input", f"{name}:{number}"))
+            if waiting and (not line or len(waiting) == size):
+                yield waiting
+                waiting = []
+    except RefusedError:
+        if waiting:
+            yield waiting
+        raise
     if waiting:
         yield waiting
-
-
-def decode(lines: list[bytes]) -> list[str]:
-    """The lines before the first line that is not UTF-8."""
-    decoded: list[str] = []
-    for line in lines:
-        try:
-            decoded.append(line.decode("utf-8"))
-        except UnicodeDecodeError:
-            break
-    return decoded

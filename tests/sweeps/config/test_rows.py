@@ -97,7 +97,7 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
     ),
 }
 SENTENCES, SOURCE, TARGET = 2, 7, 4  # one length per side: no padding, which the counter of FLOPs would count too
-LENGTHS = Lengths.of([(SOURCE, TARGET)] * SENTENCES)
+LENGTHS = Lengths.of(SOURCE, TARGET) * SENTENCES
 
 
 def test_base_is_frozen() -> None:

@@ -11,8 +11,6 @@ from typed import typed
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import shown_change
 from sweeps.planning.continuation import plan_sweep
-from tracking.statistics.rows import table
-from tracking.table.layout import written
 
 # a row's own words, its body, what is shown, and its change before scaling
 WORDS = {
@@ -53,8 +51,8 @@ def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
     for words in ([], ["--set", "test"]):
         shown_table = " ".join(typed(tmp_path, "table", *words).output.split())
         assert "Before scaling b_key_16 is d_k 16; c_layers_2 is N 2." in shown_table
-    study = study_in(tmp_path)
-    shown = {row["row"]: row["before_scaling"] for row in json.loads(written("json", study, table(study)))}
+    lines = json.loads(typed(tmp_path, "table", "--format", "json").stdout)
+    shown = {line["row"]: line["before_scaling"] for line in lines}
     assert shown == {"base": "", "b_key_16": "d_k 16", "c_layers_2": "N 2", "d_dropout_0": ""}
 
 

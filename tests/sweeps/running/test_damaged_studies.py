@@ -149,7 +149,8 @@ def test_no_damaged_file_of_a_trial_stops_it_and_its_result_is_written_again(tra
     path, provenance = base(trained) / "result.json", base(trained) / "provenance.json"
     before = json.loads(path.read_text())
     cut(path)
-    garbage(path.with_name("journal.jsonl"))
+    for name in ("journal.jsonl", "attempts.jsonl"):
+        garbage(path.with_name(name))
     provenance.write_bytes(b"nonsense\n" + provenance.read_bytes()[:40])
     path.with_name("error.txt").mkdir()
     said = " ".join(calm(typed(trained, "train", *SHORT)).stdout.split())
@@ -160,7 +161,7 @@ def test_no_damaged_file_of_a_trial_stops_it_and_its_result_is_written_again(tra
         assert path.with_name(f"{name}.damaged").exists()
     after = json.loads(path.read_text())
     assert [after[name] for name in ("key", "step", "scores")] == [before[name] for name in ("key", "step", "scores")]
-    assert after["attempt"] == before["attempt"] + 1
+    assert after["attempt"] > before["attempt"], "no number is used twice"
     assert json.loads(provenance.read_text())["data_identity"]
     calm(typed(trained, "sync", "sweep.name=synthetic-tiny"))  # its journal is another one
     assert "MLflow: up to date" in calm(typed(trained, "status")).stdout

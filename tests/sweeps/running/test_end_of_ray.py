@@ -1,6 +1,5 @@
 """Ray's own processes are killed: the sweep ends with one line, and goes on to the same bits once it is typed again."""
 
-import json
 import re
 import shutil
 import tempfile
@@ -8,9 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faulty_task import newest_state, reasons, train_to, undisturbed, write_paced_task
-from leftovers import check_no_locks, wait_for_end
-from studies import Running, allelse, lines, mlflow_runs, wait_until
+from faulty_task import check_as_undisturbed, train_to, write_paced_task
+from leftovers import check_no_locks
+from studies import Running, allelse, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS = 60
@@ -46,15 +45,8 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     assert again.returncode == 0, again.stdout + again.stderr
     assert [*sessions.glob("ray/session_2*")] == [Path(logs).parent], "the second one has removed its own"
     shutil.rmtree(sessions)
-    assert [line["step"] for line in lines(running.trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
-    assert reasons(running.trial)[-1] == "finished"
+    check_as_undisturbed(folder, WORDS, STEPS, tmp_path / "alone")
     assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]
-    wait_for_end(folder)
-    check_no_locks(running.trial.parent)
-    monkeypatch.chdir(folder)
-    finished = undisturbed(folder, WORDS, "base", tmp_path / "alone")
-    assert json.loads((running.trial / "result.json").read_text())["scores"] == finished.scores
-    assert newest_state(running.trial / "checkpoints") == newest_state(tmp_path / "alone")
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -13,11 +13,12 @@ from small_task import write_task
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import recorded
 from sweeps.running.failures import Silence
-from sweeps.running.group import Said, Turn, WorkerGroup
+from sweeps.running.group import WorkerGroup
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Interrupted, Stopping
+from sweeps.running.trial_process import Said, Turn
 from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Order, Printed, Report, Started, Stopped
 from tracking.study import write_study
 

@@ -1,6 +1,5 @@
 """Storage that is full, read-only, slow or hanging: the sweep waits or ends in one line, and its bits stay the same."""
 
-import json
 import re
 import shutil
 import time
@@ -10,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons, train_to, undisturbed, write_paced_task
-from leftovers import check_no_locks, wait_for_end
+from faulty_task import check_as_undisturbed, reasons, train_to, write_paced_task
 from own_filesystem import OwnFilesystem, in_memory, on_image
 from studies import Running, allelse, lines, mlflow_runs, printed, wait_until
 
@@ -95,15 +93,9 @@ class Study:
     def impatient(self) -> None:
         write_paced_task(self.cwd, IMPATIENT)
 
-    def check_whole(self, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The bits of an undisturbed trial, each step once, one run in MLflow, and no process or lock left."""
-        wait_for_end(self.cwd)
-        check_no_locks(self.trial.parent)
-        monkeypatch.chdir(self.cwd)
-        finished = undisturbed(self.cwd, WORDS, "base", alone)
-        assert json.loads((self.trial / "result.json").read_text())["scores"] == finished.scores
-        assert newest_state(self.checkpoints) == newest_state(alone)
-        assert [line["step"] for line in lines(self.trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    def check_whole(self, alone: Path) -> None:
+        """With one run in MLflow."""
+        check_as_undisturbed(self.cwd, WORDS, STEPS, alone, self.checkpoints)
         assert mlflow_runs(self.cwd / "runs") == [("base s1", "FINISHED")]
 
 
@@ -161,7 +153,6 @@ def test_storage_that_fails_for_a_while_loses_nothing(
     seconds: int,
     request: pytest.FixtureRequest,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     study: Study = request.getfixturevalue(place)
     running = study.start_held(verb, f"cluster.workers={workers}")
@@ -174,14 +165,12 @@ def test_storage_that_fails_for_a_while_loses_nothing(
     assert "can be used again" in output
     assert "Traceback" not in output
     assert reasons(study.trial) == ["finished"]
-    study.check_whole(tmp_path / "alone", monkeypatch)
+    study.check_whole(tmp_path / "alone")
     assert not list(study.disk.folder.glob("allelse-*"))
 
 
 @pytest.mark.ray
-def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
-    scratch: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(scratch: Study, tmp_path: Path) -> None:
     scratch.disk.resize("nr_inodes=4")
     scratch.go_on()
     code, output = scratch.start("sweep").finish()
@@ -192,12 +181,12 @@ def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
     assert f"{FULL}; {FIX[FULL]}, {AGAIN}" in line
     scratch.disk.resize("nr_inodes=1000")
     scratch.finish("sweep")
-    scratch.check_whole(tmp_path / "alone", monkeypatch)
+    scratch.check_whole(tmp_path / "alone")
 
 
 @pytest.mark.ray
 def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_command_finishes(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: Study, tmp_path: Path
 ) -> None:
     study.impatient()
     running = study.start_held("sweep")
@@ -210,11 +199,11 @@ def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_com
     assert line.startswith(f"Failed: {study.trial}/")
     assert f": {FULL}; {FIX[FULL]}, {AGAIN}" in line
     study.finish("sweep")
-    study.check_whole(tmp_path / "alone", monkeypatch)
+    study.check_whole(tmp_path / "alone")
 
 
 def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_resumes(
-    apart: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    apart: Study, tmp_path: Path
 ) -> None:
     apart.impatient()
     running = apart.start_held("train")
@@ -229,7 +218,7 @@ def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_
     assert safe >= HELD - 2
     apart.finish("train")
     assert min(line["step"] for line in lines(apart.trial / "journal.jsonl") if line["attempt"] == 2) > safe
-    apart.check_whole(tmp_path / "alone", monkeypatch)
+    apart.check_whole(tmp_path / "alone")
 
 
 @pytest.mark.parametrize(
@@ -246,7 +235,6 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
     kinds: set[str],
     request: pytest.FixtureRequest,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It gets room for one more page, or one more file, whenever something does not fit.
 
@@ -273,13 +261,13 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
     study.disk.resize(f"{limit}=1000")
     if behind:  # the ledger of what MLflow has comes last
         assert allelse("sync", "sweep.name=s", cwd=study.cwd).returncode == 0
-    study.check_whole(tmp_path / "alone", monkeypatch)
+    study.check_whole(tmp_path / "alone")
     assert found >= kinds, found
 
 
 @pytest.mark.ray
 def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finishes(
-    tmp_path: Path, furnish: Furnish, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, furnish: Furnish
 ) -> None:
     """A process that waits for it cannot even be killed before it answers."""
     cwd = write_paced_task(furnish(tmp_path / "study"))
@@ -294,12 +282,10 @@ def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finis
         assert "no worker gave a sign of life for 0.2 min (sweep.stall_minutes)" in notice
         *lost, end = reasons(study.trial)
         assert (end, {reason.partition(":")[0] for reason in lost}) == ("finished", {"worker lost"})
-        study.check_whole(tmp_path / "alone", monkeypatch)
+        study.check_whole(tmp_path / "alone")
 
 
-def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
-    tmp_path: Path, furnish: Furnish, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(tmp_path: Path, furnish: Furnish) -> None:
     cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(tmp_path / "disk") as disk:
         shutil.copy(cwd / "runs" / "mlflow.db", disk.folder)
@@ -313,4 +299,4 @@ def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
         carried = allelse("sync", "sweep.name=s", cwd=cwd)
         assert carried.returncode == 0, carried.stdout + carried.stderr
         shutil.copy(disk.folder / "mlflow.db", cwd / "runs")
-        study.check_whole(tmp_path / "alone", monkeypatch)
+        study.check_whole(tmp_path / "alone")

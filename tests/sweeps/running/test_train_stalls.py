@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons, undisturbed
+from faulty_task import check_as_undisturbed
 from leftovers import check_no_locks
 from small_task import write_task
-from studies import allelse, lines
+from studies import allelse
 from typed import typed
 
 WORDS = ["task=small", "sweep.name=s", "train.steps=8"]
@@ -17,9 +17,7 @@ HANGS = "__import__('time').sleep(10**6)"
 @pytest.mark.slow
 @pytest.mark.faults
 @pytest.mark.everyday
-def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(tmp_path: Path) -> None:
     begins = "        total +="
     planted = f"        if step == 5 and not __import__('pathlib').Path('calm').exists():\n            {HANGS}\n"
     folder = write_task(tmp_path / "study", {begins: planted + begins})
@@ -34,11 +32,7 @@ def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(
     (folder / "calm").touch()
     again = typed(folder, "train", *WORDS)
     assert again.exit_code == 0, again.output
-    monkeypatch.chdir(folder)
-    undisturbed(folder, WORDS, "base", tmp_path / "alone")
-    assert newest_state(trial / "checkpoints") == newest_state(tmp_path / "alone")
-    assert [line["step"] for line in lines(trial / "journal.jsonl")] == [2, 4, 6, 8]
-    assert reasons(trial)[-1] == "finished"
+    check_as_undisturbed(folder, WORDS, 8, tmp_path / "alone")
 
 
 def test_work_that_ends_the_process_fails_its_trial(tmp_path: Path) -> None:

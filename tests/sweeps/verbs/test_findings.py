@@ -20,9 +20,8 @@ from typed import printed
 from tracking import words
 from tracking.mlflow.pages import row_words, study_files, study_note
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.findings import find
-from tracking.statistics.rows import table
 from tracking.study import Study, StudyTrial, read_study, write_study
+from tracking.table.columns import whole_table
 from tracking.words import time
 from transformer.card import CARD
 
@@ -140,15 +139,14 @@ def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, st
 
 def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path) -> None:
     study = read_study(made.resolve() / "runs" / "made")
-    rows = table(study)
-    findings = find(study, rows, "base")
+    whole = whole_table(study)
     of_csv = {each["row"]: each for each in csv.DictReader(io.StringIO(said(made, "table", "--format", "csv")))}
-    files = study_files(study, rows, findings)["table.csv"]
+    files = study_files(whole)["table.csv"]
     of_mlflow = {each["row"]: each for each in csv.DictReader(io.StringIO(files))}
     said(made, "report", "--no-figures")
     page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
     texts = (
-        study_note(study, rows, findings),
+        study_note(whole),
         said(made, "table", "--format", "md"),
         html.unescape(re.sub("<[^>]+>", "", said(made, "table", "--format", "html"))),
         said(made, "table"),
@@ -160,7 +158,7 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
         line = lines(made)[name]
         shared = [column for column in of_csv[name] if column in of_mlflow[name]]
         assert [of_mlflow[name][column] for column in shared] == [of_csv[name][column] for column in shared]
-        words = row_words(study.task, next(each for each in rows if each.row == name), findings)["bleu"].split(", ")[-1]
+        words = row_words(whole)[name]["bleu"].split(", ")[-1]
         assert all(words in text for text in texts), (name, words)
         assert line["finding_bleu"] in page
         assert {"▼": r"\bigtriangledown", "?": "?"}[words[-1]] in tex

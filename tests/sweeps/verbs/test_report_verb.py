@@ -29,6 +29,7 @@ def test_page_and_figures_go_where_they_are_told(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in (tmp_path / "out/figures").iterdir()}
     printed(tmp_path, "report", "--figures", "again", "sweep.name=digits")
     assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == before, "they carry no date"
+    assert (tmp_path / "runs/digits/report.html").read_bytes() == (tmp_path / "out/page.html").read_bytes()
     assert "Wrote out/page.html; open it in a browser" in said
     assert "<title>digits: ablation study</title>" in (tmp_path / "out/page.html").read_text("utf-8")
 

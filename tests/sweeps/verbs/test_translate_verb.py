@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,7 +179,8 @@ def test_closed_input_is_refused_before_an_output_is_replaced(trained: Path, dev
     assert (trained / "dev.txt").read_text("utf-8") == dev
 
 
-def test_a_trial_of_another_study_is_suggested(trained: Path) -> None:
-    refused = refusal(trained, "translate", "base-s1")
+def test_a_trial_of_another_study_is_suggested(trial: Path, tmp_path: Path) -> None:
+    shutil.copytree(trial.parent, tmp_path / "runs" / "copies")
+    refused = refusal(tmp_path, "translate", "base-s1")
     assert "did you mean copies/base-s1?" in refused
     assert "studies there: copies" in refused

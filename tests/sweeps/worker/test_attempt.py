@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 from small_task import SOURCE
 
-from sweeps.running.failures import ended_by
 from sweeps.task import StateError
 from sweeps.worker.attempt import Driver
-from sweeps.worker.calls import WrongCallError
 from sweeps.worker.events import (
     About,
     Assignment,
@@ -24,9 +22,6 @@ from sweeps.worker.events import (
     Finished,
     Noticed,
     Report,
-    Resumed,
-    Started,
-    Stopped,
 )
 
 CALLS = """\
@@ -61,13 +56,12 @@ def driver_of(
     return Driver(Assignment(name, str(folder), config, 1, number, *places, "k" * 64, run="r", **given), tell)
 
 
-def events_of(folder: Path, body: str, stop_at: int = 10**9, **given: Any) -> list[Event]:
-    """Run a work of these lines; ``trial.stopping`` is true from its call of this number on."""
+def events_of(folder: Path, body: str, **given: Any) -> list[Event]:
+    """Run a work of these lines."""
     events: list[Event] = []
-    calls = iter(range(1, 10**9))
     driver = driver_of(folder, body, events.append, **given)
     driver.newest()
-    driver.work(0, 1, "", lambda: next(calls) >= stop_at)
+    driver.work(0, 1, "", lambda: False)
     return events
 
 
@@ -111,24 +105,6 @@ trial.evaluated("dev", {"score": 1.0})
 """
 
 
-def test_a_stop_and_the_attempt_that_goes_on(tmp_path: Path) -> None:
-    stopped = events_of(tmp_path, LOOP, stop_at=2)
-    assert stopped[-1] == Stopped(2)
-    assert [(e.step, e.checkpoint) for e in stopped if isinstance(e, Report)][-1] == (2, 2)
-    resumed = events_of(tmp_path, LOOP, attempt=2)
-    assert isinstance(resumed[0], Started)
-    assert isinstance(resumed[1], Resumed)
-    assert (resumed[1].step, resumed[1].of) == (2, 1)
-    assert {report.step for report in resumed[1].reports} <= {1, 2}
-    assert [event.step for event in resumed if isinstance(event, Report)] == [3, 4]
-    assert isinstance(resumed[-1], Finished)
-
-
-def test_a_stop_that_comes_after_all_is_scored_stops_nothing(tmp_path: Path) -> None:
-    events = events_of(tmp_path, LOOP + "trial.stopping()\n", stop_at=5)
-    assert isinstance(events[-1], Finished)
-
-
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_checkpoint_holds_the_reports_that_the_journal_may_lack(tmp_path: Path, recorded: bool) -> None:
     body = """\
@@ -155,26 +131,26 @@ trial.evaluated("dev", {"score": 1.0})
 
 
 WRONG = [
-    ('trial.report(1, {"a": "x"})', WrongCallError, "has a 'x', which is not a number"),
-    ('trial.report(1, {"lone \\ud800": 1.0})', WrongCallError, "which must be printable text"),
-    ('trial.report(1, {"": 1.0})', WrongCallError, "which must be printable text"),
-    ("trial.report(1, {3: 1.0})", WrongCallError, "which must be printable text"),
-    ('trial.report("x", {})', WrongCallError, "which is not a whole number"),
-    ("trial.report(2, {})\ntrial.report(2, {})", WrongCallError, "steps must increase"),
-    ("trial.checkpoint(2, 1)\ntrial.checkpoint(1, 1)", WrongCallError, "steps must increase"),
+    ('trial.report(1, {"a": "x"})', TypeError, "has a 'x', which is not a number"),
+    ('trial.report(1, {"lone \\ud800": 1.0})', TypeError, "which must be printable text"),
+    ('trial.report(1, {"": 1.0})', TypeError, "which must be printable text"),
+    ("trial.report(1, {3: 1.0})", TypeError, "which must be printable text"),
+    ('trial.report("x", {})', TypeError, "which is not a whole number"),
+    ("trial.report(2, {})\ntrial.report(2, {})", TypeError, "steps must increase"),
+    ("trial.checkpoint(2, 1)\ntrial.checkpoint(1, 1)", TypeError, "steps must increase"),
     ("trial.checkpoint(2, object())", StateError, "give the task `save` and `load`"),
-    ('trial.evaluated("a\\nb", {})', WrongCallError, "which must be printable text"),
-    ('trial.evaluated("dev", {"score": 1}, {"result.json": "x"})', WrongCallError, "must lie in a folder of its own"),
-    ('trial.evaluated("dev", {"score": 1}, {"a/" + 300 * "x": ""})', WrongCallError, "has a name that is too long"),
-    ('trial.evaluated("dev", {"score": 1}, {"a/b": b"x"})', WrongCallError, "must be text, not bytes"),
-    ('trial.evaluated("dev", {"score": 1}, {"a/b": "\\ud800"})', WrongCallError, "a lone surrogate"),
-    ('trial.evaluated("dev", {"score": 1}, {}, [3])', WrongCallError, "must map names to numbers"),
-    ('trial.evaluated("dev", {}, {}, [{"lone \\ud800": []}])', WrongCallError, "which must be printable text"),
-    ("trial.spent(Costs(params='x'))", WrongCallError, "which is not a number"),
-    ("trial.about({'a': object()})", WrongCallError, "must hold plain values"),
-    ("trial.about({'a': '\\ud800'})", WrongCallError, "must hold plain values"),
-    ('trial.evaluated("test", {"score": 1})', WrongCallError, "work ended without score of dev"),
-    ("pass", WrongCallError, "work ended without score of dev"),
+    ('trial.evaluated("a\\nb", {})', TypeError, "which must be printable text"),
+    ('trial.evaluated("dev", {"score": 1}, {"result.json": "x"})', TypeError, "must lie in a folder of its own"),
+    ('trial.evaluated("dev", {"score": 1}, {"a/" + 300 * "x": ""})', TypeError, "has a name that is too long"),
+    ('trial.evaluated("dev", {"score": 1}, {"a/b": b"x"})', TypeError, "must be text, not bytes"),
+    ('trial.evaluated("dev", {"score": 1}, {"a/b": "\\ud800"})', TypeError, "a lone surrogate"),
+    ('trial.evaluated("dev", {"score": 1}, {}, [3])', TypeError, "must map names to numbers"),
+    ('trial.evaluated("dev", {}, {}, [{"lone \\ud800": []}])', TypeError, "which must be printable text"),
+    ("trial.spent(Costs(params='x'))", TypeError, "which is not a number"),
+    ("trial.about({'a': object()})", TypeError, "must hold plain values"),
+    ("trial.about({'a': '\\ud800'})", TypeError, "must hold plain values"),
+    ('trial.evaluated("test", {"score": 1})', TypeError, "work ended without score of dev"),
+    ("pass", TypeError, "work ended without score of dev"),
 ]
 
 
@@ -208,11 +184,7 @@ def test_a_secret_of_the_worker_s_own_environment_is_told_to_nobody(
     monkeypatch.setenv("HF_TOKEN", "of-this-node")
     (started, told, *_) = events_of(tmp_path, 'trial.notice("of-this-node")\n' + LOOP)
     assert told == Noticed("***")
-    try:
-        raise ValueError("of-this-node")
-    except ValueError as error:
-        ended = ended_by(error)
-    assert "of-this-node" not in f"{started}{ended.cause}{ended.details}"
+    assert "of-this-node" not in str(started)
 
 
 def test_scores_are_given_only_to_an_attempt_that_resumes_with_the_weights_that_they_are_of(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from same_bits import differing, leaves
 
 from sweeps.task import Keep, MissingStepError, StateError
 from sweeps.worker.checkpoint_files import SupersededError
-from sweeps.worker.checkpoints import Checkpoints, OwnFormat
+from sweeps.worker.checkpoints import Checkpoints
 from sweeps.worker.events import Report
 
 KEY = "0123456789abcdef" * 4
@@ -30,9 +30,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def opened(url: str) -> Opened:
-    def store(attempt: int = 1, keep: Keep = ALL, own: OwnFormat | None = None, run: str = "r") -> Checkpoints:
-        made = Checkpoints(url, KEY, attempt, keep, own)
-        made.claim(run)
+    def store(attempt: int = 1, keep: Keep = ALL) -> Checkpoints:
+        made = Checkpoints(url, KEY, attempt, keep)
+        made.claim("r")
         made.newest()
         return made
 
@@ -117,20 +117,6 @@ def test_a_state_that_is_not_plain_is_refused_with_what_to_do(opened: Opened, st
     with pytest.raises(StateError, match="give the task `save` and `load`") as refused:
         opened().save(1, state, 0.0, None, ())
     assert words in str(refused.value)
-
-
-def test_a_task_saves_its_own_format(opened: Opened) -> None:
-    def write(state: Any, folder: Path) -> None:
-        (folder / "inner").mkdir()
-        (folder / "inner" / "state.txt").write_text(state)
-
-    own = OwnFormat(write, lambda folder: (folder / "inner" / "state.txt").read_text())
-    store = opened(own=own)
-    store.save(3, "mine", 0.0, None, ())
-    store.settle()
-    found = opened(2, own=own).newest()
-    assert found is not None
-    assert found.saved.state == "mine"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The tasks of the guide for Trainer and Lightning: stopped and resumed, they end with the same weights."""
 
-import contextlib
 import json
 import re
 from pathlib import Path
@@ -66,10 +65,9 @@ def test_a_framework_is_stopped_and_resumed(
     assert f"resumed at step {2 * every + 5}" in again.output
 
     alone = tmp_path_factory.mktemp("alone")
-    with contextlib.chdir(workplace):
-        whole = undisturbed(workplace, words, "base", alone)
-        assert json.loads((trial / "result.json").read_text())["scores"] == whole.scores
-        assert same(newest(trial / "checkpoints", weights), newest(alone, weights))
+    whole = undisturbed(workplace, words, "base", alone)
+    assert json.loads((trial / "result.json").read_text())["scores"] == whole.scores
+    assert same(newest(trial / "checkpoints", weights), newest(alone, weights))
 
 
 @pytest.mark.parametrize("callback", CALLBACK.findall(GUIDE.read_text("utf-8")), ids=["Trainer", "Lightning"])

@@ -8,16 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.lines import Line2D
 from other_tasks import digits
 from reported import HOSTILE, SPOKEN, TEXTS, reported
 from studies_on_disk import make_study
 
-from tracking.report.drawing import counted
+from tracking.report.drawing import counted, legend_below, new_figure
+from tracking.report.page import Content
 from tracking.report.page import page as page_of
-from tracking.report.page import whole_content
+from tracking.study import Study
+from tracking.table.columns import whole_table
 
 CHROMIUM = "/usr/bin/chromium"  # apt-get install chromium
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
+
+def content_of(study: Study, texts: dict[str, list[str]] | None = None) -> Content:
+    return Content(whole_table(study), texts or {})
 
 
 def said(page: str, tag: str) -> list[str]:
@@ -28,7 +35,7 @@ def said(page: str, tag: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return page_of(whole_content(reported(tmp_path_factory.mktemp("runs") / "whole"), TEXTS))
+    return page_of(content_of(reported(tmp_path_factory.mktemp("runs") / "whole"), TEXTS))
 
 
 def test_it_takes_nothing_from_elsewhere(page: str) -> None:
@@ -70,7 +77,7 @@ def test_table_verdict_and_costs_say_what_the_study_says(page: str) -> None:
 
 
 def test_a_study_in_which_nothing_ran_has_a_page(tmp_path: Path) -> None:
-    page = page_of(whole_content(make_study(tmp_path / "fresh", {"base": [1], "a_heads_1": [1]})))
+    page = page_of(content_of(make_study(tmp_path / "fresh", {"base": [1], "a_heads_1": [1]})))
     assert said(page, "td").count("missing") == 4, "two rows and two trials"
     assert said(page, "h2") == ["Results", "Provenance"]
     assert "<svg" not in page
@@ -80,7 +87,7 @@ def test_a_study_in_which_nothing_ran_has_a_page(tmp_path: Path) -> None:
 def test_a_damaged_trial_of_a_task_with_unknown_flops_and_nothing_published(tmp_path: Path) -> None:
     study = digits(tmp_path / "digits", 0.5, 0.75, 0.875, 1.0)
     study.trial_folder(study.trials[0]).journal_path.write_text("no json\n" * 3, "utf-8")
-    page = page_of(whole_content(study))
+    page = page_of(content_of(study))
     assert said(page, "h2") == [
         *("Results", "Differences from base", "Score against cost", "Costs", "Methods", "Provenance"),
     ]
@@ -134,6 +141,15 @@ class TestInABrowser:
         opened.keyboard.press("Space")
         assert all(visible(opened, "tr.row-1"))
 
+    def test_the_first_row_of_a_group_that_is_shown_has_its_letter(self, opened: Any) -> None:
+        opened.eval_on_selector("tr.row-2 .group", "cell => { cell.dataset.group = 'A'; }")  # as if of the same group
+        opened.uncheck("#show-0")
+        assert groups_shown(opened) == ["A"]
+        opened.uncheck("#show-1")
+        assert (groups_shown(opened), visible(opened, "table.study tr.row-2")) == (["A"], [True])
+        opened.click("button[data-show=all]")
+        assert groups_shown(opened) == ["base", "A"]
+
     def test_it_is_readable_without_javascript(self, opened: Any) -> None:
         plain = opened.context.browser.new_page(java_script_enabled=False)
         plain.goto(opened.url)
@@ -143,16 +159,13 @@ class TestInABrowser:
         assert not any(visible(plain, "tr.row-2"))
 
 
+def groups_shown(page: Any) -> list[str]:
+    cells = [cell.inner_text() for cell in page.query_selector_all(".group") if cell.is_visible()]
+    return [group for group in cells if group]
+
+
 def visible(page: Any, selector: str) -> list[bool]:
     return [part.is_visible() for part in page.query_selector_all(selector)]
-
-
-def test_a_figure_has_the_same_bytes_whatever_was_written_before(tmp_path: Path) -> None:
-    content = whole_content(reported(tmp_path / "whole"))
-    first, again = content.figures.scores[0], whole_content(content.study).figures.scores[0]
-    assert first.inline() == first.inline() == again.inline()
-    assert first.content("svg") == whole_content(content.study).figures.scores[0].content("svg")
-    assert first.content("png") == again.content("png")
 
 
 @pytest.mark.parametrize(
@@ -162,9 +175,17 @@ def test_numbers_of_axes(value: float, said: str) -> None:
     assert counted(value) == said
 
 
+def test_a_legend_reads_from_left_to_right() -> None:
+    figure, _ = new_figure(2.0)
+    legend = legend_below(figure, [(name, Line2D([], [])) for name in "1234567"], 3)
+    figure.draw_without_rendering()
+    places = {text.get_text(): text.get_window_extent() for text in legend.get_texts()}
+    assert "".join(sorted(places, key=lambda name: (-round(places[name].y0), places[name].x0))) == "1234567"
+
+
 def test_steps_are_whole_and_bars_are_explained_only_where_there_are_some(tmp_path: Path) -> None:
-    content = whole_content(reported(tmp_path / "one", seeds=1, steps=range(1, 4)))
-    (axes,) = content.figures.curves["dev/nll"][0].figure.axes
+    content = content_of(reported(tmp_path / "one", seeds=1, steps=range(1, 4)))
+    (axes,) = content.curves["dev/nll"][0].figure.axes
     assert all(tick == int(tick) for tick in axes.get_xticks())
     assert "95 % interval" not in page_of(content)
     assert "Error bars" not in page_of(content)

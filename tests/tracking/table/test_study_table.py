@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
-from tables import by_name, scored, shown
+from tables import by_name, scored, shown, written
 
 from tracking.statistics.findings import find
 from tracking.statistics.rows import table
 from tracking.study import Study
+from tracking.table import layout
 from tracking.table.caption import methods
-from tracking.table.layout import written
+from tracking.table.columns import StudyTable, View
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
@@ -50,7 +51,7 @@ def test_means_and_differences_are_over_finished_seeds_of_both(mixed: Study) -> 
     assert heads.deltas["ppl"] == pytest.approx(6 - math.sqrt(20)), "from the mean over all seeds of base"
     assert heads.published_deltas == {"ppl": 0.37, "bleu": -0.9}
     assert heads.note == "1 of 2 seeds; s4 FAILED: CUDA out of memory | 3 GiB"
-    assert "Δ: difference from base, between means over all seeds of both" in written("md", mixed, table(mixed))
+    assert "Δ: difference from base, between means over all seeds of both" in written("md", mixed)
 
 
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
@@ -74,18 +75,18 @@ def test_a_score_that_is_not_finite_is_not_left_out_of_the_mean(tmp_path: Path) 
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl)
     (row,) = table(study)
     assert (row.seeds, row.scores["ppl"], row.scores["bleu"]) == (2, None, 30.0)
-    assert "not finite" in written("md", study, [row])
+    assert "not finite" in written("md", study)
 
 
 def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study) -> None:
-    text = written("csv", mixed, table(mixed))
+    text = written("csv", mixed)
     assert text.startswith(HEADER + ",")
     base, heads, layers = csv.DictReader(io.StringIO(text))
     assert (base["steps"], base["params"], base["bleu"]) == ("30", "63045632", "31")
     assert [base[f"ppl_s{seed}"] for seed in (1, 2)] == ["4", "5"]
     assert (heads["ppl_s3"], heads["ppl_s1"], heads["sd_ppl"], heads["paper_params_m"]) == ("6", "", "", "")
     assert {layers[name] for name in ("steps", "ppl", "params", "flops", "seconds", "delta_ppl")} == {"missing"}
-    rows = json.loads(written("json", mixed, table(mixed)))
+    rows = json.loads(written("json", mixed))
     assert [row["bleu"] for row in rows] == [31.0, 28.0, None]
     assert rows[0]["seed_values"] == {"ppl": {"1": 4.0, "2": 5.0}, "bleu": {"1": 30.0, "2": 32.0}}
     assert (rows[0]["sd_bleu"], rows[1]["sd_bleu"]) == (pytest.approx(math.sqrt(2)), None)
@@ -93,7 +94,7 @@ def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study
 
 
 def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
-    lines = written("md", mixed, table(mixed)).splitlines()
+    lines = written("md", mixed).splitlines()
     cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
     head, _, base, heads, layers = cells
     assert "|".join(head[:12]) == "|row|N|d_model|d_ff|h|d_k|d_v|P_drop|ε_ls|steps|other"
@@ -105,6 +106,17 @@ def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
     assert layers[11:19] == ["attention_dropout 0.1", *["missing"] * 7]
     assert "measured on dev" in lines[-1]
     assert "differences not tested" in lines[-1]
+
+
+def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
+    for name, text in {"FLOPs": "FLOPs: ", "time": "time: measured", "paper PPL": "Published values"}.items():
+        assert name in written("md", mixed)
+        assert text in written("md", mixed)
+        assert text not in written("tex", mixed), f"which has no column {name}"
+    assert "params: computed" in written("tex", mixed)
+    chosen = layout.written("md", StudyTable(mixed, table(mixed), view=View(columns=("bleu",))))
+    assert chosen.splitlines()[-1].startswith("BLEU: measured on dev, beam 4")
+    assert "Δ" not in chosen
 
 
 # a row's settings that are not base's, its differences in PPL and BLEU, and its note
@@ -134,19 +146,19 @@ def test_a_row_scored_with_other_settings_has_no_difference_that_they_change(
 def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: Path) -> None:
     usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
     averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
-    for text in (written("md", usual, table(usual)), " ".join(shown(usual).split())):
+    for text in (written("md", usual), " ".join(shown(usual).split())):
         assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
         assert "decode" not in text
     told = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
     assert told in paragraph(usual)
-    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged, table(averaged))
+    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged)
     study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
-    text = written("md", study, table(study))
+    text = written("md", study)
     assert "| 4.50 | 30.0 | 0.00 | other settings |" in text
     assert "measured on dev, beam 8," in text
-    assert ",0,other settings," in written("csv", study, table(study))
+    assert ",0,other settings," in written("csv", study)
     assert "decode.beam 4, not 8" in shown(study)
-    assert json.loads(written("json", study, table(study)))[0]["other_decode"] == ["beam"]
+    assert json.loads(written("json", study))[0]["other_decode"] == ["beam"]
 
 
 def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
@@ -159,7 +171,7 @@ def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
 
 def paragraph(study: Study) -> str:
     rows = table(study)
-    return methods(study, find(study, rows, "base", sentences=True), [row.row for row in rows])
+    return methods(StudyTable(study, rows, find(study, rows, "base", sentences=True)))
 
 
 def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:

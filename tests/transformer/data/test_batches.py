@@ -112,17 +112,10 @@ def test_evaluating_covers_each_sentence_once_over_all_workers(world: int) -> No
     assert sorted(seen) == list(range(300))
 
 
-def test_every_item_comes_once_and_in_order() -> None:
-    assert list(prefetch(lambda step: step * step, range(3, 40))) == [step * step for step in range(3, 40)]
-    assert list(prefetch(lambda step: step, range(2))) == [0, 1]
-    assert list(prefetch(lambda step: step, range(0))) == []
-
-
-def test_an_error_reaches_the_reader_at_its_step() -> None:
-    def make(step: int) -> float:
-        return 1 / (step - 3)
-
-    items = prefetch(make, range(9))
+def test_every_item_comes_once_and_in_order_and_an_error_at_its_step() -> None:
+    for steps in (range(3, 40), range(2), range(0)):
+        assert list(prefetch(lambda step: step * step, steps)) == [step * step for step in steps]
+    items = prefetch(lambda step: 1 / (step - 3), range(9))
     assert [next(items) for _ in range(3)] == [1 / -3, 1 / -2, -1.0]
     with pytest.raises(ZeroDivisionError):
         next(items)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
-from small_trials import SMALL, SYNTHETIC, copy_data, files_data, prepared_text
+from small_trials import SMALL, SYNTHETIC, copy_data, files_data, prepared_text, untold
 
+from sweeps.task import RefusedError
 from transformer.config import DataConfig
 from transformer.data import prepared as module
 from transformer.data.corpora import SentencePair
 from transformer.data.prepared import Sentences, copy_text, length_faults, lines_to_learn, prepare
 from transformer.data.vocabulary import EOS, OPTIONS
-from transformer.faults import FaultyError
 from transformer.task import fingerprint
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
@@ -140,7 +140,7 @@ def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> No
         if step == "opening the text":
             texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:3], "anders"]))
 
-    with pytest.raises(FaultyError, match=r"text of data=files changed while it was prepared"):
+    with pytest.raises(RefusedError, match=r"text of data=files changed while it was prepared"):
         prepare(data, made, change)
 
 
@@ -152,7 +152,7 @@ def numbered(size: int) -> Iterator[SentencePair]:
 def test_a_vocabulary_is_learned_from_evenly_spaced_pairs_of_a_larger_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: float, every: int
 ) -> None:
-    copy_text({"train": numbered(1000)}, tmp_path)
+    copy_text({"train": numbered(1000)}, tmp_path, untold)
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
     monkeypatch.setattr(module, "SAMPLED_ABOVE", int(size / parts))
     assert list(lines_to_learn(tmp_path)) == [line for pair in list(numbered(1000))[::every] for line in pair]

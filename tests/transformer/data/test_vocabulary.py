@@ -1,7 +1,6 @@
 """Text to pieces and back, and the vocabulary sizes that a text supports."""
 
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
@@ -11,14 +10,11 @@ from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund", "Größe, Übung, ähnlich: schön!"] * 5
 
 
-def written(folder: Path, lines: list[str], size: int) -> Vocabulary:
-    (folder / "vocabulary.model").write_bytes(vocabulary.build(iter(lines), size))
-    return Vocabulary(folder / "vocabulary.model")
-
-
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
-    return written(tmp_path_factory.mktemp("vocabulary"), TEXT, 330)
+    folder = tmp_path_factory.mktemp("vocabulary")
+    (folder / "vocabulary.model").write_bytes(vocabulary.build(iter(TEXT), 330, folder))
+    return Vocabulary(folder / "vocabulary.model")
 
 
 def test_any_text_survives_encoding_and_decoding_unseen_characters_by_their_bytes(small: Vocabulary) -> None:
@@ -35,14 +31,9 @@ def test_any_text_survives_encoding_and_decoding_unseen_characters_by_their_byte
     assert UNK not in chain(*pieces)
 
 
-def test_every_encoded_line_ends_with_one_end_of_sentence(small: Vocabulary) -> None:
-    for pieces in small.encode([*TEXT, ""]):
-        assert pieces[-1] == EOS
-        assert not {PAD, UNK, BOS, EOS} & set(pieces[:-1])
-    assert small.encode([""]) == [[EOS]]
-
-
-def test_control_pieces_have_the_first_four_ids_and_are_dropped_from_text(small: Vocabulary) -> None:
+def test_control_pieces_have_the_first_four_ids_end_each_line_and_are_dropped_from_text(small: Vocabulary) -> None:
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
-    (pieces,) = small.encode(["the dog"])
+    pieces, nothing = small.encode(["the dog", ""])
+    assert (pieces[-1], nothing) == (EOS, [EOS])
+    assert not {PAD, UNK, BOS, EOS} & set(pieces[:-1])
     assert small.decode([[BOS, *pieces, PAD, PAD], [EOS], []]) == ["the dog", "", ""]

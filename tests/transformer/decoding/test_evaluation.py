@@ -1,30 +1,21 @@
 """Evaluation of a set: perplexity of its references, and scores of the translations of its sources."""
 
-import json
-import math
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
-import sacrebleu
 import torch
-from small_trials import (
-    DECODE,
-    damaged_model,
-    random_pairs,
-    small_model,
-    small_trial,
-)
+from small_trials import DECODE, damaged_model, random_pairs, small_model, small_trial
 
 from transformer.data.prepared import ParallelSet, Prepared
 from transformer.data.vocabulary import BOS, EOS
-from transformer.decoding.evaluation import EvaluationSet, SetEvaluation, evaluate_set, translate_set
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set, translate_set
 from transformer.decoding.search import beam_search
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.loss import mean_nll, sentence_nats
+from transformer.training.loss import sentence_nats
 from transformer.training.train import dev_nll
 from transformer.training.worker_group import Worker
 
@@ -49,27 +40,22 @@ def wordy(copies: Prepared) -> Translator:
     return Translator(small_model(270), copies.vocabulary, WORDY, "fp32")
 
 
-def evaluated(translator: Translator, copies: Prepared) -> SetEvaluation:
-    evaluation = evaluate_set(translator, EvaluationSet.of(copies, "dev", "en"), Worker())
-    assert evaluation is not None
-    return evaluation
-
-
 @pytest.mark.parametrize("tokens_per_micro_batch", [20, 97, 5000])
-def test_nats_are_those_of_each_sentence_alone(tokens_per_micro_batch: int) -> None:
-    model, pairs = small_model(p_drop=0.3), random_pairs(40)
-    found = sentence_nats(model, pairs, "fp32", Worker(tokens_per_micro_batch=tokens_per_micro_batch))
-    assert found == pytest.approx(nats(model, pairs), rel=1e-5)
-
-
-def test_a_mean_is_over_the_pieces_of_the_whole_set_without_dropout_or_smoothing() -> None:
-    model, pairs = small_model(p_drop=0.3).train(), random_pairs(40)
-    found = dev_nll(model, pairs, small_trial(label_smoothing=0.2), Worker())
-    assert found == pytest.approx(sum(nats(model.eval(), pairs)) / pairs.target.lengths.sum(), rel=1e-5)
+def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(tokens_per_micro_batch: int) -> None:
+    """Without dropout or smoothing."""
+    model, pairs, worker = (
+        small_model(p_drop=0.3),
+        random_pairs(40),
+        Worker(tokens_per_micro_batch=tokens_per_micro_batch),
+    )
+    expected = nats(model, pairs)
+    assert sentence_nats(model, pairs, "fp32", worker) == pytest.approx(expected, rel=1e-5)
+    mean = sum(expected) / pairs.target.lengths.sum()
+    assert dev_nll(model.train(), pairs, small_trial(label_smoothing=0.2), worker) == pytest.approx(mean, rel=1e-5)
 
 
 def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:
-    found = translate_set(wordy, copies.pairs("dev"), Worker())
+    found = translate_set(wordy, copies.pairs("dev").source, Worker())
     pairs, expected = copies.pairs("dev"), []
     for i in range(len(pairs)):
         best = beam_search(wordy.model, torch.tensor(pairs.source[i].tolist())[None], wordy.decode)[0][0]
@@ -88,30 +74,16 @@ def test_results_are_yielded_before_later_ones_are_computed(wordy: Translator) -
         next(results)
 
 
-def test_the_samples_add_up_to_the_scores(wordy: Translator, copies: Prepared) -> None:
-    evaluation, pairs = evaluated(wordy, copies), copies.pairs("dev")
-    lines = evaluation.samples
-    assert len(lines) == len(pairs)
-    assert [line["pieces"] for line in lines] == pairs.target.lengths.tolist()
-    assert mean_nll([line["nats"] for line in lines], pairs) == evaluation.scores["nll"]
-    assert sum(line["bleu"][1] for line in lines) == sum(len(line.split()) for line in copies.references("dev"))
-    scores = evaluation.scores
-    assert scores["nll"] == pytest.approx(sum(nats(wordy.model, pairs)) / pairs.target.lengths.sum(), rel=1e-5)
-    assert scores["ppl"] == pytest.approx(math.exp(scores["nll"]))
-    assert scores["bleu"] == sacrebleu.corpus_bleu(evaluation.hypotheses, [copies.references("dev")]).score
-    assert json.loads(json.dumps(lines)) == lines
-
-
 def test_nan_is_an_error_that_names_set_and_sentence(copies: Prepared) -> None:
     pairs = copies.pairs("dev")
     lost = np.flatnonzero(pairs.source.lengths > 8).tolist()
     assert lost[0] > 0
     translator = Translator(damaged_model(270, 8), copies.vocabulary, DECODE, "fp32")
     with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: "):
-        evaluated(translator, copies)
+        evaluate_set(translator, EvaluationSet.of(copies, "dev", "en"), Worker())
     with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: ") as raised:
         dev_nll(translator.model, pairs, small_trial(), Worker())
     assert raised.value.places == lost
     with pytest.raises(NotFiniteError) as raised:
-        translate_set(translator, pairs, Worker())
+        translate_set(translator, pairs.source, Worker())
     assert raised.value.places == lost

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ import pytest
 import torch
 from small_trials import small_model, small_trial
 
+from sweeps.task import RefusedError
 from transformer.config import DataConfig, TrialConfig
 from transformer.data.prepared import Prepared
 from transformer.data.vocabulary import BOS, PAD
-from transformer.decoding.export import export_ctranslate2, export_weights, load_exported, new_folder
-from transformer.faults import FaultyError
+from transformer.decoding.export import export_ctranslate2, export_weights, new_folder, open_exported
 from transformer.model.encoder_decoder import Transformer
 
 
@@ -59,10 +59,12 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 def test_an_exported_model_is_the_model(
     model: Transformer, trial: TrialConfig, copies: Prepared, exported: Path
 ) -> None:
-    found, vocabulary, config = load_exported(exported)
-    assert all(torch.equal(found.state_dict()[name], weight) for name, weight in model.state_dict().items())
-    assert vocabulary.texts() == copies.vocabulary.texts()
-    assert config == replace(trial, data=replace(trial.data, mirror=None, train=None, dev=None, test=None))
+    found, about = open_exported(exported), json.loads((exported / "config.json").read_text("utf-8"))
+    assert all(torch.equal(found.model.state_dict()[name], weight) for name, weight in model.state_dict().items())
+    assert found.vocabulary.texts() == copies.vocabulary.texts()
+    assert (found.decode, found.precision) == (trial.decode, trial.train.precision)
+    kept = replace(trial, data=replace(trial.data, mirror=None, train=None, dev=None, test=None))
+    assert about == {"format": 1, "trial": asdict(kept)}
 
 
 def cut(path: Path) -> None:
@@ -78,6 +80,11 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda path: edit(path, lambda tree: tree["trial"]["model"].update(d_ff=127)),
         "model.safetensors: cannot be read: .* size mismatch",
     ),
+    "two mistakes": (
+        "config.json",
+        lambda path: edit(path, lambda tree: tree["trial"]["model"].update(n_layer=1, d_ff="many")),
+        r'(?s)model\.n_layer: is not a key.*model\.d_ff: is "many"',
+    ),
 }
 
 
@@ -85,21 +92,14 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
 def test_a_damaged_file_is_named(exported: Path, name: str) -> None:
     file, damage, said = DAMAGES[name]
     damage(exported / file)
-    with pytest.raises(FaultyError, match=said):
-        load_exported(exported)
-
-
-def test_every_mistake_of_a_configuration_is_reported(exported: Path) -> None:
-    edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(n_layer=1, d_ff="many"))
-    with pytest.raises(FaultyError) as refused:
-        load_exported(exported)
-    assert {fault.key for fault in refused.value.faults} == {"model.n_layer", "model.d_ff"}
+    with pytest.raises(RefusedError, match=said):
+        open_exported(exported)
 
 
 def test_weights_that_would_run_code_are_refused(exported: Path, tmp_path: Path) -> None:
     torch.save({"embedding": _Intruder(tmp_path / "run")}, exported / "model.safetensors")
-    with pytest.raises(FaultyError, match="cannot be read"):
-        load_exported(exported)
+    with pytest.raises(RefusedError, match="cannot be read"):
+        open_exported(exported)
     assert not (tmp_path / "run").exists()
 
 
@@ -134,6 +134,6 @@ def test_without_the_package_the_refusal_names_its_installation(
     model: Transformer, copies: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
-    with pytest.raises(FaultyError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
+    with pytest.raises(RefusedError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
         export_ctranslate2(model, copies.vocabulary_path, tmp_path)
     assert list(tmp_path.iterdir()) == []

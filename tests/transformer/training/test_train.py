@@ -107,14 +107,6 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
     fresh(config).load(saved)
 
 
-def test_observation_settings_change_no_weight() -> None:
-    first = trained(ToyTrial(small_trial(model=DROPPED_OUT)))
-    watched = small_trial(model=DROPPED_OUT, log_every=1, evaluate_every=3, checkpoint_every=7, keep_checkpoints=1)
-    second = trained(ToyTrial(watched))
-    for name, weight in first.model.state_dict().items():
-        assert torch.equal(weight, second.model.state_dict()[name])
-
-
 def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step() -> None:
     trial = ToyTrial(small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5))
     trained(trial)

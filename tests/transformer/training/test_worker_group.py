@@ -1,6 +1,6 @@
 """Real processes joined by gloo give the same results as one process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from small_trials import (
     free_address,
     prepared_text,
     random_pairs,
-    small_model,
     small_trial,
 )
 from toy_trial import ToyTrial
@@ -28,18 +27,23 @@ from transformer.decoding.evaluation import EvaluationSet, evaluate_set, transla
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.training import worker_group as parallel
+from transformer.training.loss import mean_nll, sentence_nats
 from transformer.training.state import DisagreementError, compare, start
-from transformer.training.train import dev_nll, make_forward_backward, train_step
+from transformer.training.train import make_forward_backward, train_step
 from transformer.training.worker_group import StopRequested, Worker, pick_device
 from transformer.work import work
 
 PAIRS = random_pairs(60, longest=12)
-BATCHES = ["many", "one", "in two micro-batches", "in two micro-batches, some empty"]
-CPU = torch.device("cpu")
+BATCHES = {  # sentences and micro-batches
+    "many": (range(9), 1),
+    "one": ([4], 1),  # the second worker's share is empty
+    "in two micro-batches": (range(9), 2),
+    "in two micro-batches, some empty": ([4, 5, 6], 2),  # the second worker's last one
+}
 
 
 def first_gradients(
-    trial: TrialConfig, worker: Worker, sentences: list[int], micro_batches: int = 1
+    trial: TrialConfig, worker: Worker, sentences: Sequence[int], micro_batches: int
 ) -> dict[str, torch.Tensor]:
     """Gradients of a batch of these sentences, from Adam's first moment, which is a tenth of them."""
     state = start(trial, 30, worker.device)
@@ -49,55 +53,31 @@ def first_gradients(
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
-def lost_sentences(prepared: Prepared, worker: Worker) -> list[int]:
-    """The dev sentences with NaN from a damaged model; only one worker has any."""
-    longest = int(prepared.pairs("dev").source.lengths.max())
-    translator = Translator(damaged_model(270, longest - 1), prepared.vocabulary, DECODE, "fp32")
+def raised(kind: type[Exception], call: Callable[..., object], *arguments: object) -> str:
+    """What is said when this worker leaves a call; all workers leave together, or the next one would wait for ever."""
     try:
-        translate_set(translator, prepared.pairs("dev"), worker)
-    except NotFiniteError as error:
-        return error.places
-    return []
-
-
-def disagreement(trial: TrialConfig, worker: Worker) -> str:
-    """What is said when the second worker starts from other weights."""
-    other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
-    try:
-        compare(start(other, 30, worker.device), worker)
-    except DisagreementError as error:
-        return str(error)
+        call(*arguments)
+    except kind as error:
+        return f"{kind.__name__}: {error}"
     return ""
 
 
-def leaves_together(prepared: Prepared, trial: TrialConfig, worker: Worker) -> bool:
-    """Whether an evaluation ends on this worker, too, when only the second one is told to stop."""
-    translator = Translator(small_model(270), prepared.vocabulary, trial.decode, "fp32")
-    told = replace(worker, stop=lambda: worker.rank == 1)
-    try:
-        evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), told)
-    except StopRequested:
-        return True
-    return False
-
-
 def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
-    """This worker's results."""
-    model = start(trial, 270, worker.device).model
-    translator = Translator(start(trial, 270, worker.device).model.eval(), prepared.vocabulary, trial.decode, "fp32")
+    """This worker's results. At the end one worker alone finds NaN, starts with other weights, and is told to stop."""
+    dev, vocabulary = prepared.pairs("dev").source, prepared.vocabulary
+    model, evaluated = start(trial, 270, worker.device).model.eval(), EvaluationSet.of(prepared, "dev", "en")
+    translator = Translator(model, vocabulary, trial.decode, "fp32")
+    damaged = Translator(damaged_model(270, int(dev.lengths.max()) - 1), vocabulary, DECODE, "fp32")
+    other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
+    told = replace(worker, stop=lambda: worker.rank == 1)
     return {
-        "many": first_gradients(trial, worker, list(range(9))),
-        "one": first_gradients(trial, worker, [4]),  # the second worker's share is empty
-        "in two micro-batches": first_gradients(trial, worker, list(range(9)), micro_batches=2),
-        "in two micro-batches, some empty": first_gradients(
-            trial, worker, [4, 5, 6], micro_batches=2
-        ),  # the second worker's last one
-        "nll": dev_nll(model, PAIRS, trial, worker),
-        "translations": translate_set(translator, prepared.pairs("dev"), worker),
-        "evaluated": evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), worker),
-        "lost": lost_sentences(prepared, worker),
-        "disagreement": disagreement(trial, worker),
-        "left": leaves_together(prepared, trial, worker),
+        **{name: first_gradients(trial, worker, *batch) for name, batch in BATCHES.items()},
+        "translations": translate_set(translator, dev, worker),
+        "evaluated": evaluate_set(translator, evaluated, worker),
+        "nll": mean_nll(sentence_nats(model, PAIRS, "fp32", worker), PAIRS),
+        "lost": raised(NotFiniteError, translate_set, damaged, dev, worker),
+        "disagreement": raised(DisagreementError, compare, start(other, 30, worker.device), worker),
+        "left": raised(StopRequested, evaluate_set, translator, evaluated, told),
     }
 
 
@@ -202,13 +182,10 @@ def test_two_workers_go_on_with_a_trial_of_one_and_end_like_it(
         assert mine["nll"] == pytest.approx(expected["nll"], rel=1e-4)
 
 
-def test_nan_or_other_weights_on_one_worker_stop_all_of_them(
+def test_nan_other_weights_or_a_stop_on_one_worker_ends_all_of_them(
     found: list[dict[str, Any]], alone: dict[str, Any]
 ) -> None:
-    assert found[0]["lost"] == found[1]["lost"] == alone["lost"] != []
+    assert found[0]["lost"] == found[1]["lost"] == alone["lost"] != ""
     assert found[0]["disagreement"] == found[1]["disagreement"]
     assert "rank 0 step 0" in found[0]["disagreement"]
-
-
-def test_a_worker_that_is_told_to_stop_takes_the_others_along(found: list[dict[str, Any]]) -> None:
-    assert [result["left"] for result in found] == [True, True]
+    assert [result["left"] for result in (*found, alone)] == ["StopRequested: "] * 2 + [""]

@@ -34,8 +34,22 @@
   document.addEventListener("focusin", (event) => light(rowOf(event.target)));
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") { tip.hidden = true; light(null); } });
 
+  // The first row of a group that is shown has its letter.
+  const letter = () => {
+    let before = null;
+    document.querySelectorAll("[data-group]").forEach((cell) => {
+      if (!cell.getClientRects().length) return;
+      const group = cell.dataset.group;
+      cell.textContent = group === before ? "" : group;
+      before = group;
+    });
+  };
+  boxes.forEach((box) => box.addEventListener("change", letter));
   document.querySelectorAll("button[data-show]").forEach((button) =>
-    button.addEventListener("click", () => boxes.forEach((box) => { box.checked = button.dataset.show === "all"; })));
+    button.addEventListener("click", () => {
+      boxes.forEach((box) => { box.checked = button.dataset.show === "all"; });
+      letter();
+    }));
 
   let closed = [];
   addEventListener("beforeprint", () => {

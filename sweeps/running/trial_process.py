@@ -1,0 +1,186 @@
+"""A trial's process, which Ray Tune steps, and what Tune tells the queue of it. It runs one trial after another.
+
+Imports neither torch nor what plans a study: the process needs neither.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray import tune
+from ray.exceptions import RayError
+
+from sweeps.config.settings import Cluster
+from sweeps.preflight.node_facts import Packages
+from sweeps.processes.times import DEATH_S, FIRST_ORDER_S
+from sweeps.running.failures import died
+from sweeps.running.group import WorkerGroup
+from sweeps.worker.events import Event, Failed, Finished, Lost, Noticed, Order, Stopped
+from tracking.provenance import Code
+
+if TYPE_CHECKING:
+    from sweeps.running.queue import Queue
+
+NO_START = "no trial process starts; see Ray's logs"
+FAILED_STARTS = 5
+"""After so many, one after another, there is no hope."""
+
+
+class LostWorkersError(RuntimeError):
+    """The attempt lost a worker: Tune ends this process, with its place."""
+
+
+class TrialProcess(tune.Trainable):  # type: ignore[misc]
+    """Runs trials one after another, with the same workers as long as these are well."""
+
+    def setup(
+        self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
+    ) -> None:
+        self._group = WorkerGroup(cluster, stall_s, packages, code)
+        self.reset_config({})
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._turn, self._lost = Turn(self._group), ""
+        self._process: Any = ray.get_runtime_context().current_actor  # told once, to be given orders
+        return True
+
+    def obey(self, order: Order) -> None:
+        """From the next step on. Ray calls it between two of them."""
+        self._turn.order = order
+
+    def step(self) -> dict[str, Any]:
+        """One poll: its events, and whether the trial is over. Raises LostWorkersError after a loss was told."""
+        if self._lost:
+            raise LostWorkersError(self._lost)
+        said = self._turn.step()
+        self._lost = said.lost.cause if said.lost else ""
+        told, self._process = {"process": self._process} if self._process else {}, None
+        return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
+
+    def cleanup(self) -> None:
+        self._group.close()
+
+
+@dataclass(frozen=True)
+class Said:
+    """The events of an attempt since the last step. ``over``: it has ended. ``lost``: because it lost a worker."""
+
+    attempt: int
+    events: Sequence[Event] = ()
+    over: bool = False
+    lost: Lost | None = None
+
+
+class Turn:
+    """Runs the attempt of its ``order``, the last one that came."""
+
+    def __init__(self, group: WorkerGroup) -> None:
+        self._group = group
+        self.order: Order | None = None
+        self._attempt = 0  # the number of the attempt that has begun
+        self._finished = False
+
+    def step(self) -> Said:
+        """One poll. Before the first order it answers after a short pause."""
+        order = self.order
+        if order is None:
+            time.sleep(FIRST_ORDER_S)
+            return Said(0)
+        if order.assignment is None and self._attempt:  # what it does is wanted no more
+            return self._closed([])
+        if order.assignment is None or (order.stop and not self._attempt):
+            return Said(0, over=True)
+        if not self._attempt:
+            self._attempt = order.assignment.attempt
+            self._group.begin(order.assignment)
+        if order.stop and not self._group.begun:
+            return self._closed([])
+        return self._told(self._group.poll(order.stop, order.poll_s))
+
+    def _told(self, events: Sequence[Event]) -> Said:
+        end = next((event for event in events if isinstance(event, Failed | Lost)), None)
+        if end is not None and self._finished:  # the result stands, but these workers are not used again
+            return self._closed([Noticed(f"a worker did not exit cleanly after the result: {end.cause}")])
+        if isinstance(end, Lost):
+            return self._closed(events, end)
+        if end is not None or any(isinstance(event, Stopped) for event in events):
+            return self._closed(events)
+        self._finished = self._finished or any(isinstance(event, Finished) for event in events)
+        if not self._group.over:
+            return Said(self._attempt, events)
+        if self._finished:  # what workers print may follow the result
+            return Said(self._attempt, events, over=True)
+        lost = Lost("worker 0 ended without a result", "")
+        return self._closed([*events, lost], lost)
+
+    def _closed(self, events: Sequence[Event], lost: Lost | None = None) -> Said:
+        self._group.close()
+        return Said(self._attempt, events, over=True, lost=lost)
+
+
+class TuneCallback(tune.Callback):  # type: ignore[misc]
+    """Tells the queue what becomes of its processes.
+
+    ``arrived`` is called with each that has started. ``waits_for`` says for what Tune's trials wait, ``fault`` why no
+    process can start.
+    """
+
+    def __init__(
+        self,
+        queue: "Queue",
+        arrived: Callable[[str], None],
+        waits_for: Callable[[list[Any]], str],
+        fault: Callable[[], str | None],
+    ) -> None:
+        self.queue, self.arrived, self.waits_for, self.fault = queue, arrived, waits_for, fault
+        self.handles: dict[str, Any] = {}
+        self.failed_starts = 0  # since a process last started
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Empty: Tune stores its callbacks to restore an experiment, but we restore from the study on disk."""
+        return {}
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
+        if "process" in result:
+            self._start(trial.trial_id, result.pop("process"))
+        self.queue.take(trial.trial_id, result["attempt"], result["events"])
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self.handles.pop(trial.trial_id, None)
+        self.queue.end(trial.trial_id)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        if self.queue.knows(trial.trial_id):
+            self.queue.lose(trial.trial_id, partial(_death, self.handles.pop(trial.trial_id)))
+        else:
+            self._did_not_start()
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        self.queue.stopping.waiting = self.waits_for(trials)
+        self.queue.progress.wait(self.queue.stopping.waiting)
+        self.queue.tick()
+
+    def _start(self, process: str, handle: Any) -> None:
+        self.arrived(process)
+        self.failed_starts = 0
+        self.handles[process] = handle
+        self.queue.start(process, lambda order: handle.obey.remote(order))
+
+    def _did_not_start(self) -> None:
+        """Another process follows. A node on which none can start ends the sweep: each trial would wait for it."""
+        self.failed_starts += 1
+        fault = self.fault()
+        if fault or self.failed_starts >= FAILED_STARTS:
+            self.queue.stopping.end(fault or NO_START)
+
+
+def _death(process: Any) -> Lost:
+    """Why this process died, as Ray tells who asks it."""
+    try:
+        ray.get(process.get_current_ip_pid.remote(), timeout=DEATH_S)
+    except RayError as error:
+        return died(error, "the trial's process")
+    return Lost("the trial's process was ended", "")

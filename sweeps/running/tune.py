@@ -1,0 +1,125 @@
+"""Ray Tune finds room for processes, starts them, and keeps them for the next trial, which the queue gives them."""
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+from ray.tune.search import Searcher
+
+from sweeps.config.settings import Cluster, Settings
+from sweeps.preflight.checks import node_faults
+from sweeps.preflight.node_facts import Packages
+from sweeps.processes.ray_private import silent_progress
+from sweeps.processes.storage import FIXES
+from sweeps.processes.times import ASK_FREE_S, EXPLAINED_AFTER_S
+from sweeps.running.queue import Queue
+from sweeps.running.trial_process import TrialProcess, TuneCallback
+from tracking.provenance import Code
+
+
+class Places(Searcher):  # type: ignore[misc]
+    """Lets Tune look for room for as many processes as trials wait."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+        self.asked: set[str] = set()  # processes that are not there yet
+
+    def suggest(self, trial_id: str) -> Any:
+        if self.queue.over:
+            return Searcher.FINISHED
+        if len(self.asked) >= self.queue.waiting:
+            return None
+        self.asked.add(trial_id)
+        return {"place": trial_id}
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        self.asked.discard(trial_id)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Empty: Tune stores its searcher to restore an experiment, but we restore from the study on disk."""
+        return {}
+
+
+def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
+    """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
+    cluster, places = settings.cluster, Places(queue)
+    given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages, "code": code}
+    fault = partial(_no_node, settings)
+    process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
+    process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
+    tuner = tune.Tuner(
+        process,
+        tune_config=tune.TuneConfig(search_alg=places, reuse_actors=True, num_samples=-1),
+        run_config=tune.RunConfig(
+            storage_path=str(storage),
+            verbose=0,
+            callbacks=[TuneCallback(queue, places.asked.discard, Wait(cluster).words, fault), silent_progress()],
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        ),
+    )
+    try:
+        tuner.fit()
+    except tune.TuneError as error:
+        if isinstance(error.__context__, OSError) and error.__context__.errno in FIXES:  # of Tune's own files
+            raise error.__context__ from None
+        raise
+    except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
+        if not queue.over:
+            raise
+
+
+def _no_node(settings: Settings) -> str | None:
+    return next(iter(node_faults(settings)), None)
+
+
+def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
+    """The resources of a whole worker group; the empty first bundle is for the trial's process, which only polls."""
+    worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
+    return tune.PlacementGroupFactory(
+        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
+    )
+
+
+def strategy(cluster: Cluster) -> str:
+    """A worker group lies on one node if every node that takes a worker has room for all of them.
+
+    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only some nodes could
+    hold a group, the others would stay idle.
+    """
+    usable = [node["Resources"] for node in ray.nodes() if node["Alive"] and _holds(node["Resources"], cluster, 1)]
+    return "STRICT_PACK" if usable and all(_holds(node, cluster, cluster.workers) for node in usable) else "PACK"
+
+
+def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
+    cpus, gpus = cluster.cpus_per_worker * workers, cluster.gpus_per_worker * workers
+    return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus
+
+
+class Wait:
+    """How long no trial could run, and for what they wait. Ray is asked only then."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._since, self._asked, self._words = cluster, time.monotonic(), 0.0, ""
+
+    def words(self, trials: list[Any]) -> str:
+        """Such as "4 GPUs, 2 are free" after a wait of 30 s; "" while a trial runs."""
+        now = time.monotonic()
+        states = {trial.status for trial in trials}
+        if "RUNNING" in states or "PENDING" not in states:
+            self._since, self._words = now, ""
+        elif now - self._since > EXPLAINED_AFTER_S and now - self._asked > ASK_FREE_S:
+            self._asked, self._words = now, self._short(ray.available_resources())
+        return self._words
+
+    def _short(self, free: dict[str, float]) -> str:
+        """``free`` holds what all nodes have left, by kind."""
+        cluster = self._cluster
+        needs = {"GPU": cluster.gpus_per_worker * cluster.workers, "CPU": cluster.cpus_per_worker * cluster.workers}
+        short = [kind for kind, count in needs.items() if count > free.get(kind, 0)]
+        kind = next(iter(short), "GPU" if needs["GPU"] else "CPU")
+        are, spread = free.get(kind, 0), "" if short else ", but not where a whole worker group fits"
+        return f"{needs[kind]:g} {kind}{'s' * (needs[kind] != 1)}, {are:g} {'is' if are == 1 else 'are'} free{spread}"
