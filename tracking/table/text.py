@@ -134,7 +134,10 @@ def terminal(table: TextTable, width: int | None = None, needed: int = 1, text: 
     shown.title_justify = shown.caption_justify = "left"
     if kept.has_groups:
         shown.add_column("", no_wrap=True)
-    cells = [_add_column(shown, column, [line[at] for line in kept.lines]) for at, column in enumerate(kept.columns)]
+    room = None if width is None else _room(kept, width)
+    cells = [
+        _add_column(shown, column, [line[at] for line in kept.lines], room) for at, column in enumerate(kept.columns)
+    ]
     for place in range(len(kept.lines)):
         group = [escape(kept.groups[place]) if kept.begins(place) else ""] * kept.has_groups
         ends = place + 1 < len(kept.lines) and kept.begins(place + 1)
@@ -158,13 +161,20 @@ def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> Text
     return replace(table, columns=columns, lines=tuple(tuple(line[place] for place in kept) for line in table.lines))
 
 
+def _room(table: TextTable, width: int) -> int:
+    """What the other columns of a terminal leave for a note."""
+    whole = [_width(column, [line[at] for line in table.lines], MOST) for at, column in enumerate(table.columns)]
+    others = (of for of, column in zip(whole, table.columns, strict=True) if column.kind != "note")
+    return max(LEAST, width - EDGES - sum(others) - BETWEEN * len(whole))
+
+
 def _width(column: Column[Any], cells: Sequence[Cell], text: int) -> int:
     lines = [line for words in (column.head, *(cell.text for cell in cells)) for line in words.split("\n")]
     return min(text, max(map(cell_len, lines))) if column.kind == "text" else max(map(cell_len, lines))
 
 
-def _add_column(shown: Table, column: Column[Any], cells: Sequence[Cell]) -> list[str]:
-    """Returns its cells in the markup of Rich."""
+def _add_column(shown: Table, column: Column[Any], cells: Sequence[Cell], room: int | None) -> list[str]:
+    """Returns its cells in the markup of Rich. ``room`` is that of a note."""
     if column.kind == "number":
         head, texts = _aligned(column.head, [cell.text for cell in cells])
         side: Any = "left" if head.endswith(" ") else "right"
@@ -173,7 +183,7 @@ def _add_column(shown: Table, column: Column[Any], cells: Sequence[Cell]) -> lis
             f"[bold]{escape(text)}[/]" if cell.best else escape(text) for text, cell in zip(texts, cells, strict=True)
         ]
     if column.kind == "note":
-        shown.add_column(escape(column.head), no_wrap=True, overflow="ellipsis")
+        shown.add_column(escape(column.head), no_wrap=True, overflow="ellipsis", max_width=room)
     else:
         shown.add_column(escape(column.head), no_wrap=column.kind == "name", overflow="fold", max_width=MOST)
     return [_with_note(cell.text) for cell in cells]

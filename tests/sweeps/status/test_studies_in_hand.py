@@ -9,6 +9,7 @@ from finished_trials import study_in, sweep
 from typed import refusal, typed
 
 from sweeps.planning.named_study import study_to_read
+from sweeps.running.recorder import Recorder
 from tracking.study import Study, write_study
 
 OLDER, NEWER = "synthetic-tiny", "mine"
@@ -107,3 +108,14 @@ def test_the_next_command_names_a_study_that_is_not_the_newest(folder: Path) -> 
 
 def test_plan_and_sweep_keep_their_default_study(folder: Path) -> None:
     assert "Plan of synthetic-tiny" in typed(folder, "plan").stdout
+
+
+def test_a_long_error_leaves_the_other_columns_their_room(tmp_path: Path) -> None:
+    failed = Recorder(sweep(tmp_path, "sweep.rows=[base,big]", ends=1).trials[0])
+    failed.begin()
+    failed.fail("ValueError: the operands have other shapes, " + "and others still, " * 9, "")
+    done = typed(tmp_path, "status")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["row", "seed", "state", "step", "dev", "PPL"] in lines, done.output
+    assert any(line[:4] == ["base", "1", "failed", "ValueError:"] for line in lines)
+    assert any(line[:2] == ["base-s1:", "ValueError:"] for line in lines), "whole, below the table"
