@@ -88,6 +88,11 @@ class TrialFolder:
     def artifact_path(self, artifact: str, set_name: str) -> Path:
         return self.path / artifact / f"{set_name}.txt"
 
+    def artifact_lines(self, artifact: str, set_name: str) -> list[str]:
+        """One per sample, which may hold any separator other than a line feed. Empty without the file."""
+        path = self.artifact_path(artifact, set_name)
+        return path.read_bytes().decode("utf-8", "replace").split("\n")[:-1] if path.is_file() else []
+
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweeps.schema import RefusedError
 from sweeps.task import Task
-from tracking.files import DamagedFileError, decoded, read_whole
+from tracking.files import DamagedFileError
 from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.study import Study, StudyTrial
 
@@ -24,7 +24,7 @@ def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differ
     for side, trial in zip(sides, found.trials, strict=True):
         name = f"{side.label}-s{trial.seed}" if side.label.endswith(trial.row) else side.label
         lines |= _outputs(name, side.study, trial, found.set_name)
-    if not lines:
+    if not any(lines.values()):
         task = sides[0].study.task
         note = f"{note or f'the task {task.name} keeps no texts'}; a {task.sample} is named by its place in the set"
     return replace(found, samples=[_sample_with_texts(sample, lines) for sample in found.samples], note=note)
@@ -36,15 +36,9 @@ def _sample_with_texts(sample: SampleCompared, lines: Mapping[str, Sequence[str]
 
 
 def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[str, list[str]]:
-    """Of the task's artifacts, one line per sample; without damaged ones."""
-    found: dict[str, list[str]] = {}
-    for artifact in study.task.artifacts:
-        path = study.trial_folder(trial).artifact_path(artifact, set_name)
-        with suppress(DamagedFileError):
-            if content := read_whole(path):
-                label = name if len(study.task.artifacts) == 1 else f"{name} {artifact}"
-                found[label] = decoded(path, content).split("\n")[:-1]
-    return found
+    """Of the task's artifacts, one line per sample."""
+    folder, several = study.trial_folder(trial), len(study.task.artifacts) > 1
+    return {f"{name} {of}" if several else name: folder.artifact_lines(of, set_name) for of in study.task.artifacts}
 
 
 def data_folder(task: Task[Any], stored: Mapping[str, Any], data: Path, runs: Path) -> Path:

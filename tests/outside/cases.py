@@ -1,4 +1,4 @@
-"""What users type and what they get, as tables: commands on two small studies, refusals, files, MLflow, weights."""
+"""What users type and what they get, as tables: commands on two small studies, files, MLflow, weights."""
 
 from dataclasses import dataclass
 
@@ -21,9 +21,9 @@ class Case:
     content: str = ""
 
 
-def refusal(words: str, says: str, file: str = "", content: str = "") -> Case:
+def refusal(words: str, says: str) -> Case:
     """A wrong command. ``says`` are the key, the place and the fix."""
-    return Case(words, says=says, file=file, content=content, code=2)
+    return Case(words, says=says, code=2)
 
 
 SHORT = (
@@ -71,32 +71,6 @@ OWN_COMMANDS = [
     Case("drop base-s2 --yes sweep.name=mine-full", says="trash"),
 ]
 
-ROW = "conf/row/wrong.yaml"
-OF_ROW = "plan sweep.rows=[wrong]"
-TASK = "from sweeps.task import Task\n\n\ndef broken(:\n"
-REFUSALS = [
-    refusal("plan model.n_head=4", "model.n_head model.n_heads command line"),
-    refusal("plan model.n_heads=four train.stepss=1", "model.n_heads four train.stepss train.steps"),
-    refusal("plan train.label_smoothing=2", "train.label_smoothing 2"),
-    refusal("plan lr=3", "train.lr_factor"),
-    refusal("plan scale=tinny", "scale tinny tiny paper"),
-    refusal("plan sweep.rows=[base,bgi]", "bgi big"),
-    refusal("plan sweep.seeds=[1,1]", "sweep.seeds"),
-    refusal("plan sweep.vary={model.n_head:[1]}", "model.n_head model.n_heads"),
-    refusal("plan sweep.vary={model.n_heads:4}", "model.n_heads list"),
-    refusal("sweep data=files data.train=[a,b] data.dev=[a,b] data.test=[a,b]", "data. a"),
-    refusal("sweep task=nosuch", "task nosuch"),
-    refusal("plan task=wrong", "wrong.py:4", "wrong.py", TASK),
-    refusal("table sweep.name=none", "sweep.name none"),
-    refusal("translate nosuch", "nosuch"),
-    refusal("swep", "swep sweep"),
-    refusal(OF_ROW, f"{ROW}:3 model.n_head model.n_heads", ROW, f"{HEAD}model: {{n_head: 4}}\n"),
-    refusal(OF_ROW, f"{ROW}:4", ROW, f"{HEAD}model: {{n_heads: 4\n"),
-    refusal(OF_ROW, f"{ROW} @package", ROW, "model: {n_heads: 4}\n"),
-    refusal(OF_ROW, f"{ROW}:4", ROW, f"{HEAD}model: {{n_heads: 4}}\nmodel: {{d_k: 4}}\n"),
-    refusal(OF_ROW, f"{ROW}:3", ROW, f"{HEAD}model: {{d_k: 010}}\n"),
-    refusal("plan sweep.rows=[base,big]", "conf/row/big.yaml", "conf/row/big.yaml", f"{HEAD}model: {{d_k: 8}}\n"),
-]
 OF_STUDY = [
     refusal("sweep sweep.name=small train.steps=31", "train.steps 30 sweep.name"),
     refusal("sweep sweep.name=small sweep.rows=[big]", "big --add"),
@@ -131,7 +105,7 @@ TAGS = (
     " trial.key seed attempt device data.fingerprint decode.beam decode.alpha decode.max_extra"
     " decode.average_checkpoints decode.average_every mlflow.runName"
 )
-TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
+TYPED = [("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
 """The folders where commands are typed, in this order."""
 WEIGHT_ROWS = ("base", "b_key_16", "big", "e_learned_positions")
 WEIGHTS = {

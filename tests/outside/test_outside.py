@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """Two rows of Table 3 with two seeds each. two_versions.py also compares refusals, and the task of ``init``."""
+    """Two rows of Table 3 with two seeds each. two_versions.py also compares the task of ``init``."""
     place = Installation(THIS, tmp_path_factory.mktemp("outside").resolve() / "small")
     place.must(SWEEP)
     return place

@@ -18,9 +18,9 @@ from installation import THIS, Installation
 def observed(program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
     """Every observation by its name: files, MLflow, commands, weights.
 
-    Folders: two empty ones, one with two rows of Table 3 and two seeds each, one with the task of ``init``.
+    Folders: one with two rows of Table 3 and two seeds each, one with the task of ``init``, one for weights.
     """
-    places = {name: Installation(program, folder / name) for name in ("empty", "small", "own", "weights")}
+    places = {name: Installation(program, folder / name) for name in ("small", "own", "weights")}
     places["small"].must(SWEEP)
     places["own"].must("init mine")
     places["own"].must("sweep task=mine")

@@ -40,5 +40,5 @@ def _train(study: Study, place: int, steps: range) -> None:
     folder.config_path.write_text(yaml.safe_dump(config | {"paths": paths}), "utf-8")
     folder.provenance_path.write_text(json.dumps({"commit": "c0ffee", "host": "node", "device": "cpu"}), "utf-8")
     said = "eine Katze" if trial.row == "base" else SPOKEN
-    folder.write_artifact("hypotheses/dev.txt", f"{said}\nein Hund\neins\n")
+    folder.write_artifact("hypotheses/dev.txt", f"{said}\nein\u2028Hund\neins\n")
     finish(study, trial, attempt, max(steps), nll=nll, ppl=2.7182818**nll, bleu=SCORE[trial.row][trial.seed - 1])

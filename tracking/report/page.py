@@ -293,9 +293,9 @@ def _samples(content: Content) -> dict[str, dict[str, Any]]:
 def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output | None:
     for trial in study.trials:
         folder = study.trial_folder(trial)
-        path = folder.artifact_path(artifact, set_name)
-        if trial.row == entry.row.row and folder.finished_result(trial.key) is not None and path.is_file():
-            return Output(entry, trial.seed, path.read_text("utf-8", errors="replace").splitlines())
+        lines = folder.artifact_lines(artifact, set_name) if trial.row == entry.row.row else []
+        if lines and folder.finished_result(trial.key) is not None:
+            return Output(entry, trial.seed, lines)
     return None
 
 
