@@ -18,7 +18,7 @@ test-fast: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not ray and not faults" $(FAST)
 
 # An older installation and this one do the same, seen from outside: OLD=PATH is its checkout, or its program. What
-# differs is printed.
+# differs is printed; tests/outside/cases.py lists what may.
 outside: install
 	$(BIN)/python tests/outside/two_versions.py $(OLD)
 

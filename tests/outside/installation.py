@@ -27,6 +27,7 @@ READ: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,
     "csv": lambda text: [{name: number(row[name]) for name in row} for row in csv.DictReader(io.StringIO(text))],
+    "lines": str.splitlines,
     "": lambda text: None,
 }
 
@@ -49,10 +50,12 @@ class Installation:
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
 
-    def type(self, words: str) -> subprocess.CompletedProcess[str]:
+    def type(self, words: str, types: str = "") -> subprocess.CompletedProcess[str]:
         typed = [str(self.program), *shlex.split(words)]
         environment = os.environ | {"COLUMNS": "160"}
-        return subprocess.run(typed, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            typed, cwd=self.folder, env=environment, input=types, capture_output=True, text=True, check=False
+        )
 
     def must(self, words: str) -> None:
         done = self.type(words)
@@ -64,7 +67,7 @@ class Installation:
             (self.folder / case.file).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / case.file).write_text(case.content, "utf-8")
         before = self._files()
-        done = self.type(case.words)
+        done = self.type(case.words, case.types)
         new = [file for file in self._files() if file not in before and (case.code or file.split("/")[0] != "runs")]
         if case.file:
             (self.folder / case.file).unlink()

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """Two rows of Table 3 with two seeds each. two_versions.py also compares the task of ``init``."""
+    """Three rows of Table 3 with two seeds each. two_versions.py also compares refusals, and the task of ``init``."""
     place = Installation(THIS, tmp_path_factory.mktemp("outside").resolve() / "small")
     place.must(SWEEP)
     return place
@@ -25,7 +25,7 @@ def test_a_study_has_the_files_and_fields_of_the_contract(small: Installation) -
 
 def test_mlflow_has_a_run_per_trial_with_each_point_once(small: Installation) -> None:
     runs = small.runs("small")
-    assert [run["status"] for run in runs.values()] == ["FINISHED"] * 5
+    assert [run["status"] for run in runs.values()] == ["FINISHED"] * 7
     run = runs["base s1"]
     assert (set(run["points"]), set(run["tags"])) == (set(POINTS.split()), set(TAGS.split()))
     assert [step for step, _ in run["points"]["train/loss"]] == [10, 15, 20, 30]
@@ -35,7 +35,7 @@ def test_mlflow_has_a_run_per_trial_with_each_point_once(small: Installation) ->
 @pytest.mark.parametrize("case", [*OF_STUDY, *COMMANDS], ids=lambda case: case.words)
 def test_a_command_answers_as_users_and_programs_expect(small: Installation, case: Case) -> None:
     found = small.observe(case)
-    assert (found["code"], found["missing"], found["new"]) == (case.code, [], [])
+    assert (found["code"], found["missing"], found["new"]) == (case.code, [], case.writes.split())
     first = found["data"][0] if isinstance(found["data"], list) and found["data"] else found["data"]
     assert not case.fields or set(first) == set(case.fields.split())
 
