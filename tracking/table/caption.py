@@ -66,7 +66,8 @@ def _difference_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator
 
 def size_note(sizes: Mapping[str, str]) -> str:
     """The rows whose model is of another size than base's, although they change no size. Empty without such rows."""
-    return f"Not of base's size: {'; '.join(f'{row} has {words}' for row, words in sizes.items())}." if sizes else ""
+    listed = "; ".join(f"{row} has {words}" for row, words in sizes.items())
+    return f"Of another size than base, though their change names none: {listed}." if sizes else ""
 
 
 def scaling_note(changes: Mapping[str, str]) -> str:
