@@ -67,7 +67,7 @@ def _difference_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator
 def size_note(sizes: Mapping[str, str]) -> str:
     """The rows whose model is of another size than base's, although they change no size. Empty without such rows."""
     listed = "; ".join(f"{row} has {words}" for row, words in sizes.items())
-    return f"Of another size than base, though their change names none: {listed}." if sizes else ""
+    return f"Also of another size than base: {listed}." if sizes else ""
 
 
 def scaling_note(changes: Mapping[str, str]) -> str:
