@@ -325,15 +325,6 @@ def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
     return tree
 
 
-def merged(below: Tree, above: Tree) -> Tree:
-    """A copy with groups merged key by key, as Hydra merges them."""
-    result = deepcopy(below)
-    for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else deepcopy(value)
-    return result
-
-
 def dotted(tree: Tree) -> Values:
     """{"model": {"d_ff": 64}} as {"model.d_ff": 64}."""
     return {f"{group}.{name}": value for group, values in tree.items() for name, value in values.items()}

@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeps.config.files import BASE, CONFIG, Folders, examined, line_of, root_of
+from sweeps.config.files import BASE, CONFIG, Folders, examined, lines_of
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
@@ -49,7 +49,6 @@ class Library:
         self.schema, self.tree = Schema.of(source.task), tree_type(source.task)
         self.keys = keys(self.tree)
         self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
-        self.base_problems: list[Problem] = []
         self._composed: dict[tuple[str, ...], Tree] = {}
 
     @cached_property
@@ -60,7 +59,7 @@ class Library:
             found, allowed = f"is missing: there is no {file}", f"create it with the keys of {groups}"
             raise RefusedError([Problem(BASE, found, allowed)])
         if (base := self.folders.find(BASE)) is not None:
-            self.base_problems = examined(base, self.folders.show(base), "", self.schema)
+            examined(base, self.folders.show(base), "", self.schema)
         chosen = self._whole()["hydra"]["runtime"]["choices"].items()
         return {str(group): str(name) for group, name in chosen if not group.startswith("hydra/")}
 
@@ -94,7 +93,7 @@ class Library:
         """file:line of the file whose value of the key, or of the group that holds it, counts in this composition."""
         for file, package in self._last_first(options):
             inner = key.removeprefix(f"{package}.") if package else key
-            if (inner != key or not package) and (line := line_of(root_of(file), inner)):
+            if (inner != key or not package) and (line := lines_of(file).get(inner)):
                 return f"{self.folders.show(file)}:{line}"
         group = key.rpartition(".")[0]
         if not group:
