@@ -48,7 +48,7 @@ def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[
 
 def _prepared_texts(study: Study, trial: StudyTrial, set_name: str, data: Path) -> tuple[dict[str, Sequence[str]], str]:
     """Sources, references and the like; none with the reason."""
-    from sweeps.planning.command_task import source_of_study  # these import Hydra
+    from sweeps.planning.compose import source_of_study  # these import Hydra
     from sweeps.planning.composition import moved
     from sweeps.worker.prepared import check_whole, data_place
 
