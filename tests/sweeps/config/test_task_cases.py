@@ -84,13 +84,8 @@ TYPED: list[tuple[list[str], str, list[str]]] = [
 ROWS: list[tuple[str, str, int | None, list[str]]] = [
     (ROW + "train: {rat: 3}\n", "train.rat", 3, ["did you mean train.rate?"]),
     (ROW + "paths: {runs: x}\n", "paths", 3, ["a row sets only row, model, train"]),
-    (
-        "row: {group: A}\nmodel: {kind: round}\n",
-        "square",
-        None,
-        ["it changes nothing", "another key of model or train"],
-    ),
-    ("row: {group: A}\ntrain: {cut: 0.7}\n", "square", None, ["train the same model as base"]),
+    ("row: {group: A}\nmodel: {kind: round}\n", "sweep.rows", None, ["lists square and base", "what decides training"]),
+    ("row: {group: A}\ntrain: {cut: 0.7}\n", "sweep.rows", None, ["square and base, which would train the same model"]),
     ("model: {kind: square}\n", "row", 0, ["is missing", "must be given"]),
     ("row: {group: A, published: {bleu: 3}}\nmodel: {size: 2}\n", "row.published.bleu", 1, ["are score, params_m"]),
 ]

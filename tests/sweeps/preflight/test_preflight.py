@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from allelse_in_folder import contents, own_row
+from machines import NOTICED_SOON
 from studies import wait_until
 from typed import refusal, typed
 
@@ -22,6 +23,7 @@ from sweeps.preflight.checks import group_problems
 from sweeps.preflight.nodes import Node
 
 BASE = "sweep.rows=[base]"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 TOKEN = "0123456789abcdef" * 2
 
 
@@ -51,8 +53,8 @@ REFUSED = [
     (f"paths.runs={'/'.join(['x' * 200] * 21)}", "File name too long"),
     ("paths.runs=s3://bucket/runs", "only paths.checkpoints takes other filesystems"),
     ("paths.data=file:///tmp/data", "only paths.checkpoints takes other filesystems"),
-    ("paths.checkpoints=S3://bucket/x", 'unknown protocol "S3"'),
-    ("paths.checkpoints=gs://bucket/x", "install the package that opens gs://"),
+    ("paths.checkpoints=S3://bucket/x", "did you mean s3://?"),
+    ("paths.checkpoints=gs://bucket/x", "Please install gcsfs"),
     ("paths.checkpoints=memory://x", "lives in the memory of one process"),
     ("paths.checkpoints=http://127.0.0.1:1/x", "cannot be written to"),
     ("paths.checkpoints=file:///proc/x", "no file can be written in /proc"),
@@ -73,7 +75,7 @@ REFUSED = [
     ("tracking.uri=sqlite:////proc/x.db", "in which none can be written"),
     ("tracking.uri=sqlite:///{here}/folder", "has a folder at"),
     ("tracking.uri=sqlite:///{here}/file", "is not an SQLite database"),
-    ("tracking.uri=mysql://user:word@host/db", "pip install mysqlclient"),
+    ("tracking.uri=mysql://user:word@host/db", "No module named 'MySQLdb'"),
     (f"tracking.experiment={'x' * 257}", "tracking.experiment (command line)"),
     ("cluster.address=ray://10.0.0.1:10001", "must be HOST:PORT of a Ray head"),
     ("cluster.address=10.0.0.1", "must be HOST:PORT of a Ray head"),
@@ -153,6 +155,30 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(here: Path, monkeypatch: pyt
     assert "for 1 reason" in refusal(here, "train", "row=base", *words, "paths.runs=file")
 
 
+MISMATCH = "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.0.0, Python: 3.11.2"
+UNJOINED = {  # what Ray prints, and what is said of it
+    MISMATCH: f"{MISMATCH} must run the same Python and the same Ray as this machine",
+    "": "Ray's node process on this machine may be gone type `ray status` to see the nodes",
+    "Something else is wrong": "but Something else is wrong must be the address of a running Ray cluster",
+}
+
+
+@pytest.mark.parametrize("printed", UNJOINED)
+def test_why_a_cluster_cannot_be_joined_is_told_with_what_to_do(
+    printed: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that asks it ends as Ray makes it end."""
+    python = here / "python"
+    python.write_text(f"#!/bin/sh\necho noise on stdout\nprintf '%s' '{printed}' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        said = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
+    assert f"cluster.address (command line) is {address}, but" in said
+    assert UNJOINED[printed] in said
+
+
 @contextlib.contextmanager
 def closing_server() -> Iterator[str]:
     """A server that accepts and closes each connection: something other than a Ray head."""
@@ -208,10 +234,8 @@ def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
     monkeypatch.setenv("HOME", str(here))  # where Ray keeps the token of this machine
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 32)
-    cause = "its token is missing or incorrect" if mode == "token" else "it asks for a token, and RAY_AUTH_MODE is not"
     said = refusal(here, "plan", "--check", BASE, f"cluster.address={head}")
-    assert cause in said
-    assert "set RAY_AUTH_MODE=token" in said
+    assert "its token is missing or incorrect set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said
 
 
 GROUPS = [  # workers, CPUs and GPUs of each, nodes, what is wrong
@@ -285,3 +309,7 @@ def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     said = "but there are only 600 steps; the learning rate only reaches 99.8% of its peak"
     assert said in " ".join(done.output.split())
+
+
+def test_the_machines_of_tests_have_the_documented_health_checks() -> None:
+    assert dict(re.findall(r"(RAY_health_check_\w+)=(\d+)", DOCUMENT.read_text("utf-8"))) == NOTICED_SOON
