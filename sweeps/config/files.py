@@ -140,10 +140,9 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
             raise ValueError("it holds no keys")
         keys = list(_keys(root, "" if about_all else group))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        reason, line = _reason(error)
-        place = f"{shown}:{line}" if line else shown
-        allowed = "must hold groups of keys in UTF-8"
-        raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", allowed, None, place)]) from None
+        reason, line = reason_of(error)
+        found, allowed = f"is not plain YAML: {reason}", "must hold groups of keys in UTF-8"
+        raise RefusedError([Problem(path.stem, found, allowed, None, f"{shown}{line}")]) from None
     misread = [_misread(key, node, f"{shown}:{line}") for key, line, node in keys if _is_misread(node)]
     if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
         allowed = 'must begin with "# @package _global_"'
@@ -154,14 +153,16 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
     return parts
 
 
-def _reason(error: Exception) -> tuple[str, int | None]:
-    """Why a file cannot be read, and the line if it is known."""
+def reason_of(error: Exception) -> tuple[str, str]:
+    """Why a file cannot be read, and ``:line`` if that is known."""
     if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8 text", error.object.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return "it is not UTF-8 text", f":{line}"
     if isinstance(error, RecursionError):
-        return "it is nested too deeply", None
-    mark = getattr(error, "problem_mark", None)
-    return getattr(error, "problem", None) or str(error).splitlines()[0], mark.line + 1 if mark else None
+        return "it is nested too deeply", ""
+    mark, lines = getattr(error, "problem_mark", None), str(error).strip().splitlines()
+    reason = getattr(error, "problem", None) or next(iter(lines), "it is no configuration")
+    return reason, f":{mark.line + 1}" if mark else ""
 
 
 def lines_of(path: Path) -> dict[str, int]:

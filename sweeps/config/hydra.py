@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeps.config.files import BASE, CONFIG, Folders, examined, lines_of
+from sweeps.config.files import BASE, CONFIG, Folders, examined, lines_of, reason_of
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
@@ -129,11 +129,9 @@ def _faults_as_problems(folders: Folders, options: tuple[str, ...]) -> Iterator[
 
 def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Problem:
     """With the file, and the line if YAML tells it; otherwise with the row that was composed."""
-    mark = getattr(error, "problem_mark", None)
     row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
-    file = Path(mark.name) if mark and Path(mark.name).is_absolute() else folders.find(f"row/{row}")
-    line = f":{mark.line + 1}" if mark else ""
-    reason = getattr(error, "problem", None) or next(iter(str(error).strip().splitlines()), "it is no configuration")
+    named = Path(getattr(getattr(error, "problem_mark", None), "name", ""))
+    file, (reason, line) = named if named.is_absolute() else folders.find(f"row/{row}"), reason_of(error)
     place = f"{folders.show(file)}{line}" if file else None
     return Problem(file.stem if file else row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
 

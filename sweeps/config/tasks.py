@@ -18,6 +18,7 @@ from sweeps.config.schema import PLATFORM, task_card
 from sweeps.processes.storage import FIXES
 from sweeps.schema import Problem, RefusedError, field_types, nearest
 from sweeps.task import Costs, Keep, Metric, Task
+from tracking.words import cause_of
 
 
 @dataclass(frozen=True)
@@ -313,13 +314,7 @@ SITE = "site-packages"
 
 def failed(found: str, error: BaseException, here: str, allowed: str = "fix the file") -> RefusedError:
     """The refusal of a task whose code has raised ``error``; ``found`` says where."""
-    return RefusedError([Problem("task", f"{found}: {_cause(error)}", allowed, None, _line_of(error, here))])
-
-
-def _cause(error: BaseException) -> str:
-    """Its type and the first line of its message."""
-    said = str(error.msg if isinstance(error, SyntaxError) else error).strip()
-    return f"{type(error).__name__}: {said}".splitlines()[0].removesuffix(": ")
+    return RefusedError([Problem("task", f"{found}: {cause_of(error)}", allowed, None, _line_of(error, here))])
 
 
 def _line_of(error: BaseException, here: str) -> str | None:

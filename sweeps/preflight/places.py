@@ -16,7 +16,7 @@ from sweeps.processes.ray_private import COPIED_FOR_A_JOB
 from sweeps.processes.times import PLACE_ANSWER_S, STORE_CONNECTS_S
 from sweeps.schema import Problem, nearest
 from tracking.uri import without_password
-from tracking.words import size
+from tracking.words import cause_of, size
 
 LOCAL = ("file://", "local://")
 LONGEST_FILE_NAME = 255  # bytes, on the common filesystems
@@ -125,9 +125,10 @@ def _remote_problems(key: str, place: str) -> Iterator[Problem]:
     if thread.is_alive():
         failures.append(TimeoutError(f"it did not answer within {PLACE_ANSWER_S:g} s"))
     for error in failures:
-        cause = (str(error).splitlines() or [""])[0] or type(error).__name__
         allowed = "must be a folder, or a URL such as s3://BUCKET/FOLDER that can be reached and written to from here"
-        yield Problem(key, f"is {place}, which cannot be written to: {cause}", allowed, _nearest_protocol(place))
+        yield Problem(
+            key, f"is {place}, which cannot be written to: {cause_of(error)}", allowed, _nearest_protocol(place)
+        )
 
 
 def _nearest_protocol(place: str) -> str | None:

@@ -10,7 +10,6 @@ from scale_table import SCALES as IN_DOCUMENT
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import Composition, describe
 from sweeps.schema import dotted
@@ -41,7 +40,7 @@ def other(key: str, value: Any) -> Any:
     return value * 2 or (5 if isinstance(value, int) else 0.25)
 
 
-def values(settings: Settings) -> dict[str, Any]:
+def values(settings: Any) -> dict[str, Any]:
     tree = settings.to_dict()
     return dotted({group: tree[group] for group in SCHEMA.groups})
 

@@ -1,6 +1,7 @@
 """What is looked at before anything starts: places, names, the tracking store, the cluster, memory and disk."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -11,16 +12,13 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from allelse_in_folder import contents, own_row
 from machines import NOTICED_SOON
 from studies import wait_until
 from typed import refusal, typed
-
-from sweeps.config.settings import Cluster
-from sweeps.preflight.checks import group_problems
-from sweeps.preflight.nodes import Node
 
 BASE = "sweep.rows=[base]"
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
@@ -163,20 +161,25 @@ UNJOINED = {  # what Ray prints, and what is said of it
 }
 
 
-@pytest.mark.parametrize("printed", UNJOINED)
-def test_why_a_cluster_cannot_be_joined_is_told_with_what_to_do(
-    printed: str, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process that asks it ends as Ray makes it end."""
-    python = here / "python"
-    python.write_text(f"#!/bin/sh\necho noise on stdout\nprintf '%s' '{printed}' >&2\nexit 1\n")
+@contextlib.contextmanager
+def a_cluster(folder: Path, patch: pytest.MonkeyPatch, prints: str = "", says: str = "") -> Iterator[str]:
+    """The address of a head: the process that asks it for its nodes prints this, and ``says`` that on its end."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\necho noise\nprintf '%s\\n' '{prints}'\nprintf '%s' '{says}' >&2\nexit 1\n")
     python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+    patch.setattr(sys, "executable", str(python))
     with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("says", UNJOINED)
+def test_why_a_cluster_cannot_be_joined_is_told_with_what_to_do(
+    says: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_cluster(here, monkeypatch, says=says) as address:
         said = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
     assert f"cluster.address (command line) is {address}, but" in said
-    assert UNJOINED[printed] in said
+    assert UNJOINED[says] in said
 
 
 @contextlib.contextmanager
@@ -238,28 +241,32 @@ def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
     assert "its token is missing or incorrect set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said
 
 
-GROUPS = [  # workers, CPUs and GPUs of each, nodes, what is wrong
-    (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], None),
-    (10, 1, 0.1, [{"CPU": 16, "GPU": 1}], None),
-    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers: is 11, and each needs 1 CPU and 0.1 GPU; must be at most 10; "),
-    (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], None),
-    (2, 3, 0, [{"CPU": 4}, {"CPU": 2}], "workers: is 2, and each needs 3 CPU; must be at most 1; "),
-    (1, 3, 0, [{"CPU": 2}, {"CPU": 2}], "cpus_per_worker: is 3; each worker must fit on one machine; "),
-    (1, 1, 1, [{"CPU": 2}], "gpus_per_worker: is 1; each worker must fit on one machine; "),
-    (4, 1, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "workers: is 4, and each needs 1 CPU and 1 GPU; must be at most 1; "),
-    (1, 2, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "gpus_per_worker: is 1; each worker must fit on one machine; "),
+# workers, CPUs and GPUs of each, the nodes, and what is wrong: its key, and how it is told
+GROUPS: list[tuple[int, int, float, list[dict[str, float]], str, str]] = [
+    (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], "", ""),
+    (10, 1, 0.1, [{"CPU": 16, "GPU": 1}], "", ""),
+    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers", "is 11, and each needs 1 CPU and 0.1 GPU must be at most 10;"),
+    (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], "", ""),
+    (2, 3, 0, [{"CPU": 4}, {"CPU": 2}], "workers", "is 2, and each needs 3 CPU must be at most 1;"),
+    (1, 3, 0, [{"CPU": 2}, {"CPU": 2}], "cpus_per_worker", "is 3 each worker must fit on one machine;"),
+    (1, 1, 1, [{"CPU": 2}], "gpus_per_worker", "is 1 each worker must fit on one machine;"),
+    (4, 1, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "workers", "is 4, and each needs 1 CPU and 1 GPU must be at most 1;"),
+    (1, 2, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "gpus_per_worker", "is 1 each worker must fit on one machine;"),
 ]
 
 
-@pytest.mark.parametrize(("workers", "cpus", "gpus", "nodes", "line"), GROUPS)
+@pytest.mark.parametrize("case", GROUPS)
 def test_a_worker_group_must_fit_on_the_nodes(
-    workers: int, cpus: int, gpus: float, nodes: list[dict[str, float]], line: str | None
+    here: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]
 ) -> None:
-    """Machines with GPUs cannot be had here."""
-    cluster = Cluster("head:6379", workers, cpus, gpus)
-    found = [str(problem) for problem in group_problems(cluster, [Node(total, total) for total in nodes])]
-    assert len(found) == (line is not None)
-    assert all(text.startswith(f"cluster.{line}") for text in found), found
+    workers, cpus, gpus, totals, key, words = case
+    nodes = json.dumps([{"name": "node", "total": total, "free": total, "answer": {}} for total in totals])
+    each = [f"cluster.workers={workers}", f"cluster.cpus_per_worker={cpus}", f"cluster.gpus_per_worker={gpus}"]
+    with a_cluster(here, monkeypatch, f"nodes: {nodes}") as address:
+        done = typed(here, "plan", "--check", BASE, f"cluster.address={address}", *each)
+    said = " ".join(done.stderr.split())
+    assert done.exit_code == (2 if key else 0), said
+    assert not key or said.startswith(f"Refused, for 1 reason: cluster.{key} (command line) {words}"), said
 
 
 def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path: Path) -> None:
