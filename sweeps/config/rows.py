@@ -223,7 +223,8 @@ class FoundProblems:
             if own and own.startswith(f"{folders.show(file)}:"):
                 return own
         line = self.library.place_of(key, *self.options(made.of, made.options), *self.scale_option)
-        return line or (f"{folders.show(file)}:1" if file else None)
+        lacking = row != BASE or key.partition(".")[0] in self.library.schema.groups
+        return line or (f"{folders.show(file)}:1" if file and lacking else None)
 
     @property
     def record(self) -> str | None:

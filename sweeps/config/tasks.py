@@ -190,7 +190,7 @@ def _lies_in(name: str, folder: str) -> bool:
 
 
 TAKEN_GROUPS = (*PLATFORM, "task")
-"""Groups of the files that are none of a task's."""
+"""Groups that a task may not have: they belong to the platform."""
 PLAIN_KINDS = (int, float, str, bool, dict, NoneType)
 KEY_KINDS = "must be int, float, str, bool, None, Literal, list[…] or dict"
 Fits = Callable[[Any], bool]

@@ -102,7 +102,7 @@ TOLERATED = 0.05
 
 
 def size_notes(composition: Composition, costs: dict[str, Costs]) -> dict[str, str]:
-    """For each row whose parameters or FLOPs are others than base's, though it changes no key that sizes divide."""
+    """For each row whose parameters or FLOPs differ from base's, though it changes no key that sizes divide."""
     divided, base = Schema.of(composition.base.source.task).divided, costs.get(BASE)
     rows = [row for row in composition.rows if row.name != BASE and divided.keys().isdisjoint(row.changes)]
     return {row.name: words for row in rows if base and (words := _words(row, costs, base))}
