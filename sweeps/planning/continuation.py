@@ -30,14 +30,15 @@ def plan_sweep(
     here = here or Path.cwd()
     library = library_of(overrides, here)
     study = study_there(overrides, here, library)
+    record = read_record(study, source_of_study(study, here)) if study else None
     compose = compose_row if verb == "train" else compose_sweep
-    if study is not None:
-        record = read_record(study, source_of_study(study, here))
-        return with_code(_Continued(overrides, verb, record, compose(overrides, here, record)).plan(add), changed_code)
-    composition = compose(overrides, here, library=library)
+    composition = compose(overrides, here, record, None if record else library)
+    if record is not None:
+        return with_code(_Continued(overrides, verb, record, composition).plan(add), changed_code)
     sweep = composition.shared.sweep
-    seeds, base_seeds = ([single_seed(composition.shared)], []) if verb == "train" else (sweep.seeds, sweep.base_seeds)
-    return with_code(make_plan(composition, seeds, base_seeds))
+    if verb == "train":
+        return with_code(make_plan(composition, [single_seed(composition.shared)]))
+    return with_code(make_plan(composition, sweep.seeds, sweep.base_seeds))
 
 
 def plan_row(overrides: list[str], add: bool = False, here: Path | None = None, changed_code: bool = False) -> Plan:
