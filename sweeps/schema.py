@@ -326,8 +326,9 @@ def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
 
 
 def dotted(tree: Tree) -> Values:
-    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}."""
-    return {f"{group}.{name}": value for group, values in tree.items() for name, value in values.items()}
+    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}; what is no group is left out."""
+    groups = {group: values for group, values in tree.items() if isinstance(values, dict)}
+    return {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
 
 
 def nested(values: Mapping[str, Any]) -> Tree:

@@ -55,10 +55,7 @@ class MadeRows:
     def vary(self, maker: str, asked: Any, base: Tree) -> None:
         """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it; ``base`` is of the paper's size."""
         self.asked.append(maker)
-        before, groups = len(self.problems), self.library.schema.groups
-        usual = self.library.schema.neutral | dotted(
-            {name: base[name] for name in groups if isinstance(base.get(name), dict)}
-        )
+        before, usual = len(self.problems), self.library.schema.neutral | dotted(base)
         grids = list(self._grids(maker, asked))
         if not self._fits(maker, sum(math.prod(map(len, grid.values())) for grid, _ in grids)):
             return

@@ -249,8 +249,7 @@ class _Composer:
         self.found.note(problems, row)
         # base's values replace wrong ones, so that conflicts between the others are reported too
         wrong = {problem.key for problem in problems}
-        usual = dotted({group: values for group, values in base.items() if isinstance(values, dict)})
-        repaired = assigned(plain, {key: value for key, value in usual.items() if key in wrong})
+        repaired = assigned(plain, {key: value for key, value in dotted(base).items() if key in wrong})
         checked = settings or parse_settings(self.library.source, repaired)[0]
         if checked is not None:
             between = [*(self.library.task.problems(checked.trial) if self.trains else []), *study_problems(checked)]
