@@ -230,7 +230,7 @@ def shared_folders(paths: Paths) -> dict[str, Path]:
 
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
     """For ``problems_here`` there: task, its files and data. Without a plan, the task itself may be wrong."""
-    found = {"checkpoints": checkpoint_place(shared.paths), "task": None}
+    found: dict[str, Any] = {"checkpoints": checkpoint_place(shared.paths), "task": None}
     if plan is None:
         return found
     data = {
