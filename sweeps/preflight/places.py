@@ -59,7 +59,7 @@ def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
     path = Path(folder)
     existing = nearest_existing(path)
     if COPIED_FOR_A_JOB in folder:
-        found = f"is {folder}, in the copy of --working-dir that Ray has made for this job, and may remove"
+        found = f"is {folder}, in this job's copy of --working-dir, which Ray may remove"
         yield Problem(
             key, found, f"type an absolute path elsewhere, such as {key}=/shared/{key.removeprefix('paths.')}"
         )
