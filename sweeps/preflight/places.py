@@ -60,9 +60,7 @@ def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
     existing = nearest_existing(path)
     if COPIED_FOR_A_JOB in folder:
         found = f"is {folder}, in this job's copy of --working-dir, which Ray may remove"
-        yield Problem(
-            key, found, f"type an absolute path elsewhere, such as {key}=/shared/{key.removeprefix('paths.')}"
-        )
+        yield Problem(key, found, f"type an absolute path elsewhere, such as {key}=/shared/{path.name}")
     elif not existing.is_dir():
         what = "which" if existing == path else f"but {existing}"
         yield Problem(key, f"is {folder}, {what} is not a folder", "must be a folder, or a new name in one")

@@ -45,7 +45,7 @@ REFUSED = [
     ("paths.data='~nobody-of-this-name/x'", "no such home folder"),
     (f"paths.runs={'é' * 200}", "File name too long"),
     *(
-        (f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x", f"such as paths.{key}=/shared/{key}")
+        (f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x", f"such as paths.{key}=/shared/x")
         for key in ("runs", "data", "checkpoints")
     ),
     (f"paths.runs={'/'.join(['x' * 200] * 21)}", "File name too long"),
