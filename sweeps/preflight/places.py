@@ -91,13 +91,8 @@ def write_error(folder: Path) -> OSError | None:
 
 def nearest_existing(path: Path) -> Path:
     """The path itself, or the closest folder above it that exists. A broken link exists, too."""
-    for candidate in (path, *path.parents):
-        try:
-            candidate.lstat()
-        except OSError:
-            continue
-        return candidate
-    return Path(path.anchor or ".")
+    there = (candidate for candidate in (path, *path.parents) if os.path.lexists(candidate))
+    return next(there, Path(path.anchor or "."))
 
 
 def checkpoint_problems(key: str, place: str) -> list[Problem]:
