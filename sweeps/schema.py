@@ -201,22 +201,12 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
     return (cls(**values), []) if not problems else (None, problems)
 
 
-def kind_of(cls: type, key: str) -> Any:
-    """The type of a dotted key without its rules; None if there is no such key."""
-    name, _, inner = key.partition(".")
-    kind = get_type_hints(cls).get(name)
-    if not inner:
-        return kind
-    return kind_of(kind, inner) if is_dataclass(kind) and isinstance(kind, type) else None
-
-
-def keys(cls: type, prefix: str = "") -> list[str]:
-    """Every dotted leaf key that ``cls`` allows."""
-    hints = get_type_hints(cls)
-    found: list[str] = []
-    for field in fields(cls):
-        name = _join(prefix, field.name)
-        found += keys(hints[field.name], name) if is_dataclass(hints[field.name]) else [name]
+def keys(cls: type, prefix: str = "") -> dict[str, Any]:
+    """Every dotted leaf key that ``cls`` allows, with its type without rules."""
+    found: dict[str, Any] = {}
+    for name, kind in get_type_hints(cls).items():
+        key = _join(prefix, name)
+        found |= keys(kind, key) if is_dataclass(kind) and isinstance(kind, type) else {key: kind}
     return found
 
 

@@ -39,15 +39,14 @@ FIXED = ("scale", "cluster", "tracking", "sweep")
 
 
 class Library:
-    """The configuration of a task for a command in the folder ``here``: its keys, their types, and what Hydra composes.
+    """The configuration of a task for a command in the folder ``here``: its keys with types, and what Hydra composes.
 
     A row may change ``row_keys``, which have the order of the schema. Each combination of options is composed once.
     """
 
     def __init__(self, source: TaskSource, here: Path) -> None:
         self.source, self.task, self.folders = source, source.task, Folders(here, source)
-        self.schema, self.tree = Schema.of(source.task), tree_type(source.task)
-        self.keys = keys(self.tree)
+        self.schema, self.keys = Schema.of(source.task), keys(tree_type(source.task))
         self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
         self._composed: dict[tuple[str, ...], Tree] = {}
 

@@ -18,7 +18,7 @@ from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.settings import MAKERS
-from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of
+from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted
 
 VARY = MAKERS[0]
 MOST_ROWS = 1000
@@ -172,7 +172,7 @@ class MadeRows:
     def _number(self, key: str, value: Any) -> Any:
         """A whole number as a decimal where the key takes decimals, so that 0 and 0.0 make the same row."""
         whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
-        return float(value) if whole and kind_of(self.library.tree, key) is float else value
+        return float(value) if whole and self.library.keys.get(key) is float else value
 
 
 def made_name(values: Mapping[str, Any], order: list[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
 from sweeps.config.settings import MAKERS, at_home
-from sweeps.schema import COMMAND_LINE, Problem, kind_of, nearest, plain
+from sweeps.schema import COMMAND_LINE, Problem, nearest, plain
 from tracking.study import study_folders
 from tracking.words import for_shell, quoted
 
@@ -167,8 +167,7 @@ class _Reader:
         """The value; a name of digits stays a name."""
         override = parsed(f"{key}={text}")
         value: Any = override.value() if override else text
-        kind = kind_of(self.library.tree, key)
-        takes_text = kind is str or kind == str | None
+        takes_text = self.library.keys[key] in (str, str | None)
         return text if takes_text and isinstance(value, int | float) else value
 
     def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None) -> None:
