@@ -203,9 +203,9 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
 
 def keys(cls: type, prefix: str = "") -> dict[str, Any]:
     """Every dotted leaf key that ``cls`` allows, with its type without rules."""
-    found: dict[str, Any] = {}
-    for name, kind in get_type_hints(cls).items():
-        key = _join(prefix, name)
+    hints, found = get_type_hints(cls), dict[str, Any]()
+    for field in fields(cls):
+        key, kind = _join(prefix, field.name), hints[field.name]
         found |= keys(kind, key) if is_dataclass(kind) and isinstance(kind, type) else {key: kind}
     return found
 
