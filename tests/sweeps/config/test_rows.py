@@ -10,13 +10,15 @@ import pytest
 import torch
 import yaml
 from composed_rows import ROWS, SCALES, composed, study
+from torch.utils.flop_counter import FlopCounterMode
 from translation_key import trial_key
 
 from sweeps.config.files import SHIPPED
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import describe
-from transformer.cost import parameters
+from transformer.cost import Lengths, forward_flops, parameters, training_flops
 from transformer.model.encoder_decoder import Transformer
+from transformer.training.loss import summed_loss
 
 MODEL = {
     "n_layers": 6,
@@ -95,13 +97,6 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
 }
 
 
-def test_base_is_frozen() -> None:
-    base = composed("base", "paper").settings
-    assert asdict(base.trial.model) == MODEL
-    assert asdict(base.trial.train) == {**DECIDING, **OBSERVING, "seed": 1}
-    assert asdict(base.trial.decode) == DECODE
-
-
 def test_the_key_is_the_hash_of_exactly_what_decides_the_weights() -> None:
     config = {"model": MODEL, "train": DECIDING}
     decides = {"task": ["translation", 3], "config": config, "seed": 1, "fingerprint": "some text"}
@@ -144,6 +139,21 @@ def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
         model = Transformer(settings.trial.model, settings.trial.data.vocab_size)
     built = sum(parameter.numel() for parameter in model.parameters())
     assert built == parameters(settings.trial.model, settings.trial.data.vocab_size)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_flops_by_arithmetic_equal_what_torch_counts(row: str) -> None:
+    """One length per side: the counter would count padding, too. Under no_grad it cannot follow a learned table."""
+    settings, lengths = composed(row, "tiny").settings.trial, Lengths.of([(7, 4)] * 2)
+    vocab_size = settings.data.vocab_size
+    model = Transformer(settings.model, vocab_size).train()
+    source, target = (torch.randint(4, vocab_size, (2, length)) for length in (7, 4))
+    with FlopCounterMode(display=False) as forward:
+        model.logits(model(source, target))
+    with FlopCounterMode(display=False) as training:  # the fused loss makes its gradients on the way forward
+        summed_loss(model, model(source, target), target, settings.train.label_smoothing).backward()
+    assert forward.get_total_flops() == forward_flops(settings.model, vocab_size, lengths)
+    assert training.get_total_flops() == training_flops(settings.model, vocab_size, lengths)
 
 
 @pytest.mark.parametrize("row", ROWS)
