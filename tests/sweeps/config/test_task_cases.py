@@ -91,8 +91,8 @@ ROWS: list[tuple[str, str]] = [
     (f"{HEAD}row: {{group: A}}\ntrain: {{cut: 0.7}}\n", f"sweep.rows ({SQUARE}) … change what decides training"),
     (f"{HEAD}model: {{kind: square}}\n", f"row ({SQUARE}:1) is missing must be given"),
     (
-        f"{HEAD}row: {{group: A, published: {{bleu: 3}}}}\nmodel: {{size: 2}}\n",
-        f"row.published.bleu ({SQUARE}:2) … are score, params_m",
+        f"{HEAD}row: {{group: A, published: {{loss: 3}}}}\nmodel: {{size: 2}}\n",
+        f"row.published.loss ({SQUARE}:2) … are score, params_m",
     ),
 ]
 

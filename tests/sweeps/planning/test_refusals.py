@@ -133,12 +133,12 @@ ROWS: list[tuple[str, str, list[str]]] = [
     (
         f"{MINE} 'sweep.grid={{model.n_heads: [4], model.d_ff: [1024]}}'",
         "model: {d_ff: 1024, n_heads: 4}\n",
-        ["sweep.rows lists d_ff_1024-n_heads_4 and mine, which would train the same model"],
+        ["sweep.rows (command line) lists d_ff_1024-n_heads_4 and mine, which would train the same model"],
     ),
     (
-        f"{MINE} scale=tiny train.steps=7",
-        "train: {steps: 8}\n",
-        ["train.steps (command line) is changed by row mine"],
+        f"{MINE} train.label_smoothing=0.3",
+        "train: {label_smoothing: 0.2}\n",
+        ["train.label_smoothing (command line) is changed by row mine"],
     ),
 ]
 # what is typed, another file in conf/ with its text, and each reason
