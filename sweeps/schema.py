@@ -201,22 +201,12 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
     return (cls(**values), []) if not problems else (None, problems)
 
 
-def kind_of(cls: type, key: str) -> Any:
-    """The type of a dotted key without its rules; None if there is no such key."""
-    name, _, inner = key.partition(".")
-    kind = get_type_hints(cls).get(name)
-    if not inner:
-        return kind
-    return kind_of(kind, inner) if is_dataclass(kind) and isinstance(kind, type) else None
-
-
-def keys(cls: type, prefix: str = "") -> list[str]:
-    """Every dotted leaf key that ``cls`` allows."""
-    hints = get_type_hints(cls)
-    found: list[str] = []
+def keys(cls: type, prefix: str = "") -> dict[str, Any]:
+    """Every dotted leaf key that ``cls`` allows, with its type without rules."""
+    hints, found = get_type_hints(cls), dict[str, Any]()
     for field in fields(cls):
-        name = _join(prefix, field.name)
-        found += keys(hints[field.name], name) if is_dataclass(hints[field.name]) else [name]
+        key, kind = _join(prefix, field.name), hints[field.name]
+        found |= keys(kind, key) if is_dataclass(kind) and isinstance(kind, type) else {key: kind}
     return found
 
 
@@ -325,18 +315,10 @@ def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
     return tree
 
 
-def merged(below: Tree, above: Tree) -> Tree:
-    """A copy with groups merged key by key, as Hydra merges them."""
-    result = deepcopy(below)
-    for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else deepcopy(value)
-    return result
-
-
 def dotted(tree: Tree) -> Values:
-    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}."""
-    return {f"{group}.{name}": value for group, values in tree.items() for name, value in values.items()}
+    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}; what is no group is left out."""
+    groups = {group: values for group, values in tree.items() if isinstance(values, dict)}
+    return {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
 
 
 def nested(values: Mapping[str, Any]) -> Tree:

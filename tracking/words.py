@@ -118,7 +118,8 @@ def quoted(text: str) -> str:
     """The text as a value in Hydra's grammar, with quotes if it needs them."""
     if HYDRA_PLAIN.fullmatch(text) and text.lower() not in HYDRA_NO_TEXT:
         return text
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    escaped = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text)  # a backslash stands for itself elsewhere
+    return "'" + escaped.replace("'", "\\'") + "'"
 
 
 def cause_of(error: BaseException) -> str:

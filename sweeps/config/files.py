@@ -138,85 +138,72 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(root, yaml.MappingNode) or not root.value:
             raise ValueError("it holds no keys")
-        misread = list(_misread(root, "" if about_all else group, shown))
+        keys = list(_keys(root, "" if about_all else group))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        reason, line = _reason(error)
-        place = f"{shown}:{line}" if line else shown
-        allowed = "must hold groups of keys in UTF-8"
-        raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", allowed, None, place)]) from None
-    parts = list(_part_problems(root, group, shown, schema)) if about_all else []
+        reason, line = reason_of(error)
+        found, allowed = f"is not plain YAML: {reason}", "must hold groups of keys in UTF-8"
+        raise RefusedError([Problem(path.stem, found, allowed, None, f"{shown}{line}")]) from None
+    misread = [_misread(key, node, f"{shown}:{line}") for key, line, node in keys if _is_misread(node)]
     if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
         allowed = 'must begin with "# @package _global_"'
         misread.append(Problem(path.stem, 'lacks "# @package _global_"', allowed, None, f"{shown}:1"))
+    parts = list(_part_problems(keys, group, shown, schema)) if about_all else []
     if misread:
         raise RefusedError([*misread, *parts])
     return parts
 
 
-def _reason(error: Exception) -> tuple[str, int | None]:
-    """Why a file cannot be read, and the line if it is known."""
+def reason_of(error: Exception) -> tuple[str, str]:
+    """Why a file cannot be read, and ``:line`` if that is known."""
     if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8 text", error.object.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return "it is not UTF-8 text", f":{line}"
     if isinstance(error, RecursionError):
-        return "it is nested too deeply", None
-    mark = getattr(error, "problem_mark", None)
-    return getattr(error, "problem", None) or str(error).splitlines()[0], mark.line + 1 if mark else None
+        return "it is nested too deeply", ""
+    mark, lines = getattr(error, "problem_mark", None), str(error).strip().splitlines()
+    reason = getattr(error, "problem", None) or next(iter(lines), "it is no configuration")
+    return reason, f":{mark.line + 1}" if mark else ""
 
 
-def line_of(node: yaml.Node | None, key: str) -> int | None:
-    """The line, counted from 1, on which a mapping sets the dotted key, which it may write as ``a: {b: 1}``."""
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    for name_node, value_node in node.value:
-        if name_node.value == key:
-            return int(name_node.start_mark.line) + 1
-        inner = key.removeprefix(f"{name_node.value}.")
-        if inner != key and (line := line_of(value_node, inner)):
-            return line
-    return None
+def lines_of(path: Path) -> dict[str, int]:
+    """The first line, counted from 1, on which a file sets each dotted key."""
+    root = yaml.compose(path.read_text("utf-8-sig"), Loader=yaml.SafeLoader)
+    return {key: line for key, line, _ in reversed([*_keys(root)])}
 
 
-def root_of(path: Path) -> yaml.Node | None:
-    """The nodes of a file, for ``line_of``."""
-    return yaml.compose(path.read_text("utf-8-sig"), Loader=yaml.SafeLoader)
-
-
-def keys_set(path: Path) -> list[str]:
-    """The dotted keys of two parts that a file sets."""
-    root = root_of(path)
-    groups = root.value if isinstance(root, yaml.MappingNode) else []
-    inner = ((group.value, node.value) for group, node in groups if isinstance(node, yaml.MappingNode))
-    return [f"{group}.{name.value}" for group, nodes in inner for name, _ in nodes]
-
-
-def _misread(node: yaml.Node, key: str, shown: str) -> Iterator[Problem]:
-    """Numbers that YAML reads as others than they look like."""
+def _keys(node: yaml.Node | None, key: str = "") -> Iterator[tuple[str, int, yaml.Node]]:
+    """Each dotted key below a node with its line and its value. The items of a list have the key of the list."""
+    inner = []
     if isinstance(node, yaml.MappingNode):
-        for name, value in node.value:
-            yield from _misread(value, f"{key}.{name.value}".lstrip("."), shown)
+        inner = [(f"{key}.{name.value}".lstrip("."), name, value) for name, value in node.value]
     elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _misread(item, key, shown)
-    elif (
-        isinstance(node, yaml.ScalarNode)
-        and node.tag in NUMBER_TAGS
-        and node.style is None
-        and MISREAD.match(node.value)
-    ):
-        read, place = yaml.safe_load(node.value), f"{shown}:{node.start_mark.line + 1}"
-        fix = f"write {read}, or put quotes around a text"
-        yield Problem(key, f"is {node.value}, which YAML reads as {read}", fix, None, place)
+        inner = [(key, item, item) for item in node.value]
+    for name, start, value in inner:
+        yield name, start.start_mark.line + 1, value
+        yield from _keys(value, name)
 
 
-def _part_problems(root: yaml.MappingNode, group: str, shown: str, schema: Schema) -> Iterator[Problem]:
+def _is_misread(node: yaml.Node) -> bool:
+    """Whether YAML reads a number as another than it looks like."""
+    return node.tag in NUMBER_TAGS and getattr(node, "style", "") is None and bool(MISREAD.match(node.value))
+
+
+def _misread(key: str, node: yaml.Node, place: str) -> Problem:
+    read = yaml.safe_load(node.value)
+    fix = f"write {read}, or put quotes around a text"
+    return Problem(key, f"is {node.value}, which YAML reads as {read}", fix, None, place)
+
+
+def _part_problems(
+    keys: Iterable[tuple[str, int, yaml.Node]], group: str, shown: str, schema: Schema
+) -> Iterator[Problem]:
     """What the file of a row, of a scale or of base may not set."""
     groups, owner = (*filter(None, [group]), *schema.groups), f"a {group}" if group else BASE
-    for node, _ in root.value:
-        if node.value not in (*groups, "defaults"):
-            known = node.value in (*PLATFORM, "task", "hydra")
-            found, near = (f"is set by {owner}", None) if known else (UNKNOWN_KEY, nearest(node.value, groups))
-            allowed = f"{owner} sets only {', '.join(groups)}"
-            yield Problem(node.value, found, allowed, near, f"{shown}:{node.start_mark.line + 1}")
-    if group and schema.seed and (line := line_of(root, schema.seed)):
-        allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
-        yield Problem(schema.seed, f"is set by {owner}", allowed, None, f"{shown}:{line}")
+    for key, line, _ in keys:
+        if "." not in key and key not in (*groups, "defaults"):
+            known = key in (*PLATFORM, "task", "hydra")
+            found, near = (f"is set by {owner}", None) if known else (UNKNOWN_KEY, nearest(key, groups))
+            yield Problem(key, found, f"{owner} sets only {', '.join(groups)}", near, f"{shown}:{line}")
+        elif group and key == schema.seed:
+            allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
+            yield Problem(key, f"is set by {owner}", allowed, None, f"{shown}:{line}")

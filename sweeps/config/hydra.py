@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeps.config.files import BASE, CONFIG, Folders, examined, line_of, root_of
+from sweeps.config.files import BASE, CONFIG, Folders, examined, lines_of, reason_of
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
@@ -39,17 +39,15 @@ FIXED = ("scale", "cluster", "tracking", "sweep")
 
 
 class Library:
-    """The configuration of a task for a command in the folder ``here``: its keys, their types, and what Hydra composes.
+    """The configuration of a task for a command in the folder ``here``: its keys with types, and what Hydra composes.
 
     A row may change ``row_keys``, which have the order of the schema. Each combination of options is composed once.
     """
 
     def __init__(self, source: TaskSource, here: Path) -> None:
         self.source, self.task, self.folders = source, source.task, Folders(here, source)
-        self.schema, self.tree = Schema.of(source.task), tree_type(source.task)
-        self.keys = keys(self.tree)
+        self.schema, self.keys = Schema.of(source.task), keys(tree_type(source.task))
         self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
-        self.base_problems: list[Problem] = []
         self._composed: dict[tuple[str, ...], Tree] = {}
 
     @cached_property
@@ -60,7 +58,7 @@ class Library:
             found, allowed = f"is missing: there is no {file}", f"create it with the keys of {groups}"
             raise RefusedError([Problem(BASE, found, allowed)])
         if (base := self.folders.find(BASE)) is not None:
-            self.base_problems = examined(base, self.folders.show(base), "", self.schema)
+            examined(base, self.folders.show(base), "", self.schema)
         chosen = self._whole()["hydra"]["runtime"]["choices"].items()
         return {str(group): str(name) for group, name in chosen if not group.startswith("hydra/")}
 
@@ -94,7 +92,7 @@ class Library:
         """file:line of the file whose value of the key, or of the group that holds it, counts in this composition."""
         for file, package in self._last_first(options):
             inner = key.removeprefix(f"{package}.") if package else key
-            if (inner != key or not package) and (line := line_of(root_of(file), inner)):
+            if (inner != key or not package) and (line := lines_of(file).get(inner)):
                 return f"{self.folders.show(file)}:{line}"
         group = key.rpartition(".")[0]
         if not group:
@@ -130,11 +128,9 @@ def _faults_as_problems(folders: Folders, options: tuple[str, ...]) -> Iterator[
 
 def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Problem:
     """With the file, and the line if YAML tells it; otherwise with the row that was composed."""
-    mark = getattr(error, "problem_mark", None)
     row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
-    file = Path(mark.name) if mark and Path(mark.name).is_absolute() else folders.find(f"row/{row}")
-    line = f":{mark.line + 1}" if mark else ""
-    reason = getattr(error, "problem", None) or next(iter(str(error).strip().splitlines()), "it is no configuration")
+    named = Path(getattr(getattr(error, "problem_mark", None), "name", ""))
+    file, (reason, line) = named if named.is_absolute() else folders.find(f"row/{row}"), reason_of(error)
     place = f"{folders.show(file)}{line}" if file else None
     return Problem(file.stem if file else row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
 

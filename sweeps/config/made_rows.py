@@ -18,7 +18,7 @@ from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.settings import MAKERS
-from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of
+from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted
 
 VARY = MAKERS[0]
 MOST_ROWS = 1000
@@ -55,10 +55,7 @@ class MadeRows:
     def vary(self, maker: str, asked: Any, base: Tree) -> None:
         """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it; ``base`` is of the paper's size."""
         self.asked.append(maker)
-        before, groups = len(self.problems), self.library.schema.groups
-        usual = self.library.schema.neutral | dotted(
-            {name: base[name] for name in groups if isinstance(base.get(name), dict)}
-        )
+        before, usual = len(self.problems), self.library.schema.neutral | dotted(base)
         grids = list(self._grids(maker, asked))
         if not self._fits(maker, sum(math.prod(map(len, grid.values())) for grid, _ in grids)):
             return
@@ -175,7 +172,7 @@ class MadeRows:
     def _number(self, key: str, value: Any) -> Any:
         """A whole number as a decimal where the key takes decimals, so that 0 and 0.0 make the same row."""
         whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
-        return float(value) if whole and kind_of(self.library.tree, key) is float else value
+        return float(value) if whole and self.library.keys.get(key) is float else value
 
 
 def made_name(values: Mapping[str, Any], order: list[str]) -> str:

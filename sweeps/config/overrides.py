@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
-from sweeps.config.settings import MAKERS
-from sweeps.schema import COMMAND_LINE, Problem, kind_of, nearest, plain
-from tracking.words import for_shell
+from sweeps.config.settings import MAKERS, at_home
+from sweeps.schema import COMMAND_LINE, Problem, nearest, plain
+from tracking.study import study_folders
+from tracking.words import for_shell, quoted
 
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
 LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")
@@ -95,16 +96,19 @@ class _Reader:
             self._refuse(" ".join(texts), "is not key=value", allowed, self._meant(texts[0]))
 
     def _meant(self, text: str) -> str | None:
-        """The override that a text most likely means which is none: a key in Greek letters, or an option alone."""
+        """The override that a text most likely means: a known key, or an option or a recorded study named alone."""
         key, mark, value = text.partition("=")
         if mark:
             meant = other_name(key, self.library.keys)
             return meant and f"{meant}={value}"
-        options = {
-            name: f"{group}={name}" for group in self.library.groups for name in self.library.folders.options(group)
-        }
-        near = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, options)
-        return near and options[near]
+        if text in (*self.library.keys, *self.library.groups):
+            return f"{text}=VALUE"
+        runs = self.library.folders.here / at_home(str(self.found.values.get("paths.runs", "runs")))
+        named = {folder.name: f"sweep.name={quoted(folder.name)}" for folder in study_folders(runs)}
+        for group in self.library.groups:
+            named |= {name: f"{group}={name}" for name in self.library.folders.options(group)}
+        near = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, named)
+        return near and named[near]
 
     def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
         there: dict[str, Any] = self.found.sweeps if several else self.found.choices if group else self.found.values
@@ -163,8 +167,7 @@ class _Reader:
         """The value; a name of digits stays a name."""
         override = parsed(f"{key}={text}")
         value: Any = override.value() if override else text
-        kind = kind_of(self.library.tree, key)
-        takes_text = kind is str or kind == str | None
+        takes_text = self.library.keys[key] in (str, str | None)
         return text if takes_text and isinstance(value, int | float) else value
 
     def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None) -> None:

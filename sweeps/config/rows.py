@@ -13,7 +13,7 @@ from math import gcd
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from sweeps.config.files import BASE, examined, keys_set
+from sweeps.config.files import BASE, examined, lines_of
 from sweeps.config.hydra import Library, option, resolved
 from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
@@ -25,10 +25,9 @@ from sweeps.schema import (
     Problem,
     RefusedError,
     Tree,
+    Values,
     assigned,
     differences,
-    merged,
-    nested,
 )
 
 
@@ -224,7 +223,8 @@ class FoundProblems:
             if own and own.startswith(f"{folders.show(file)}:"):
                 return own
         line = self.library.place_of(key, *self.options(made.of, made.options), *self.scale_option)
-        return line or (f"{folders.show(file)}:1" if file else None)
+        lacking = row != BASE or key.partition(".")[0] in self.library.schema.groups
+        return line or (f"{folders.show(file)}:1" if file and lacking else None)
 
     @property
     def record(self) -> str | None:
@@ -269,7 +269,7 @@ class RowTrees:
         if file is None or not folders.is_own(file):
             return True
         try:
-            self.found.note(examined(file, folders.show(file), group, self.schema))
+            self.found.note(examined(file, folders.show(file), group, self.schema), BASE if path == BASE else "")
         except RefusedError as error:
             self.found.every += error.problems
             return False
@@ -307,15 +307,14 @@ class RowTrees:
         made, file = self.found.made.rows.get(row), self.library.folders.find(f"row/{row}")
         if made and made.final:  # its own values are not scaled
             return Scaled(assigned(tree, made.final), kept)
-        return Scaled(tree, kept, before_scaling(now, base, self.schema, keys_set(file) if file else ()))
+        return Scaled(tree, kept, before_scaling(now, base, self.schema, lines_of(file) if file else ()))
 
     def _layered(self, row: str) -> Layered | None:
         """One row without and with its scale. References resolve to values at the paper's size."""
         paper = self._paper(row)
         if paper is None or self._overlay is None:
             return None
-        scaled = merged(paper, self._overlay)
-        both = (paper | {"scale": scaled["scale"]}, scaled)
+        both = (paper | {"scale": self._overlay["scale"]}, assigned(paper, self._overlay))
         first, second = (self.resolved(assigned(each, self._divisors), row) for each in both)
         return None if first is None or second is None else Layered(first, second)
 
@@ -326,28 +325,25 @@ class RowTrees:
         return plain
 
     @cached_property
-    def _overlay(self) -> Tree | None:
-        """What the scale sets, with its references: the differences that it makes to base."""
+    def _overlay(self) -> Values | None:
+        """The scale and the keys that it sets, with their references. The schema refuses a group that is none."""
         base, scaled = self._paper(BASE), self._composed(*self.found.options(BASE), *self.found.scale_option)
-        return None if base is None or scaled is None else _differing(base, scaled)
+        if base is None or scaled is None:
+            return None
+        unset = {group: scaled[group] for group in self.schema.groups if not isinstance(scaled.get(group, {}), dict)}
+        return {"scale": scaled["scale"], **unset, **differences(base, scaled, self.schema.groups)}
 
     def _paper(self, row: str) -> Tree | None:
-        """A row before its scale, with its references."""
+        """A row before its scale, with its references; a made one as if a file had been written for it."""
         if row not in self._papers:
-            made = self.found.made.rows.get(row)
-            self._papers[row] = self._of_made(made) if made else self._of_file(row)
+            made = self.found.made.rows.get(row, MadeRow(of=row))
+            options = [*self.found.options(made.of, made.options), "~scale"]
+            tree = self._composed(*options) if self.readable("row", made.of) else None
+            if tree is not None and made.of != row:
+                about = {"group": made.group or tree["row"].get("group")}
+                tree = assigned(tree, made.values) | {"row": about}
+            self._papers[row] = tree
         return self._papers[row]
-
-    def _of_file(self, row: str) -> Tree | None:
-        return self._composed(*self.found.options(row), "~scale") if self.readable("row", row) else None
-
-    def _of_made(self, made: MadeRow) -> Tree | None:
-        """As if a file had been written for the row."""
-        options = [*self.found.options(made.of, made.options), "~scale"]
-        of = self._composed(*options) if made.options else self._paper(made.of)
-        if of is None:
-            return None
-        return merged(of, nested(made.values)) | {"row": {"group": made.group or of["row"].get("group")}}
 
     def _composed(self, *options: str) -> Tree | None:
         """As Hydra composes it, without the lists of which rows are made; a problem is kept."""
@@ -360,16 +356,3 @@ class RowTrees:
         if sweep.get("rows") == ALL:
             sweep["rows"] = list(dict.fromkeys([BASE, *self.library.folders.options("row")]))
         return {**tree, "sweep": sweep}
-
-
-def _differing(below: Tree, above: Tree) -> Tree:
-    """What ``above`` sets otherwise than ``below``, group by group."""
-    found: Tree = {}
-    for key, value in above.items():
-        before = below.get(key)
-        if isinstance(value, dict) and isinstance(before, dict):
-            if inner := _differing(before, value):
-                found[key] = inner
-        elif key not in below or repr(value) != repr(before):
-            found[key] = value
-    return found

@@ -168,7 +168,7 @@ def absolute(settings: Settings, here: Path) -> Settings:
     """A copy with every local path absolute: workers have another working directory."""
 
     def path(text: str) -> str:
-        return text if "://" in text else os.path.realpath(here / _at_home(text))
+        return text if "://" in text else os.path.realpath(here / at_home(text))
 
     paths = settings.paths
     checkpoints = paths.checkpoints and path(paths.checkpoints)
@@ -179,7 +179,7 @@ def absolute(settings: Settings, here: Path) -> Settings:
     )
 
 
-def _at_home(text: str) -> str:
+def at_home(text: str) -> str:
     """``~`` as the home folder. ``~NAME`` of an unknown user stays, and is refused later."""
     return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for an unknown user
 
@@ -247,7 +247,7 @@ def _unusable(place: str) -> str | None:
         return "is empty"
     if not place.isprintable():
         return f"is {_quoted(place)}, which has unprintable characters"
-    home = Path(_at_home(place.split("/")[0]))
+    home = Path(at_home(place.split("/")[0]))
     if place.startswith("~") and not (home.is_absolute() and home.is_dir()):
         return f"is {_quoted(place)}, but there is no such home folder"
     return None

@@ -18,6 +18,7 @@ from sweeps.config.schema import PLATFORM, task_card
 from sweeps.processes.storage import FIXES
 from sweeps.schema import Problem, RefusedError, field_types, nearest
 from sweeps.task import Costs, Keep, Metric, Task
+from tracking.words import cause_of
 
 
 @dataclass(frozen=True)
@@ -159,10 +160,8 @@ def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
     return RefusedError([Problem("task", f'is "{name}", {what}', allowed, near and f"task={module}:{near}")])
 
 
-_entered: dict[str, frozenset[str]] = {}
-"""The folder from which tasks are imported, with the names of modules that were loaded before any from there."""
-_added: list[str] = []
-"""The same folder, if it stands in ``sys.path`` for that alone."""
+_entered: dict[str, tuple[frozenset[str], bool]] = {}
+"""The folder from which tasks are imported: the modules loaded before any from there, and whether it was searched."""
 
 
 def enter(here: str) -> None:
@@ -170,16 +169,15 @@ def enter(here: str) -> None:
     another folder may have others of the same names."""
     if here in _entered:
         return
-    for former, before in _entered.items():
+    for former, (before, was_searched) in _entered.items():
         for name in [name for name in sys.modules if name.partition(".")[0] not in before and _lies_in(name, former)]:
             del sys.modules[name]
+        if not was_searched:
+            sys.path[:] = [place for place in sys.path if place != former]
         forget_tasks()
     _entered.clear()
-    _entered[here] = frozenset(sys.modules)
-    sys.path[:] = [place for place in sys.path if place not in _added]
-    _added.clear()
+    _entered[here] = frozenset(sys.modules), here in sys.path
     if here not in sys.path:
-        _added.append(here)
         sys.path.insert(0, here)
     importlib.invalidate_caches()
 
@@ -192,12 +190,27 @@ def _lies_in(name: str, folder: str) -> bool:
 
 
 TAKEN_GROUPS = (*PLATFORM, "task")
-"""Groups of the files that are none of a task's."""
+"""Groups that a task may not have: they belong to the platform."""
 PLAIN_KINDS = (int, float, str, bool, dict, NoneType)
 KEY_KINDS = "must be int, float, str, bool, None, Literal, list[…] or dict"
+Fits = Callable[[Any], bool]
+RESULTS: dict[str, tuple[str, Fits]] = {
+    "steps": ("a whole number of at least 1", lambda found: type(found) is int and found >= 1),
+    "costs": ("Costs", lambda found: isinstance(found, Costs)),
+    "fingerprint": ("text", lambda found: isinstance(found, str)),
+    "title": ("text or None", lambda found: found is None or isinstance(found, str)),
+    "words": ("text", lambda found: isinstance(found, str)),
+    "keep": ("Keep", lambda found: isinstance(found, Keep)),
+    "texts": ("texts by what each is called", lambda found: isinstance(found, Mapping)),
+    "problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
+    "data_problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
+    "cautions": ("a list, each str", lambda found: all(isinstance(each, str) for each in found)),
+    "prepare": ("", lambda found: True),
+    "resolved": ("", lambda found: True),
+}
+"""The functions of a task that are checked when they are called: what each must return."""
 LISTING = ("problems", "data_problems", "cautions")
-FUNCTIONS = ("steps", "work", "title", *LISTING, "costs", "keep", "fingerprint", "resolved")
-OPTIONAL = ("words", "prepare", "texts", "save", "load")
+"""Those that may also yield."""
 
 
 def task_faults(task: Task[Any]) -> list[str]:
@@ -213,9 +226,9 @@ def task_faults(task: Task[Any]) -> list[str]:
         found.append(f"its early_stop {task.early_stop!r} must be True or False")
     if not isinstance(task.verbs, tuple) or not all(map(callable, task.verbs)):
         found.append("its verbs must be a tuple of functions, such as (predict,)")
-    missing = [name for name in OPTIONAL if getattr(task, name) is None]
-    functions = (name for name in (*FUNCTIONS, *OPTIONAL) if name not in missing)
-    found += [f"its {name} must be a function" for name in functions if not callable(getattr(task, name))]
+    left_out = {field.name for field in fields(Task) if field.default is None and getattr(task, field.name) is None}
+    functions = {*RESULTS, "work", "save", "load"} - left_out
+    found += [f"its {name} must be a function" for name in sorted(functions) if not callable(getattr(task, name))]
     of_parts = [*_metric_faults(task.metrics), *_schema_faults(task.schema)]
     return [*found, *(of_parts or [fault for fault in task_card(task).faults() if "version" not in fault])]
 
@@ -268,23 +281,6 @@ def _called(kind: Any) -> str:
     return str(kind) if get_origin(kind) or not isinstance(kind, type) else kind.__name__
 
 
-Fits = Callable[[Any], bool]
-RESULTS: dict[str, tuple[str, Fits]] = {
-    "steps": ("a whole number of at least 1", lambda found: type(found) is int and found >= 1),
-    "costs": ("Costs", lambda found: isinstance(found, Costs)),
-    "fingerprint": ("text", lambda found: isinstance(found, str)),
-    "title": ("text or None", lambda found: found is None or isinstance(found, str)),
-    "words": ("text", lambda found: isinstance(found, str)),
-    "keep": ("Keep", lambda found: isinstance(found, Keep)),
-    "texts": ("texts by what each is called", lambda found: isinstance(found, Mapping)),
-    "problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
-    "data_problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
-    "cautions": ("a list, each str", lambda found: all(isinstance(each, str) for each in found)),
-    "prepare": ("", lambda found: True),
-    "resolved": ("", lambda found: True),
-}
-
-
 def checked_functions(task: Task[Any], name: str, here: str) -> Task[Any]:
     """The task with functions that raise RefusedError alone."""
     found = {each: getattr(task, each) for each in RESULTS}
@@ -318,13 +314,7 @@ SITE = "site-packages"
 
 def failed(found: str, error: BaseException, here: str, allowed: str = "fix the file") -> RefusedError:
     """The refusal of a task whose code has raised ``error``; ``found`` says where."""
-    return RefusedError([Problem("task", f"{found}: {_cause(error)}", allowed, None, _line_of(error, here))])
-
-
-def _cause(error: BaseException) -> str:
-    """Its type and the first line of its message."""
-    said = str(error.msg if isinstance(error, SyntaxError) else error).strip()
-    return f"{type(error).__name__}: {said}".splitlines()[0].removesuffix(": ")
+    return RefusedError([Problem("task", f"{found}: {cause_of(error)}", allowed, None, _line_of(error, here))])
 
 
 def _line_of(error: BaseException, here: str) -> str | None:

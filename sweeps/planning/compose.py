@@ -1,4 +1,4 @@
-"""The rows of a study: composed, scaled, with overrides on top, checked; all errors at once."""
+"""The task of a command and the rows of a study: composed, scaled, overridden, checked; all errors at once."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,14 +10,70 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import Library, resolved
+from sweeps.config.hydra import Library, parsed, resolved
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
-from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
-from sweeps.planning.command_task import TASK_KEY, library_of
+from sweeps.config.settings import MAKERS, Settings, absolute, at_home, parse_settings, study_problems
+from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.composition import ComposedRow, Composition, StudyRecord
-from sweeps.planning.naming import other_study
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
+from sweeps.planning.naming import known_study, other_study
+from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Tree, assigned, differences, dotted
+from tracking.study import Study
+
+TASK_KEY = "task"
+
+
+def library_of(overrides: list[str], here: Path, record: StudyRecord | None = None, trains: bool = True) -> Library:
+    """The configuration of the command's task. Raises RefusedError if it cannot be imported.
+
+    To read a study needs no task: without ``trains``, the default task's files stand in for those of a recorded task.
+    """
+    try:
+        return Library(record.source if record else source_named(overrides, here), here)
+    except RefusedError:
+        if trains or any(text.startswith(f"{TASK_KEY}=") for text in overrides):
+            raise
+        return Library(source_of(DEFAULT_TASK, here), here)
+
+
+def source_named(overrides: list[str], here: Path) -> TaskSource:
+    """By ``task=NAME``, or by the study that ``sweep.name`` and ``paths.runs`` name. Raises RefusedError."""
+    starts = (TASK_KEY, "paths.runs=", "sweep.name=")
+    typed = dict(pair for text in overrides if text.startswith(starts) for pair in _named(text))
+    if TASK_KEY in typed:
+        try:
+            return source_of(typed[TASK_KEY], here)
+        except RefusedError as error:
+            raise RefusedError(replace(each, place=each.place or COMMAND_LINE) for each in error.problems) from None
+    study = _study(typed.get("paths.runs", "runs"), typed.get("sweep.name"), here)
+    return source_of(usual_task(here), here) if study is None else source_of_study(study, here)
+
+
+def source_of_study(study: Study, here: Path) -> TaskSource:
+    """The task that a study has recorded. Raises RefusedError if another task has that name today."""
+    source = source_of(str(study.chosen.get("options", {}).get(TASK_KEY, study.task.name)), here)
+    if source.task.name != study.task.name:
+        found = f'is "{source.name}", now a task named {source.task.name}; {study.name} was made with {study.task.name}'
+        raise RefusedError([Problem(TASK_KEY, found, "restore the file, or choose another study")])
+    return source
+
+
+def _named(text: str) -> list[tuple[str, str]]:
+    """The key and the value of an override; a number may be a name too."""
+    override = parsed(text)
+    if override is None or override.is_sweep_override():
+        return []
+    value = override.value()
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return []
+    return [(override.key_or_group, value if isinstance(value, str) else text.partition("=")[2].strip())]
+
+
+def _study(runs: str, name: str | None, here: Path) -> Study | None:
+    try:
+        return None if name is None else known_study(here / at_home(runs) / name)
+    except RefusedError:  # reported when the study is read
+        return None
 
 
 def compose_sweep(
@@ -31,28 +87,26 @@ def compose_sweep(
 
 
 def compose_row(
-    overrides: list[str],
-    here: Path | None = None,
-    record: StudyRecord | None = None,
-    row: str = BASE,
-    library: Library | None = None,
+    overrides: list[str], here: Path | None = None, record: StudyRecord | None = None, library: Library | None = None
 ) -> Composition:
-    """The one row that ``row=`` names, by default ``row``, after those of ``record``.
+    """The one row that ``row=`` names, by default base, after those of ``record``.
 
     Raises RefusedError with every problem.
     """
     composer = _Composer(overrides, here or Path.cwd(), record, library)
     composer.refuse_several()
     composer.make_rows()
-    return composer.compose([*(record.rows if record else ()), *composer.one_row(row)])
+    return composer.compose([*(record.rows if record else ()), *composer.one_row()])
+
+
+def compose_base(overrides: list[str], here: Path | None = None, library: Library | None = None) -> Composition:
+    """Base alone, for what all rows share: its trials may be incomplete. Raises RefusedError."""
+    return _Composer(overrides, here or Path.cwd(), None, library, trains=False).compose([BASE])
 
 
 def compose_settings(overrides: list[str], here: Path | None = None, library: Library | None = None) -> Settings:
-    """A study's name and location, for verbs that only read it: its trials may be incomplete.
-
-    Raises RefusedError.
-    """
-    return _Composer(overrides, here or Path.cwd(), None, library, trains=False).compose([BASE]).shared
+    """A study's name and location, for verbs that only read it. Raises RefusedError."""
+    return compose_base(overrides, here, library).shared
 
 
 class _Composer:
@@ -132,9 +186,9 @@ class _Composer:
             self.values["sweep.rows"] = names
         return names
 
-    def one_row(self, usual: str) -> list[str]:
+    def one_row(self) -> list[str]:
         """The row of `allelse train`. Lists of values need the name of one of their rows."""
-        name, made = self.found.chosen.get("row", usual), self.found.made
+        name, made = self.found.chosen.get("row", BASE), self.found.made
         if unknown := self._unknown(name):
             self.found.every.append(unknown)
             return []
@@ -163,11 +217,12 @@ class _Composer:
         told = self.found.made.notes
         if ignored := self.library.folders.ignored:
             told.append(f"{ignored} is not read: change base by a row, a scale or overrides.")
-        return Composition(rows, whole[BASE], listed, self.overrides, self.library.defaults, tuple(told))
+        overrides = self.overrides, self.typed, self.library.defaults
+        return Composition(rows, whole[BASE], listed, *overrides, self.found.place, tuple(told))
 
     def _check_files(self) -> None:
         """The form of the user's files of options."""
-        self.found.note(self.library.base_problems, BASE)
+        self.rows.readable("", BASE)
         for group in self.library.groups:
             name = self.found.chosen.get(group, self.library.defaults[group])
             gone = self.library.folders.unknown_option(group, name, self.found.record) if group != "row" else None
@@ -182,7 +237,7 @@ class _Composer:
             return self.rows.scaled(row)
         base, recorded = self.rows.scaled(BASE), self.record.rows[row]
         about = {"row": {"change": "", "published": {}, **recorded.about}}
-        return base and Scaled(merged(base.tree, nested(recorded.values)) | about, before=recorded.before_scaling)
+        return base and Scaled(assigned(base.tree, recorded.values) | about, before=recorded.before_scaling)
 
     def _settings(self, row: str, tree: Tree, base: Tree) -> Settings | None:
         """One complete row. Overrides are final values; those that make a row stand above them."""
@@ -194,8 +249,7 @@ class _Composer:
         self.found.note(problems, row)
         # base's values replace wrong ones, so that conflicts between the others are reported too
         wrong = {problem.key for problem in problems}
-        usual = dotted({group: values for group, values in base.items() if isinstance(values, dict)})
-        repaired = assigned(plain, {key: value for key, value in usual.items() if key in wrong})
+        repaired = assigned(plain, {key: value for key, value in dotted(base).items() if key in wrong})
         checked = settings or parse_settings(self.library.source, repaired)[0]
         if checked is not None:
             between = [*(self.library.task.problems(checked.trial) if self.trains else []), *study_problems(checked)]

@@ -1,7 +1,7 @@
 """The composed rows of a study: what each changes, in the symbols of its task, and whether that changes its size."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -13,7 +13,7 @@ from sweeps.config.rows import Kept
 from sweeps.config.schema import Schema, one_line, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
-from sweeps.schema import Problem, Values, dotted, nested
+from sweeps.schema import Values, dotted, nested
 from sweeps.task import Costs
 from tracking.study import Study, StudyTrial
 from tracking.table.caption import scaling_note
@@ -36,15 +36,17 @@ class ComposedRow:
 class Composition:
     """The rows of a study. Their changes are relative to ``base``; ``listed`` is the order of the table.
 
-    ``overrides`` are those of the command line after the recorded ones. ``told`` are lines on files that are not read,
-    and on rows without files.
+    ``overrides`` are the ``typed`` ones after the recorded ones. ``place`` tells where a row's value of a key was set.
+    ``told`` are lines on files that are not read, and on rows without files.
     """
 
     rows: tuple[ComposedRow, ...]
     base: Settings
     listed: tuple[str, ...]
     overrides: Overrides
+    typed: Overrides
     defaults: dict[str, str]
+    place: Callable[[str, str], str | None]
     told: tuple[str, ...] = ()
 
     @property
@@ -88,18 +90,6 @@ def describe(row: ComposedRow, base: Settings) -> str:
     return Schema.of(base.source.task).described(cells(row, base))
 
 
-def like_base(row: ComposedRow, base: Settings) -> Problem | None:
-    """The refusal of a user's own row that trains the same model as base."""
-    schema = Schema.of(base.source.task)
-    ours, theirs = schema.values(row.settings.trial), schema.values(base.trial)
-    trained = [key for key in ours if key not in schema.scores]
-    if row.name == BASE or row.place is None or any(ours[key] != theirs[key] for key in trained):
-        return None
-    found = "would train the same model as base: it changes nothing that decides training at this scale"
-    allowed = f"set another key of {' or '.join(schema.groups)}; a key that only scores is typed for all rows"
-    return Problem(row.name, found, allowed, None, row.place)
-
-
 def _flat(settings: Settings) -> dict[str, Any]:
     """All that a row can vary, by short name. The seed is not part of a row's change, nor where data is fetched."""
     schema = Schema.of(settings.source.task)
@@ -112,7 +102,7 @@ TOLERATED = 0.05
 
 
 def size_notes(composition: Composition, costs: dict[str, Costs]) -> dict[str, str]:
-    """For each row whose parameters or FLOPs are others than base's, though it changes no key that sizes divide."""
+    """For each row whose parameters or FLOPs differ from base's, though it changes no key that sizes divide."""
     divided, base = Schema.of(composition.base.source.task).divided, costs.get(BASE)
     rows = [row for row in composition.rows if row.name != BASE and divided.keys().isdisjoint(row.changes)]
     return {row.name: words for row in rows if base and (words := _words(row, costs, base))}

@@ -1,17 +1,16 @@
 """A plan of a study that may already be recorded: recorded trials resume, new ones need --add."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import Library, option
-from sweeps.config.overrides import parse_overrides
+from sweeps.config.hydra import Library
+from sweeps.config.overrides import Overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
-from sweeps.planning.command_task import TASK_KEY, library_of, source_of_study
-from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
-from sweeps.planning.composition import Composition, decides_weights, read_record, values_of
+from sweeps.planning.compose import TASK_KEY, compose_row, compose_settings, compose_sweep, library_of, source_of_study
+from sweeps.planning.composition import Composition, StudyRecord, decides_weights, read_record, values_of
 from sweeps.planning.naming import command, known_study, naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.user_code import with_code
@@ -19,33 +18,32 @@ from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
 
 RowSeed = tuple[str, int]
-SWEEPING = ("plan", "sweep")
-"""The verbs that take several values of a key."""
 
 
 def plan_sweep(
     overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None, changed_code: bool = False
 ) -> Plan:
-    """What ``allelse sweep`` runs; ``changed_code`` allows another code than the study's. Raises RefusedError."""
+    """What ``allelse sweep`` runs, or ``allelse train`` with that ``verb``: one trial. Raises RefusedError.
+
+    ``changed_code`` allows another code than the study's.
+    """
     here = here or Path.cwd()
     library = library_of(overrides, here)
     study = study_there(overrides, here, library)
-    if study is None:
-        composition = compose_sweep(overrides, here, library=library)
-        sweep = composition.shared.sweep
-        return with_code(make_plan(composition, sweep.seeds, sweep.base_seeds))
-    return with_code(_Continued(overrides, here, study, verb).sweep(add), changed_code)
+    record = read_record(study, source_of_study(study, here)) if study else None
+    compose = compose_row if verb == "train" else compose_sweep
+    composition = compose(overrides, here, record, None if record else library)
+    if record is not None:
+        return with_code(_Continued(overrides, verb, record, composition).plan(add), changed_code)
+    sweep = composition.shared.sweep
+    if verb == "train":
+        return with_code(make_plan(composition, [single_seed(composition.shared)]))
+    return with_code(make_plan(composition, sweep.seeds, sweep.base_seeds))
 
 
 def plan_row(overrides: list[str], add: bool = False, here: Path | None = None, changed_code: bool = False) -> Plan:
     """What ``allelse train`` runs: one trial. Raises RefusedError."""
-    here = here or Path.cwd()
-    library = library_of(overrides, here)
-    study = study_there(overrides, here, library)
-    if study is None:
-        composition = compose_row(overrides, here, library=library)
-        return with_code(make_plan(composition, [single_seed(composition.shared)]))
-    return with_code(_Continued(overrides, here, study, "train").row(add), changed_code)
+    return plan_sweep(overrides, add, "train", here, changed_code)
 
 
 def single_seed(settings: Settings) -> int:
@@ -66,62 +64,32 @@ def study_there(overrides: list[str], here: Path, library: Library) -> Study | N
     return known_study(settings.study_folder)
 
 
+@dataclass(frozen=True)
 class _Continued:
     """One command on a recorded study: one comparison of the record with what is composed now, by flat settings."""
 
-    def __init__(self, overrides: list[str], here: Path, study: Study, verb: str) -> None:
-        self.record = read_record(study, source_of_study(study, here))
-        self.argv, self.here, self.verb = overrides, here, verb
-        self.library = library_of(overrides, here, self.record)
-        self.schema = self.library.schema
-        self.typed, _ = parse_overrides(overrides, self.library, tuple(self.record.rows), verb in SWEEPING)
+    argv: list[str]
+    verb: str
+    record: StudyRecord
+    composition: Composition
 
-    def sweep(self, add: bool) -> Plan:
-        composition = compose_sweep(self._without_task(), self.here, self.record)
-        shared = composition.shared.sweep
-        rows = shared.rows if self.typed.names_rows(self.schema.seed) else None
-        return self._plan(composition, self._asked(rows, self._seeds(shared), add), add)
+    @property
+    def typed(self) -> Overrides:
+        return self.composition.typed
 
-    def _seeds(self, sweep: Sweep) -> dict[bool, list[int]]:
-        """The typed seeds: of base (True), and of the other rows (False)."""
-        if not self.typed.names_seeds(self.schema.seed):
-            return {}
-        only_base = "sweep.base_seeds" in self.typed.values and "sweep.seeds" not in self.typed.values
-        return {True: sweep.base_seeds or sweep.seeds} | ({} if only_base else {False: sweep.seeds})
+    @property
+    def schema(self) -> Schema:
+        return Schema.of(self.record.source.task)
 
-    def row(self, add: bool) -> Plan:
-        row = self.typed.choices.get("row", BASE)
-        composition = compose_row(self._without_task(), self.here, self.record, row)
-        return self._plan(composition, [(row, single_seed(composition.shared))], add)
-
-    def _without_task(self) -> list[str]:
-        """The overrides to compose: a task that contradicts the record is refused later."""
-        return [text for text in self.argv if not text.startswith(f"{TASK_KEY}=")]
-
-    def _asked(self, rows: list[str] | None, seeds: Mapping[bool, list[int]], add: bool) -> list[RowSeed]:
-        """The requested trials. With --add, or if rows and seeds are both named: every row with every seed of its kind.
-
-        Otherwise the recorded ones, and those of new rows or seeds. ``seeds``: the typed ones of base and of others.
-        """
-        recorded, known_rows = self.record.pairs, list(self.record.rows)
-        of_base, of_others = ([seed for row, seed in recorded if (row == BASE) is kind] for kind in (True, False))
-        known = {kind: list(dict.fromkeys(own or of_base)) for kind, own in ((True, of_base), (False, of_others))}
-        every = add or (rows is not None and bool(seeds))
-        return [
-            (row, seed)
-            for row in rows or known_rows
-            for seed in seeds.get(row == BASE) or known[row == BASE]
-            if every or (row, seed) in recorded or row not in known_rows or seed not in known[row == BASE]
-        ]
-
-    def _plan(self, composition: Composition, asked: list[RowSeed], add: bool) -> Plan:
+    def plan(self, add: bool) -> Plan:
+        asked = self._asked(add)
         new = [pair for pair in asked if pair not in self.record.pairs]
-        problems = self._contradictions(composition)
+        problems = self._contradictions()
         if new and not add:
             problems.append(self._not_recorded(new))
         if problems:
             raise RefusedError(dict.fromkeys(problems))
-        whole = plan_trials(composition, [*self.record.pairs, *new], self.record.rows)
+        whole = plan_trials(self.composition, [*self.record.pairs, *new])
         chosen = {f"{row}-s{seed}": None for row, seed in asked}
         others = [
             each.trial.name for each in whole.trials if _is_scored_otherwise(each) and each.trial.name not in chosen
@@ -134,69 +102,84 @@ class _Continued:
         added = tuple(f"{row}-s{seed}" for row, seed in new)
         return replace(whole, trials=trials, before=self.record.study, added=added)
 
-    def _other_margin(self, composition: Composition) -> Iterator[Problem]:
-        """δ is stated before results can be seen."""
-        study, margin = self.record.study, composition.shared.sweep.margin
-        if margin and margin != study.margins and (study.begun or study.margins):
-            recorded = f"recorded with {study.margins}" if study.margins else "begun without one"
-            found = f"is {margin}, but {study.name} is {recorded}"
-            yield Problem("sweep.margin", found, other_study(study.folder), None, COMMAND_LINE)
+    def _asked(self, add: bool) -> list[RowSeed]:
+        """The requested trials. With --add, or if rows and seeds are both named: every row with every seed of its kind.
 
-    def _contradictions(self, composition: Composition) -> list[Problem]:
+        Otherwise the recorded ones, and those of new rows or seeds.
+        """
+        shared = self.composition.shared
+        if self.verb == "train":
+            return [(self.typed.choices.get("row", BASE), single_seed(shared))]
+        rows = shared.sweep.rows if self.typed.names_rows(self.schema.seed) else None
+        seeds = self._seeds(shared.sweep)
+        recorded, known_rows = self.record.pairs, list(self.record.rows)
+        of_base, of_others = ([seed for row, seed in recorded if (row == BASE) is kind] for kind in (True, False))
+        known = {kind: list(dict.fromkeys(own or of_base)) for kind, own in ((True, of_base), (False, of_others))}
+        every = add or (rows is not None and bool(seeds))
+        return [
+            (row, seed)
+            for row in rows or known_rows
+            for seed in seeds.get(row == BASE) or known[row == BASE]
+            if every or (row, seed) in recorded or row not in known_rows or seed not in known[row == BASE]
+        ]
+
+    def _seeds(self, sweep: Sweep) -> dict[bool, list[int]]:
+        """The typed seeds: of base (True), and of the other rows (False)."""
+        if not self.typed.names_seeds(self.schema.seed):
+            return {}
+        only_base = "sweep.base_seeds" in self.typed.values and "sweep.seeds" not in self.typed.values
+        return {True: sweep.base_seeds or sweep.seeds} | ({} if only_base else {False: sweep.seeds})
+
+    def _contradictions(self) -> list[Problem]:
         """Differences between the composition and the record, caused by overrides or by files edited since."""
-        study, name = self.record.study, self.library.source.name
-        problems = [*self._other_margin(composition)]
+        study, name = self.record.study, self.record.source.name
+        problems = [*self._other_margin()]
         if (task := self.typed.values.get(TASK_KEY, name)) != name:
             found = f'is "{task}", but {study.name} is recorded with task={name}'
-            problems.append(Problem(TASK_KEY, found, other_study(study.folder), None, COMMAND_LINE))
+            problems.append(self._typed_otherwise(TASK_KEY, found))
         if not study.begun:
             return problems
-        base = values_of(composition.base)
-        problems += self._compared("", self.record.settings, base, composition, BASE)
-        for row in composition.rows if not problems else ():  # else every row would differ for the same reason
+        base = values_of(self.composition.base)
+        problems += self._compared("", self.record.settings, base, BASE)
+        for row in self.composition.rows if not problems else ():  # else every row would differ for the same reason
             if row.name in self.record.rows:
                 expected = base | self.record.rows[row.name].values
-                problems += self._compared(
-                    f" in row {row.name}", expected, values_of(row.settings), composition, row.name
-                )
+                problems += self._compared(f" in row {row.name}", expected, values_of(row.settings), row.name)
         return problems
 
-    def _compared(self, where: str, recorded: Values, now: Values, composition: Composition, row: str) -> list[Problem]:
+    def _other_margin(self) -> Iterator[Problem]:
+        """δ is stated before results can be seen."""
+        study, margin = self.record.study, self.composition.shared.sweep.margin
+        if margin and margin != study.margins and (study.begun or study.margins):
+            recorded = f"recorded with {study.margins}" if study.margins else "begun without one"
+            yield self._typed_otherwise("sweep.margin", f"is {margin}, but {study.name} is {recorded}")
+
+    def _compared(self, where: str, recorded: Values, now: Values, row: str) -> list[Problem]:
         """A problem for each typed option that differs, and for each other key that differs."""
-        study, found = self.record.study.name, {}
+        study, found, typed = self.record.study.name, dict[str, Problem](), self.typed
         keys = [key for key in recorded if key in now and recorded[key] != now[key] and self._is_held(key)]
         scales = [key for key in keys if key.startswith("scale.")]  # another scale explains all differences
         for key in scales or keys:
             group = key.partition(".")[0]
-            typed, before = (
-                self.typed.choices.get(group),
-                self.record.options.get(group, self.library.defaults.get(group)),
-            )
-            if typed is not None and typed != before and key not in self.typed.values:
-                words = f'is "{typed}", but {study} is recorded with {group}={before}'
-                found[group] = Problem(group, words, other_study(self.record.study.folder), None, COMMAND_LINE)
-                continue
+            option, before = typed.choices.get(group), {**self.composition.defaults, **self.record.options}.get(group)
             words = f"is {now[key]}{where}, but {study} is recorded with {recorded[key]}"
-            if key in self.typed.values:
-                found[key] = Problem(key, words, other_study(self.record.study.folder), None, COMMAND_LINE)
+            if key in typed.values:
+                found[key] = self._typed_otherwise(key, words)
+            elif option not in (None, before):
+                words = f'is "{option}", but {study} is recorded with {group}={before}'
+                found[group] = self._typed_otherwise(group, words)
             else:
-                place = self._place(key, composition, row)
+                place = self.composition.place(key, row)
                 found[key] = Problem(key, words, "restore the file, or choose another sweep.name", None, place)
         return list(found.values())
+
+    def _typed_otherwise(self, key: str, found: str) -> Problem:
+        return Problem(key, found, other_study(self.record.study.folder), None, COMMAND_LINE)
 
     def _is_held(self, key: str) -> bool:
         """Whether a study keeps the key: all that decides weights, and what only scores unless it was typed."""
         typed = key.partition(".")[0] in self.typed.choices or key in self.typed.values
         return decides_weights(self.schema, key) or (key in self.schema.scores and not typed)
-
-    def _place(self, key: str, composition: Composition, row: str) -> str | None:
-        """The line of base that sets the value, or the file of the row, or what made it."""
-        if row == BASE:
-            chosen = composition.overrides.choices.items()
-            return self.library.place_of(key, *(option(group, name) for group, name in chosen if group != "row"))
-        if file := self.library.folders.find(f"row/{row}"):
-            return self.library.folders.show(file)
-        return next((each.place for each in composition.rows if each.name == row), None)
 
     def _not_recorded(self, new: list[RowSeed]) -> Problem:
         """Lists the new trials and the recorded ones, with the command that adds the new."""

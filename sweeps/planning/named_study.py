@@ -6,8 +6,7 @@ from pathlib import Path
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.planning.command_task import library_of, source_named
-from sweeps.planning.compose import compose_settings
+from sweeps.planning.compose import compose_settings, library_of, source_named
 from sweeps.planning.naming import (
     DECODING,
     FREE,

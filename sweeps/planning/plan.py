@@ -12,7 +12,7 @@ from typing import Any
 from sweeps.config.files import BASE
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
-from sweeps.planning.composition import Composition, cells, like_base, recording, shown_change, size_notes, values_of
+from sweeps.planning.composition import Composition, cells, recording, shown_change, size_notes, values_of
 from sweeps.planning.naming import known_study
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
@@ -164,15 +164,11 @@ def make_plan(composition: Composition, seeds: list[int], base_seeds: list[int] 
     )
 
 
-def plan_trials(composition: Composition, pairs: list[tuple[str, int]], recorded_rows: Iterable[str] = ()) -> Plan:
+def plan_trials(composition: Composition, pairs: list[tuple[str, int]]) -> Plan:
     """These rows with these seeds. Raises RefusedError as ``make_plan``."""
-    trials, known = tuple(_trials(composition, pairs)), set(recorded_rows)
-    new = [row for row in composition.rows if row.name not in known]
-    same = {row.name: problem for row in new if (problem := like_base(row, composition.base))}
-    others = tuple(planned for planned in trials if planned.trial.row not in same)
-    problems = [*same.values(), *_same_twice(others), *_taken_folders(trials)]
-    if problems:
-        raise RefusedError(problems)
+    trials = tuple(_trials(composition, pairs))
+    if problems := [*_same_models(composition, trials), *_taken_folders(trials)]:
+        raise RefusedError(dict.fromkeys(problems))
     return Plan(composition, trials)
 
 
@@ -209,13 +205,18 @@ def cautions(plan: Plan) -> Iterator[str]:
         yield f"{names[0]}{others}: {line}"
 
 
-def _same_twice(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
-    first: dict[str, str] = {}
+def _same_models(composition: Composition, trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
+    """Rows that train the same model as base, which may be left out of the study, or as a row before them."""
+    task, base = composition.base.source.task, composition.base.trial
+    make = partial(Schema.of(task).trial_key, base, fingerprint=task.fingerprint(base))
+    first = {make(seed=seed): BASE for seed in {planned.trial.seed for planned in trials}}
+    places = {row.name: row.place for row in composition.rows}
     for planned in trials:
-        twin = first.setdefault(planned.trial.key, planned.trial.row)
-        if twin != planned.trial.row:
-            found = f"lists {planned.trial.row} and {twin}, which would train the same model"
-            yield Problem("sweep.rows", found, "each row must differ from the others after scaling and overrides")
+        row, twin = planned.trial.row, first.setdefault(planned.trial.key, planned.trial.row)
+        if twin != row:
+            allowed = "each row must change what decides training, after scaling and overrides"
+            found = f"lists {row} and {twin}, which would train the same model"
+            yield Problem("sweep.rows", found, allowed, None, places[row])
 
 
 def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:

@@ -8,18 +8,17 @@ from pathlib import Path
 
 from rich.filesize import decimal
 
-from sweeps.config.hydra import option
-from sweeps.config.overrides import parse_overrides
+from sweeps.config.files import BASE
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
-from sweeps.planning.command_task import library_of
-from sweeps.planning.compose import compose_settings
+from sweeps.planning.compose import compose_base
+from sweeps.planning.composition import Composition
 from sweeps.planning.naming import chosen, command, naming
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems
 from sweeps.processes.ray_private import JOB
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 OF_ALL_ROWS = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""
@@ -47,7 +46,7 @@ def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = 
         found, notices = _machines(shared, plan)
         problems += found
     if problems or several:
-        raise RefusedError(dict.fromkeys(_placed([*problems, *several], overrides)))
+        raise RefusedError(dict.fromkeys(_placed([*problems, *several], plan.composition)))
     return plan, [*store_notices(shared.tracking.uri), *notices]
 
 
@@ -74,23 +73,15 @@ def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
 def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Problem]:
     """Problems of what all rows share, for overrides that give no plan; none if these are wrong themselves."""
     try:
-        shared = compose_settings([*naming(overrides), *chosen(overrides, OF_ALL_ROWS)])
+        base = compose_base([*naming(overrides), *chosen(overrides, OF_ALL_ROWS)])
     except RefusedError:
         return []
-    problems, _ = _machines(shared)
-    return _placed([*_shared_problems(shared, one_process), *problems], overrides)
+    return _placed([*_shared_problems(base.shared, one_process), *_machines(base.shared)[0]], base)
 
 
-def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
+def _placed(problems: list[Problem], composition: Composition) -> list[Problem]:
     """The problems with the place that sets each key: the command line, or a line of a file."""
-    library = library_of(overrides, Path.cwd())
-    typed, _ = parse_overrides(overrides, library)
-    options = [option(group, name) for group, name in typed.choices.items() if group != "row"]
-
-    def place(key: str) -> str | None:
-        return COMMAND_LINE if key in typed.values else library.place_of(key, *options)
-
-    return [replace(problem, place=problem.place or place(problem.key)) for problem in problems]
+    return [replace(problem, place=problem.place or composition.place(problem.key, BASE)) for problem in problems]
 
 
 def _shared_problems(shared: Settings, one_process: bool) -> list[Problem]:

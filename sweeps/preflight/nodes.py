@@ -17,14 +17,14 @@ from typing import Any
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Paths, Settings, address_problems
 from sweeps.config.tasks import source_of
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.naming import some_of
+from sweeps.planning.plan import Plan
 from sweeps.preflight.machine import cpus, gpu_memories, memory
 from sweeps.preflight.node_facts import Packages, other_packages, packages
 from sweeps.preflight.places import checkpoint_problems, local, nearest_existing
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
-from sweeps.task import Task
 from sweeps.worker.prepared import data_place
 from sweeps.worker.recorded_code import use_code
 from tracking.provenance import Code
@@ -33,12 +33,13 @@ MODULE = "-P", "-m", "sweeps.preflight.node_facts"  # -P: files of the current f
 NODES_MARK = "nodes: "
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
-WRONG_TOKEN = "its token is missing or incorrect"
-NO_TOKEN = "it asks for a token, and RAY_AUTH_MODE is not token here"
-GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token), as on its head"
 START_AGAIN = "type `ray status` to see the nodes, and `ray start` where one is missing"
-NOT_JOINED = "No node info found"
-"""In Ray's error on a machine where no node of the cluster runs."""
+UNJOINED = {
+    "token": ("its token is missing or incorrect", "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as on its head"),
+    "no node info found": ("this machine is not one of its nodes", "type `ray start --address={address}` here first"),
+    "version mismatch": ("", "must run the same Python and the same Ray as this machine"),
+}
+"""By what Ray prints where it cannot join a cluster: why, if that is not Ray's last line, and what to do."""
 BYTES = "latin-1"
 """An encoding in which each byte is a character."""
 Question = dict[str, Any]
@@ -129,19 +130,13 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
 
 
 def _unjoined(address: str, printed: str) -> RefusedError:
-    """Why this machine cannot join the cluster, by what Ray printed. Without a token it prints stacks."""
+    """Why this machine cannot join the cluster, by what Ray printed."""
     if not printed:
         return _unreached(address, "the connection ended: Ray's node process on this machine may be gone", START_AGAIN)
     error = printed.splitlines()[-1]
-    if "token" in printed.lower():
-        given = os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
-        return _unreached(address, WRONG_TOKEN if given else NO_TOKEN, GIVE_TOKEN)
-    if NOT_JOINED in error:
-        join = f"type `ray start --address={address}` here first"
-        return _unreached(address, "this machine is not one of its nodes", join)
-    if "Version mismatch" in error:
-        return _unreached(address, error, "must run the same Python and the same Ray as this machine")
-    return _unreached(address, error)
+    words = (of for mark, of in UNJOINED.items() if mark in printed.lower())
+    cause, allowed = next(words, (error, NOT_REACHED))
+    return _unreached(address, cause or error, allowed.format(address=address))
 
 
 def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedError:
@@ -159,7 +154,7 @@ def node_problems(nodes: list[Node], shared: Settings, answer_s: float = NODE_AN
     for node in nodes:
         for problem in [*_problems(node, ours, answer_s), *_unshared_checkpoints(node, shared)]:
             having.setdefault(problem, []).append(node.name)
-    return [replace(each, found=f"on {_listed(names)}: {each.found}") for each, names in having.items()]
+    return [replace(each, found=f"on {some_of(names, SHOWN_NODES)}: {each.found}") for each, names in having.items()]
 
 
 def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
@@ -167,7 +162,7 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
     key, task = "paths.data", shared.source.task
     effect = "the data must lie there, too" if task.prepare is None else "the data is prepared there once more"
     if names := [node.name for node in nodes if not _sees(node, key)]:
-        where = f"{key}: {shared.paths.data} is not shared by {_listed(names)}"
+        where = f"{key}: {shared.paths.data} is not shared by {some_of(names, SHOWN_NODES)}"
         yield f"{where}: {effect}. Share that folder, or name another."
 
 
@@ -195,13 +190,6 @@ def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
         yield from other_packages(answer, ours)
         for problem in answer["problems"]:
             yield Problem(**problem)
-
-
-def _listed(names: list[str]) -> str:
-    """At most SHOWN_NODES of them, and how many more there are."""
-    more = len(names) - SHOWN_NODES
-    *first, last = [*names[:SHOWN_NODES], f"{more} more nodes"] if more > 0 else names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 @contextmanager
@@ -242,58 +230,40 @@ def shared_folders(paths: Paths) -> dict[str, Path]:
 
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
     """For ``problems_here`` there: task, its files and data. Without a plan, the task itself may be wrong."""
+    found: dict[str, Any] = {"checkpoints": checkpoint_place(shared.paths), "task": None}
     if plan is None:
-        return {"checkpoints": checkpoint_place(shared.paths), "task": None}
+        return found
+    data = {
+        planned.fingerprint: {
+            "config": asdict(planned.config),
+            "folder": planned.settings.paths.data,
+            "fingerprint": planned.fingerprint,
+        }
+        for planned in plan.pending
+    }
     source = shared.source
-    data = {planned.fingerprint: _data(planned) for planned in plan.pending}
-    return {
-        "checkpoints": checkpoint_place(shared.paths),
-        "task": source.name,
-        "folder": source.folder,
-        "code": plan.code and _plain(plan.code),
-        "data": list(data.values()),
+    code = plan.code and {
+        "files": {name: content.decode(BYTES) for name, content in plan.code.files.items()},
+        "roots": dict(plan.code.roots),
     }
-
-
-def _plain(code: Code) -> dict[str, Any]:
-    """With each byte as a character, for JSON."""
-    return {"files": {name: content.decode(BYTES) for name, content in code.files.items()}, "roots": dict(code.roots)}
-
-
-def _code(plain: dict[str, Any]) -> Code:
-    return Code({name: text.encode(BYTES) for name, text in plain["files"].items()}, plain["roots"])
-
-
-def _data(planned: PlannedTrial) -> dict[str, Any]:
-    settings = planned.settings
-    return {
-        "config": asdict(settings.trial),
-        "folder": settings.paths.data,
-        "fingerprint": planned.fingerprint,
-    }
+    return {**found, "task": source.name, "folder": source.folder, "code": code, "data": list(data.values())}
 
 
 def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
     """As plain data: where checkpoints cannot be saved, a task that differs, data that cannot be prepared here."""
-    found = [*checkpoint_problems(*trials["checkpoints"]), *_task_problems(trials, seen)]
+    found = checkpoint_problems(*trials["checkpoints"])
+    try:
+        found += _data_problems(trials, seen) if trials["task"] else []
+    except RefusedError as error:
+        found += error.problems
     return [asdict(problem) for problem in dict.fromkeys(found)]
 
 
-def _task_problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[Problem]:
-    if trials["task"] is None:
-        return []
-    try:
-        use_code(_code(trials["code"]) if trials["code"] else None)
-        source = source_of(trials["task"], Path(trials["folder"]))
-        shared = seen.get("paths.data", True)
-        return [problem for data in trials["data"] for problem in _data_problems(source.task, data, shared)]
-    except RefusedError as error:
-        return error.problems
-
-
-def _data_problems(task: Task[Any], data: dict[str, Any], shared: bool) -> list[Problem]:
-    """What keeps this node from preparing the data, if it neither shares nor has it."""
-    place = data_place(task, Path(data["folder"]), data["fingerprint"])
-    if shared or (task.prepare is not None and place.is_dir()):
-        return []
-    return list(task.data_problems(Schema.of(task).config(data["config"]), None))
+def _data_problems(trials: dict[str, Any], seen: dict[str, bool]) -> Iterator[Problem]:
+    """What keeps this node from preparing the data, if it neither shares nor has it. Raises RefusedError."""
+    code = trials["code"]
+    use_code(code and Code({name: text.encode(BYTES) for name, text in code["files"].items()}, code["roots"]))
+    task = source_of(trials["task"], Path(trials["folder"])).task
+    for data in trials["data"] if not seen.get("paths.data", True) else ():
+        if task.prepare is None or not data_place(task, Path(data["folder"]), data["fingerprint"]).is_dir():
+            yield from task.data_problems(Schema.of(task).config(data["config"]), None)

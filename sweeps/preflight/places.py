@@ -18,6 +18,7 @@ from sweeps.processes.ray_private import COPIED_FOR_A_JOB
 from sweeps.processes.times import PLACE_ANSWER_S, STORE_CONNECTS_S
 from sweeps.schema import Problem, nearest
 from tracking.uri import without_password
+from tracking.words import cause_of
 
 LOCAL = ("file://", "local://")
 LONGEST_FILE_NAME = 255  # bytes, on the common filesystems
@@ -26,18 +27,9 @@ LONGEST_FILE_NAME = 255  # bytes, on the common filesystems
 def place_problems(paths: Paths) -> list[Problem]:
     """The places that cannot be written to. They need not exist."""
     problems = [*_folder_problems("paths.runs", paths.runs), *_folder_problems("paths.data", paths.data)]
-    problems += _copied_problems(paths)
     if paths.checkpoints is not None:
         problems += checkpoint_problems("paths.checkpoints", paths.checkpoints)
     return problems
-
-
-def _copied_problems(paths: Paths) -> Iterator[Problem]:
-    """Places in the folder that Ray copies for a job: no other job and no other node sees them."""
-    for key, place in vars(paths).items():
-        if COPIED_FOR_A_JOB in (place or ""):
-            found = f"is {place}, in the copy of --working-dir that Ray has made for this job, and may remove"
-            yield Problem(f"paths.{key}", found, f"type an absolute path elsewhere, such as paths.{key}=/shared/{key}")
 
 
 def disk_problems(plan: Plan) -> Iterator[Problem]:
@@ -60,16 +52,18 @@ def name_problems(plan: Plan) -> Iterator[Problem]:
     for planned in plan.pending:
         if (length := len(planned.trial.name.encode())) > LONGEST_FILE_NAME:
             found = f"gives a trial folder whose name takes {length} bytes"
-            yield Problem(
-                f"row {planned.trial.row}", found, f"must have at most {LONGEST_FILE_NAME}; rename the row's file"
-            )
+            allowed = f"must have at most {LONGEST_FILE_NAME}; rename the row's file"
+            yield Problem(f"row {planned.trial.row}", found, allowed, None, str(plan.folder))
 
 
 def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
     """A problem if no file can be written in the folder, or in the one in which it would be created."""
     path = Path(folder)
     existing = nearest_existing(path)
-    if not existing.is_dir():
+    if COPIED_FOR_A_JOB in folder:
+        found = f"is {folder}, in this job's copy of --working-dir, which Ray may remove"
+        yield Problem(key, found, f"type an absolute path elsewhere, such as {key}=/shared/{path.name}")
+    elif not existing.is_dir():
         what = "which" if existing == path else f"but {existing}"
         yield Problem(key, f"is {folder}, {what} is not a folder", "must be a folder, or a new name in one")
     elif error := _name_error(path) or write_error(existing):
@@ -99,22 +93,14 @@ def write_error(folder: Path) -> OSError | None:
 
 def nearest_existing(path: Path) -> Path:
     """The path itself, or the closest folder above it that exists. A broken link exists, too."""
-    for candidate in (path, *path.parents):
-        try:
-            candidate.lstat()
-        except OSError:
-            continue
-        return candidate
-    return Path(path.anchor or ".")
+    there = (candidate for candidate in (path, *path.parents) if os.path.lexists(candidate))
+    return next(there, Path(path.anchor or "."))
 
 
 def checkpoint_problems(key: str, place: str) -> list[Problem]:
     """A problem if the place cannot be written to, with the missing package, credentials or bucket."""
     folder = local(place)
-    if folder is not None:
-        return list(_folder_problems(key, str(folder)))
-    known = _known_protocol(place)
-    return [known] if known else list(_try_remotely(place))
+    return list(_folder_problems(key, str(folder)) if folder is not None else _remote_problems(key, place))
 
 
 def local(place: str) -> Path | None:
@@ -125,24 +111,7 @@ def local(place: str) -> Path | None:
     return None if "://" in place else Path(place)
 
 
-def _known_protocol(place: str) -> Problem | None:
-    """A problem if no installed package can open the URL."""
-    import fsspec
-
-    protocol = place.split("://", 1)[0]
-    try:
-        fsspec.get_filesystem_class(protocol.split("::", 1)[0])
-    except ValueError:
-        known = fsspec.available_protocols()
-        near = protocol.lower() if protocol.lower() in known else nearest(protocol, known)
-        allowed = "must be a folder or a URL that fsspec knows, such as s3:// or gs://"
-        return Problem("paths.checkpoints", f'has the unknown protocol "{protocol}"', allowed, near and f"{near}://")
-    except ImportError as error:
-        return Problem("paths.checkpoints", f"is {place}: {error}", f"install the package that opens {protocol}://")
-    return None
-
-
-def _try_remotely(place: str) -> Iterator[Problem]:
+def _remote_problems(key: str, place: str) -> Iterator[Problem]:
     """Write and remove a small file, as a training does. A filesystem that waits is left behind."""
     failures: list[Exception] = []
     thread = Thread(target=_write_and_remove, args=(place, failures), daemon=True)  # never keeps the process alive
@@ -151,9 +120,19 @@ def _try_remotely(place: str) -> Iterator[Problem]:
     if thread.is_alive():
         failures.append(TimeoutError(f"it did not answer within {PLACE_ANSWER_S:g} s"))
     for error in failures:
-        cause = (str(error).splitlines() or [""])[0] or type(error).__name__
-        allowed = "must exist and be reachable from here, with credentials that may write there"
-        yield Problem("paths.checkpoints", f"is {place}, which cannot be written to: {cause}", allowed)
+        allowed = "must be a folder, or a URL such as s3://BUCKET/FOLDER that can be reached and written to from here"
+        yield Problem(
+            key, f"is {place}, which cannot be written to: {cause_of(error)}", allowed, _nearest_protocol(place)
+        )
+
+
+def _nearest_protocol(place: str) -> str | None:
+    """The known protocol that an unknown one most likely means."""
+    import fsspec
+
+    protocol, known = place.partition("://")[0].split("::")[0], fsspec.available_protocols()
+    near = None if protocol in known else nearest(protocol, known)
+    return near and f"{near}://"
 
 
 def _write_and_remove(place: str, failures: list[Exception]) -> None:
@@ -170,7 +149,6 @@ def _write_and_remove(place: str, failures: list[Exception]) -> None:
 
 PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 SQLITE_HEADER = b"SQLite format 3\0"
-DRIVERS = {"psycopg2": "psycopg2-binary", "psycopg": "psycopg[binary]", "MySQLdb": "mysqlclient"}
 
 
 def store_problems(uri: str | None, runs: Path) -> list[Problem]:
@@ -227,15 +205,12 @@ def _database_file_problems(key: str, path: Path, made_later: bool) -> Iterator[
 
 
 def _driver_problems(uri: str) -> Iterator[Problem]:
-    """A problem if the database's Python driver is missing."""
+    """A problem if SQLAlchemy does not know the address, or lacks the database's Python driver."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-    shown = f"is {without_password(uri)}"
     try:
         make_url(uri).get_dialect().import_dbapi()
-    except ModuleNotFoundError as error:
-        package = DRIVERS.get(str(error.name), str(error.name))
-        yield Problem("tracking.uri", f"{shown}, whose driver {error.name} is not installed", f"pip install {package}")
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        yield Problem("tracking.uri", f"{shown}: {error}", "must be an address that SQLAlchemy knows")
+    except (ImportError, ArgumentError, NoSuchModuleError, ValueError) as error:
+        allowed = "must be an address that SQLAlchemy knows, with its Python driver installed"
+        yield Problem("tracking.uri", f"is {without_password(uri)}: {error}", allowed)

@@ -98,7 +98,7 @@ def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tup
 
 def next_run(verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool) -> None:
     """Print the command that runs what is left, and what it takes after a change of the user's code."""
-    from sweeps.planning.command_task import source_of_study
+    from sweeps.planning.compose import source_of_study
     from sweeps.planning.user_code import changed_since
 
     changed = None

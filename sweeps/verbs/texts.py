@@ -56,7 +56,7 @@ def data_folder(task: Task[Any], stored: Mapping[str, Any], data: Path, runs: Pa
 
 def _prepared_texts(study: Study, trial: StudyTrial, set_name: str, data: Path) -> tuple[dict[str, Sequence[str]], str]:
     """Sources, references and the like; none with the reason."""
-    from sweeps.planning.command_task import source_of_study
+    from sweeps.planning.compose import source_of_study
     from sweeps.worker.prepared import check_whole, data_place
 
     try:

@@ -66,3 +66,15 @@ def refusal(folder: Path, *arguments: str) -> str:
     done = typed(folder, *arguments)
     assert (done.exit_code, done.stdout) == (2, ""), done.output
     return " ".join(done.stderr.split())
+
+
+def refused_for(folder: Path, reasons: list[str], *arguments: str) -> str:
+    """The message of a command that is refused for these reasons, each with its parts in this order."""
+    said = refusal(folder, *arguments)
+    assert said.startswith(f"Refused, for {len(reasons)} reason"), said
+    for reason in reasons:
+        found = -1
+        for part in reason.split(" … "):
+            found = said.find(part, found + 1)
+            assert found >= 0, f"{part} is not in: {said}"
+    return said

@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
-from allelse_in_folder import own, own_row, plan, refused
+from allelse_in_folder import own, own_row, plan
 from finished_trials import study_in, sweep
 
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import shown_change
 from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
-from sweeps.schema import RefusedError
 
 HEADS = "sweep.vary={model.n_heads: [1, 4]}"
 
@@ -44,13 +43,6 @@ def test_rows_are_named_by_their_changes(tmp_path: Path, override: str, expected
     assert rows(tmp_path, override, "scale=paper") == ["base", *expected]
 
 
-@pytest.mark.parametrize(("entries", "found"), [("[{}]", "is [{}]"), ("", "is empty")])
-def test_what_makes_no_rows_is_refused(tmp_path: Path, entries: str, found: str) -> None:
-    with pytest.raises(RefusedError) as caught:
-        plan(tmp_path, f"sweep.vary={entries}")
-    assert found in str(caught.value)
-
-
 def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024, n_heads: 4}\n")
     lists = "sweep.grid={model.n_heads: [4], model.d_ff: [1024]}"
@@ -58,9 +50,6 @@ def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path:
     assert names(made) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
     assert [planned.trial.key for planned in made.trials] == [planned.trial.key for planned in written.trials]
     assert made.trials[1].trial.group == "grid"
-    with pytest.raises(RefusedError) as caught:
-        plan(tmp_path, lists, "sweep.rows=[base,mine]")
-    assert "which would train the same model" in str(caught.value)
 
 
 def test_made_rows_stand_next_to_base_or_to_the_listed_rows(tmp_path: Path) -> None:
@@ -103,12 +92,6 @@ def test_values_are_those_of_the_paper_s_size(tmp_path: Path) -> None:
 
 def test_one_of_the_rows_is_trained_by_its_name(tmp_path: Path) -> None:
     assert names(plan_row([HEADS, "row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
-    for overrides in ([HEADS], [HEADS, "row=big"]):
-        (problem,) = refused(tmp_path, *overrides, by=compose_row)
-        assert (problem.key, problem.found) == ("sweep.vary", "makes rows for `allelse sweep`")
-        assert "row=n_heads_1" in problem.allowed
-    (problem,) = refused(tmp_path, HEADS, "row=n_heads_5", by=compose_row)
-    assert (problem.key, problem.nearest) == ("row", "n_heads_4")
 
 
 def test_the_study_records_its_rows_and_needs_no_lists_again(tmp_path: Path) -> None:

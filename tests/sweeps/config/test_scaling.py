@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allelse_in_folder import own, own_row, plan, refused
+from allelse_in_folder import own, own_row, plan
 from scale_table import DOCUMENT, MARKED, scale_table
 from scale_table import SCALES as IN_DOCUMENT
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import Composition, describe
 from sweeps.schema import dotted
@@ -41,7 +40,7 @@ def other(key: str, value: Any) -> Any:
     return value * 2 or (5 if isinstance(value, int) else 0.25)
 
 
-def values(settings: Settings) -> dict[str, Any]:
+def values(settings: Any) -> dict[str, Any]:
     tree = settings.to_dict()
     return dotted({group: tree[group] for group in SCHEMA.groups})
 
@@ -103,37 +102,6 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
         128,
         0.6,
     )
-
-
-@pytest.mark.parametrize(
-    ("scale", "body", "found", "allowed"),
-    [
-        ("tiny", "train: {precision: fp32, label_smoothing: 0}\n", "would not differ from base", "remove it"),
-        ("tiny", "train: {warmup_steps: 10}\n", "not scale to a whole number", "a multiple of 20"),
-        ("tiny", "train: {tokens_per_batch: 12500}\n", "is 300", "at least model.max_positions (512)"),
-    ],
-)
-def test_a_difference_that_would_vanish_is_refused(
-    tmp_path: Path, scale: str, body: str, found: str, allowed: str
-) -> None:
-    own_row(tmp_path, body)
-    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", f"scale={scale}")
-    assert problem.place == "conf/row/mine.yaml:3"
-    assert found in problem.found
-    assert allowed in problem.allowed
-
-
-def test_a_row_may_not_set_the_scale(tmp_path: Path) -> None:
-    own_row(tmp_path, "scale:\n  width: 2\n  depth: 1\nmodel: {d_ff: 1024}\n")
-    problems = refused(tmp_path, "sweep.rows=[base,mine]")
-    assert [(problem.key, problem.place) for problem in problems] == [("scale", "conf/row/mine.yaml:3")]
-
-
-def test_a_seed_of_a_row_is_refused(tmp_path: Path) -> None:
-    own_row(tmp_path, "train: {seed: 3, label_smoothing: 0}\n")
-    for by, overrides in ((compose_sweep, ["sweep.rows=[base,mine]"]), (compose_row, ["row=mine"])):
-        (problem,) = refused(tmp_path, *overrides, by=by)
-        assert (problem.key, problem.place) == ("train.seed", "conf/row/mine.yaml:3")
 
 
 def test_the_plan_notes_what_became_of_each_difference(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def test_no_refusal_loads_a_heavy_library(folder: Path) -> None:
         (["evaluate", "bigg-s1"], "big-s1"),
         (["translate", "große/base-s1"], "Größe/base-s1"),
         (["table", "sweep.name=größe"], "\"sweep.name='Größe'\""),
+        (["status", "größe"], "\"sweep.name='Größe'\""),
     ],
 )
 def test_the_nearest_trial_or_study_is_offered(folder: Path, arguments: list[str], offered: str) -> None:

@@ -1,6 +1,7 @@
 """What is looked at before anything starts: places, names, the tracking store, the cluster, memory and disk."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -11,17 +12,16 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from allelse_in_folder import contents, own_row
+from machines import NOTICED_SOON
 from studies import wait_until
 from typed import refusal, typed
 
-from sweeps.config.settings import Cluster
-from sweeps.preflight.checks import group_problems
-from sweeps.preflight.nodes import Node
-
 BASE = "sweep.rows=[base]"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 TOKEN = "0123456789abcdef" * 2
 
 
@@ -45,14 +45,14 @@ REFUSED = [
     ("paths.data='~nobody-of-this-name/x'", "no such home folder"),
     (f"paths.runs={'é' * 200}", "File name too long"),
     *(
-        (f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x", f"such as paths.{key}=/shared/{key}")
+        (f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x", f"such as paths.{key}=/shared/x")
         for key in ("runs", "data", "checkpoints")
     ),
     (f"paths.runs={'/'.join(['x' * 200] * 21)}", "File name too long"),
     ("paths.runs=s3://bucket/runs", "only paths.checkpoints takes other filesystems"),
     ("paths.data=file:///tmp/data", "only paths.checkpoints takes other filesystems"),
-    ("paths.checkpoints=S3://bucket/x", 'unknown protocol "S3"'),
-    ("paths.checkpoints=gs://bucket/x", "install the package that opens gs://"),
+    ("paths.checkpoints=S3://bucket/x", "did you mean s3://?"),
+    ("paths.checkpoints=gs://bucket/x", "Please install gcsfs"),
     ("paths.checkpoints=memory://x", "lives in the memory of one process"),
     ("paths.checkpoints=http://127.0.0.1:1/x", "cannot be written to"),
     ("paths.checkpoints=file:///proc/x", "no file can be written in /proc"),
@@ -73,7 +73,7 @@ REFUSED = [
     ("tracking.uri=sqlite:////proc/x.db", "in which none can be written"),
     ("tracking.uri=sqlite:///{here}/folder", "has a folder at"),
     ("tracking.uri=sqlite:///{here}/file", "is not an SQLite database"),
-    ("tracking.uri=mysql://user:word@host/db", "pip install mysqlclient"),
+    ("tracking.uri=mysql://user:word@host/db", "No module named 'MySQLdb'"),
     (f"tracking.experiment={'x' * 257}", "tracking.experiment (command line)"),
     ("cluster.address=ray://10.0.0.1:10001", "must be HOST:PORT of a Ray head"),
     ("cluster.address=10.0.0.1", "must be HOST:PORT of a Ray head"),
@@ -153,6 +153,35 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(here: Path, monkeypatch: pyt
     assert "for 1 reason" in refusal(here, "train", "row=base", *words, "paths.runs=file")
 
 
+MISMATCH = "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.0.0, Python: 3.11.2"
+UNJOINED = {  # what Ray prints, and what is said of it
+    MISMATCH: f"{MISMATCH} must run the same Python and the same Ray as this machine",
+    "": "Ray's node process on this machine may be gone type `ray status` to see the nodes",
+    "Something else is wrong": "but Something else is wrong must be the address of a running Ray cluster",
+}
+
+
+@contextlib.contextmanager
+def a_cluster(folder: Path, patch: pytest.MonkeyPatch, prints: str = "", says: str = "") -> Iterator[str]:
+    """The address of a head: the process that asks it for its nodes prints this, and ``says`` that on its end."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\necho noise\nprintf '%s\\n' '{prints}'\nprintf '%s' '{says}' >&2\nexit 1\n")
+    python.chmod(0o755)
+    patch.setattr(sys, "executable", str(python))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("says", UNJOINED)
+def test_why_a_cluster_cannot_be_joined_is_told_with_what_to_do(
+    says: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_cluster(here, monkeypatch, says=says) as address:
+        said = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
+    assert f"cluster.address (command line) is {address}, but" in said
+    assert UNJOINED[says] in said
+
+
 @contextlib.contextmanager
 def closing_server() -> Iterator[str]:
     """A server that accepts and closes each connection: something other than a Ray head."""
@@ -208,34 +237,36 @@ def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
     monkeypatch.setenv("HOME", str(here))  # where Ray keeps the token of this machine
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 32)
-    cause = "its token is missing or incorrect" if mode == "token" else "it asks for a token, and RAY_AUTH_MODE is not"
     said = refusal(here, "plan", "--check", BASE, f"cluster.address={head}")
-    assert cause in said
-    assert "set RAY_AUTH_MODE=token" in said
+    assert "its token is missing or incorrect set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said
 
 
-GROUPS = [  # workers, CPUs and GPUs of each, nodes, what is wrong
-    (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], None),
-    (10, 1, 0.1, [{"CPU": 16, "GPU": 1}], None),
-    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers: is 11, and each needs 1 CPU and 0.1 GPU; must be at most 10; "),
-    (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], None),
-    (2, 3, 0, [{"CPU": 4}, {"CPU": 2}], "workers: is 2, and each needs 3 CPU; must be at most 1; "),
-    (1, 3, 0, [{"CPU": 2}, {"CPU": 2}], "cpus_per_worker: is 3; each worker must fit on one machine; "),
-    (1, 1, 1, [{"CPU": 2}], "gpus_per_worker: is 1; each worker must fit on one machine; "),
-    (4, 1, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "workers: is 4, and each needs 1 CPU and 1 GPU; must be at most 1; "),
-    (1, 2, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "gpus_per_worker: is 1; each worker must fit on one machine; "),
+# workers, CPUs and GPUs of each, the nodes, and what is wrong: its key, and how it is told
+GROUPS: list[tuple[int, int, float, list[dict[str, float]], str, str]] = [
+    (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], "", ""),
+    (10, 1, 0.1, [{"CPU": 16, "GPU": 1}], "", ""),
+    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers", "is 11, and each needs 1 CPU and 0.1 GPU must be at most 10;"),
+    (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], "", ""),
+    (2, 3, 0, [{"CPU": 4}, {"CPU": 2}], "workers", "is 2, and each needs 3 CPU must be at most 1;"),
+    (1, 3, 0, [{"CPU": 2}, {"CPU": 2}], "cpus_per_worker", "is 3 each worker must fit on one machine;"),
+    (1, 1, 1, [{"CPU": 2}], "gpus_per_worker", "is 1 each worker must fit on one machine;"),
+    (4, 1, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "workers", "is 4, and each needs 1 CPU and 1 GPU must be at most 1;"),
+    (1, 2, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "gpus_per_worker", "is 1 each worker must fit on one machine;"),
 ]
 
 
-@pytest.mark.parametrize(("workers", "cpus", "gpus", "nodes", "line"), GROUPS)
+@pytest.mark.parametrize("case", GROUPS)
 def test_a_worker_group_must_fit_on_the_nodes(
-    workers: int, cpus: int, gpus: float, nodes: list[dict[str, float]], line: str | None
+    here: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]
 ) -> None:
-    """Machines with GPUs cannot be had here."""
-    cluster = Cluster("head:6379", workers, cpus, gpus)
-    found = [str(problem) for problem in group_problems(cluster, [Node(total, total) for total in nodes])]
-    assert len(found) == (line is not None)
-    assert all(text.startswith(f"cluster.{line}") for text in found), found
+    workers, cpus, gpus, totals, key, words = case
+    nodes = json.dumps([{"name": "node", "total": total, "free": total, "answer": {}} for total in totals])
+    each = [f"cluster.workers={workers}", f"cluster.cpus_per_worker={cpus}", f"cluster.gpus_per_worker={gpus}"]
+    with a_cluster(here, monkeypatch, f"nodes: {nodes}") as address:
+        done = typed(here, "plan", "--check", BASE, f"cluster.address={address}", *each)
+    said = " ".join(done.stderr.split())
+    assert done.exit_code == (2 if key else 0), said
+    assert not key or said.startswith(f"Refused, for 1 reason: cluster.{key} (command line) {words}"), said
 
 
 def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path: Path) -> None:
@@ -285,3 +316,7 @@ def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     said = "but there are only 600 steps; the learning rate only reaches 99.8% of its peak"
     assert said in " ".join(done.output.split())
+
+
+def test_the_machines_of_tests_have_the_documented_health_checks() -> None:
+    assert dict(re.findall(r"(RAY_health_check_\w+)=(\d+)", DOCUMENT.read_text("utf-8"))) == NOTICED_SOON

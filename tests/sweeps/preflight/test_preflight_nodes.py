@@ -1,10 +1,8 @@
 """Every node of a cluster is looked at before anything starts: its packages, torch, task, data and folders."""
 
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,10 +12,6 @@ from machines import NOTICED_BY_DEFAULT, Ended, Inside, Machine, Machines, machi
 from other_packages import python_without_ours, with_others, without_ours
 from small_task import write_task
 from small_text import TEXT, write_text
-
-from sweeps.planning.compose import compose_settings
-from sweeps.preflight.nodes import nodes_of
-from sweeps.schema import RefusedError
 
 PATIENT = """
 from functools import partial
@@ -116,34 +110,6 @@ def test_a_machine_that_has_not_joined_the_cluster_is_told_how(cluster: Machines
     ) in done.output
     assert "Nothing was started." in done.output
     assert contents(folder) == before
-
-
-MISMATCH = "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.0.0, Python: 3.11.2"
-
-
-@pytest.mark.parametrize(
-    ("printed", "found", "allowed"),
-    [
-        (MISMATCH, MISMATCH, "must run the same Python and the same Ray as this machine"),
-        ("", "Ray's node process on this machine may be gone", "type `ray status` to see the nodes"),
-    ],
-    ids=["another version", "no node process"],
-)
-def test_why_a_cluster_cannot_be_joined_is_told_with_what_to_do(
-    printed: str, found: str, allowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process that asks it ends as Ray makes it end."""
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho noise on stdout\nprintf '%s' '{printed}' >&2\nexit 1\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(RefusedError) as refused:
-            nodes_of(replace(compose_settings([]).cluster, address=address))
-    (problem,) = refused.value.problems
-    assert found in problem.found
-    assert allowed in problem.allowed
 
 
 @pytest.mark.faults
