@@ -48,6 +48,21 @@ def known_modules() -> set[str]:
     return {module_name(other) for package in OURS for other in modules(package)}
 
 
+def reached(starts: list[Path], *ends: str) -> set[Path]:
+    """These files and what they import of ours, directly or through others; modules in ``ends`` are not followed."""
+    waiting, seen = list(starts), set[Path]()
+    while waiting:
+        path = waiting.pop()
+        seen.add(path)
+        waiting += [other for each in our_modules(path) - {*ends} if (other := file_of(each)) not in seen]
+    return seen
+
+
+def file_of(module: str) -> Path:
+    stem = ROOT / module.replace(".", "/")
+    return stem / "__init__.py" if stem.is_dir() else stem.with_suffix(".py")
+
+
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -63,10 +78,24 @@ def folder_name(module: str) -> str:
 
 def test_transformer_is_a_task_like_any_other() -> None:
     for path in modules("transformer"):
-        inside = path.relative_to(ROOT / "transformer").parts[0] in {"model", "data", "decoding"}
         others = {module for module in our_modules(path) if not module.startswith("transformer")}
-        assert others <= (set() if inside else {"sweeps.task"}), path
+        assert others <= {"sweeps.task"}, path
         assert not imported(path) & {"ray", "hydra", "omegaconf"}, path
+
+
+def test_model_data_and_decoding_know_nothing_of_the_platform() -> None:
+    """Configuration keys have its roles, and training, which decoding measures with, has its trial: neither lends."""
+    knowing = {"transformer.config", *map(module_name, modules("transformer/training"))}
+    lent = {f"{each}.{taken.rpartition('.')[2]}" for each in knowing for taken in platform_names(file_of(each))}
+    inside = [path for room in ("model", "data", "decoding") for path in modules(f"transformer/{room}")]
+    seen = reached(inside, *knowing)
+    assert "transformer.config.Problem" in lent
+    assert {*inside, ROOT / "transformer/faults.py"} <= seen
+    assert not [name(path) for path in seen if imported(path) & {"sweeps", "tracking"} or named(path) & lent]
+
+
+def platform_names(path: Path) -> set[str]:
+    return {each for each in named(path) if each.startswith("sweeps.task.")}
 
 
 def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_ours_needs_it() -> None:
@@ -131,13 +160,8 @@ def test_rooms_that_run_nothing_import_neither_the_one_that_does_nor_ray() -> No
 
 
 def test_one_trial_in_this_process_needs_no_ray() -> None:
-    waiting, seen = [ROOT / "sweeps/running/single_process.py"], set[Path]()
-    while waiting:
-        path = waiting.pop()
-        seen.add(path)
-        assert "ray" not in imported(path), path
-        found = {ROOT / f"{module.replace('.', '/')}.py" for module in our_modules(path)}
-        waiting += [other for other in found if other.exists() and other not in seen]
+    seen = reached([ROOT / "sweeps/running/single_process.py"])
+    assert not [name(path) for path in seen if "ray" in imported(path)]
     assert len(seen) > 30
 
 

@@ -14,12 +14,12 @@ from sweeps.task import (
     Observes,
     Problem,
     Range,
-    RefusedError,
     Scores,
     Seed,
     Symbol,
     parse,
 )
+from transformer.faults import Fault, FaultyError
 
 SEMANTICS = 3
 """Increased whenever a code change makes a configuration train to a different result."""
@@ -146,8 +146,8 @@ class TrialConfig:
 
 
 def read_trial(tree: object) -> TrialConfig:
-    """The configuration in plain data, as ``asdict`` gives it. Raises RefusedError."""
+    """The configuration in plain data, as ``asdict`` gives it. Raises FaultyError."""
     trial, problems = parse(TrialConfig, tree)
     if trial is None:
-        raise RefusedError(problems)
+        raise FaultyError(*(Fault(each.key, each.found, each.allowed, each.nearest) for each in problems))
     return trial

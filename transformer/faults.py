@@ -1,13 +1,37 @@
-"""What is refused, and a model whose output is not finite: errors that name the place.
+"""What is wrong with text, files and settings, and a model whose output is not finite: errors that name the place.
 
-Model, text and decoding import refusals from here; of the platform they know nothing else.
+``verbs/models.py`` turns faults into refusals.
 """
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from sweeps.task import Problem as Problem
-from sweeps.task import RefusedError as RefusedError
+
+@dataclass(frozen=True)
+class Fault:
+    """A wrong value: its key or its file, what was found, what is allowed, and the nearest override that is."""
+
+    key: str
+    found: str
+    allowed: str
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
+        return f"{self.key}: {self.found}; {self.allowed}.{hint}"
+
+
+class FaultyError(ValueError):
+    """Text, files or settings that cannot be used; holds every fault found."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+        super().__init__(*faults)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.faults))
+
 
 FIX = "Use an earlier checkpoint, or train again with a smaller train.lr_factor."
 

@@ -19,6 +19,7 @@ from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
+from transformer.verbs.models import as_problems, refusing
 from transformer.verbs.translate import translate
 
 BYTES_PER_PARAMETER = 12
@@ -45,12 +46,13 @@ def _cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
 def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     """Prepared sentences that do not fit the model's positions; before that, files that are missing."""
     if prepared is None:
-        return list(corpus(config.data).faults(config.data))
+        return as_problems(corpus(config.data).faults(config.data))
     from transformer.data.prepared import Prepared, length_faults
 
-    return list(length_faults(Prepared(prepared), config.model, config.data))
+    return as_problems(length_faults(Prepared(prepared), config.model, config.data))
 
 
+@refusing()
 def fingerprint(data: DataConfig) -> str:
     """SHA-256 of the current text's declaration, and of how it is prepared. It never covers the prepared output."""
     declares: dict[str, object] = {
@@ -65,6 +67,7 @@ def fingerprint(data: DataConfig) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
+@refusing()
 def _prepare(configs: Sequence[TrialConfig], folder: Path, told: Told) -> None:
     from transformer.data.prepared import prepare
 

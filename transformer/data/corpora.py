@@ -13,11 +13,11 @@ from pathlib import Path
 
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.faults import Problem, RefusedError
+from transformer.faults import Fault, FaultyError
 
 SentencePair = tuple[str, str]
 Sets = Mapping[str, Iterable[SentencePair]]
-"""The sets of a corpus, each to be read once. A set of files raises RefusedError at its first bad line."""
+"""The sets of a corpus, each to be read once. A set of files raises FaultyError at its first bad line."""
 
 LONGEST_LINE = 1 << 19
 """Bytes of the longest line that is read: memory must not grow with a file that has no line ends."""
@@ -53,7 +53,7 @@ class Corpus:
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
-    faults: Callable[[DataConfig], Iterable[Problem]]
+    faults: Callable[[DataConfig], Iterable[Fault]]
     load: Callable[[DataConfig, Path], Sets]
     mean_lengths: tuple[float, float]
 
@@ -67,13 +67,13 @@ def _load_multi30k(data: DataConfig, downloads: Path) -> Sets:
     names = _multi30k_names(data)
     paths = {name: _multi30k_file(name, data, downloads) for pair in names.values() for name in pair}
     found = {name: _hash("data.mirror", path) for name, path in paths.items()}
-    problems = [
-        Problem("data.mirror", f"{paths[name]} has SHA-256 {sha256}", f"must be the released file, {released}")
+    faults = [
+        Fault("data.mirror", f"{paths[name]} has SHA-256 {sha256}", f"must be the released file, {released}")
         for name, sha256 in found.items()
         if sha256 != (released := MULTI30K_SHA256[name])
     ]
-    if problems:
-        raise RefusedError(problems)
+    if faults:
+        raise FaultyError(*faults)
     return {split: read_pairs("data.mirror", *(paths[name] for name in pair)) for split, pair in names.items()}
 
 
@@ -82,16 +82,16 @@ def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
     return {name: [f"{stem}.{side}.gz" for side in (data.source, data.target)] for name, stem in MULTI30K_SETS.items()}
 
 
-def _faults_of_multi30k(data: DataConfig) -> Iterator[Problem]:
+def _faults_of_multi30k(data: DataConfig) -> Iterator[Fault]:
     unknown = [key for key in ("source", "target") if f"train.{getattr(data, key)}.gz" not in MULTI30K_SHA256]
     for key in unknown:
         language = getattr(data, key)
-        yield Problem(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
+        yield Fault(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
     if data.mirror and "://" not in data.mirror and not unknown:
         names = dict.fromkeys(name for pair in _multi30k_names(data).values() for name in pair)
         if missing := [name for name in names if not (Path(data.mirror) / name).is_file()]:
             found = f"{data.mirror} lacks {', '.join(missing)}"
-            yield Problem("data.mirror", found, "must hold the files of multi30k's data/task1/raw")
+            yield Fault("data.mirror", found, "must hold the files of multi30k's data/task1/raw")
 
 
 def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
@@ -106,12 +106,12 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
         return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads, progressbar=False))
     except (OSError, ValueError) as error:
         hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
-        raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
+        raise FaultyError(Fault("data.mirror", f"cannot fetch {source}: {error}", hint)) from error
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
     if faults := list(_faults_of_files(data)):
-        raise RefusedError(faults)
+        raise FaultyError(*faults)
     return {split: [_hash(f"data.{split}", Path(name)) for name in getattr(data, split)] for split in SPLITS}
 
 
@@ -120,12 +120,12 @@ def _hash(key: str, path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise RefusedError([unreadable(key, path, error)]) from None
+        raise FaultyError(unreadable(key, path, error)) from None
 
 
-def _faults_of_files(data: DataConfig) -> Iterator[Problem]:
+def _faults_of_files(data: DataConfig) -> Iterator[Fault]:
     files = dict.fromkeys((f"data.{split}", name) for split in SPLITS for name in getattr(data, split))
-    return filter(None, (_file_problem(*each) for each in files))
+    return filter(None, (_file_fault(*each) for each in files))
 
 
 def _load_files(data: DataConfig, downloads: Path) -> Sets:
@@ -144,26 +144,26 @@ CORPORA = {
 }
 
 
-def _file_problem(key: str, name: str) -> Problem | None:
+def _file_fault(key: str, name: str) -> Fault | None:
     """What shows without reading the file."""
     path = Path(name)
     try:
         if not path.is_file():  # a pipe can be read only once
-            return Problem(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", MUST_BE_TEXT)
+            return Fault(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", MUST_BE_TEXT)
         with path.open("rb") as file:
-            return None if file.read(1) else Problem(key, f"{name} is empty", MUST_BE_TEXT)
+            return None if file.read(1) else Fault(key, f"{name} is empty", MUST_BE_TEXT)
     except OSError as error:
         return unreadable(key, path, error)
 
 
-def unreadable(key: str, path: Path, error: Exception) -> Problem:
+def unreadable(key: str, path: Path, error: Exception) -> Fault:
     """A file that exists but cannot be read."""
     cause = getattr(error, "strerror", None) or error
-    return Problem(key, f"{path} cannot be read: {cause}", "must be a complete file with read permission")
+    return Fault(key, f"{path} cannot be read: {cause}", "must be a complete file with read permission")
 
 
 def byte_lines(path: Path, key: str) -> Iterator[bytes]:
-    """The lines of a file with their ends, uncompressed and without a byte order mark. Raises RefusedError."""
+    """The lines of a file with their ends, uncompressed and without a byte order mark. Raises FaultyError."""
     try:
         with path.open("rb") as raw:
             stream = gzip.GzipFile(fileobj=raw) if raw.peek(len(GZIP)).startswith(GZIP) else raw
@@ -171,34 +171,34 @@ def byte_lines(path: Path, key: str) -> Iterator[bytes]:
             while line:
                 if len(line) > LONGEST_LINE:
                     found = f"{path}:{number} has more than {LONGEST_LINE} bytes"
-                    raise RefusedError([Problem(key, found, "must be one sentence per line; no longer line is read")])
+                    raise FaultyError(Fault(key, found, "must be one sentence per line; no longer line is read"))
                 yield line
                 line, number = stream.readline(LONGEST_LINE + 1), number + 1
     except (OSError, EOFError, zlib.error) as error:
-        raise RefusedError([unreadable(key, path, error)]) from None
+        raise FaultyError(unreadable(key, path, error)) from None
 
 
 def line_text(line: bytes, key: str, place: str) -> str:
-    """A line without its end. Raises RefusedError if it is no text."""
+    """A line without its end. Raises FaultyError if it is no text."""
     try:
         return line.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise RefusedError([Problem(key, f"{place} is not UTF-8 text", MUST_BE_TEXT)]) from None
+        raise FaultyError(Fault(key, f"{place} is not UTF-8 text", MUST_BE_TEXT)) from None
 
 
 def read_lines(path: Path, key: str) -> Iterator[str]:
-    """The lines of a text file without their ends. Raises RefusedError at the first one that is no text."""
+    """The lines of a text file without their ends. Raises FaultyError at the first one that is no text."""
     number = 0
     for number, line in enumerate(byte_lines(path, key), 1):
         if b"\0" in line:
-            raise RefusedError([Problem(key, f"{path}:{number} is not UTF-8 text", MUST_BE_TEXT)])
+            raise FaultyError(Fault(key, f"{path}:{number} is not UTF-8 text", MUST_BE_TEXT))
         yield line_text(line, key, f"{path}:{number}")
     if not number:
-        raise RefusedError([Problem(key, f"{path} is empty", MUST_BE_TEXT)])
+        raise FaultyError(Fault(key, f"{path} is empty", MUST_BE_TEXT))
 
 
 def read_pairs(key: str, source: Path, target: Path) -> Iterator[SentencePair]:
-    """The sentence pairs of two text files. Raises RefusedError, at their end if one has more lines."""
+    """The sentence pairs of two text files. Raises FaultyError, at their end if one has more lines."""
     sources = targets = 0
     for left, right in zip_longest(read_lines(source, key), read_lines(target, key)):
         sources, targets = sources + (left is not None), targets + (right is not None)
@@ -206,4 +206,4 @@ def read_pairs(key: str, source: Path, target: Path) -> Iterator[SentencePair]:
             yield left, right
     if sources != targets:
         found = f"{source} has {sources} lines and {target} has {targets}"
-        raise RefusedError([Problem(key, found, "both sides must have one line per sentence pair")])
+        raise FaultyError(Fault(key, found, "both sides must have one line per sentence pair"))

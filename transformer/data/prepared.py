@@ -20,7 +20,7 @@ import numpy.typing as npt
 from transformer.config import DataConfig, ModelConfig
 from transformer.data.corpora import SentencePair, Sets, corpus
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
-from transformer.faults import Problem, RefusedError
+from transformer.faults import Fault, FaultyError
 
 Told = Callable[[str, float | None], None]
 """Called with the current activity, and the share that is done, or None if unknown."""
@@ -149,19 +149,19 @@ LEAST_SHARE = 0.1
 """The share of training pairs that must fit; with fewer, the settings do not fit the text."""
 
 
-def length_faults(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Problem]:
+def length_faults(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Fault]:
     """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped."""
     most, train = model.max_positions, np.sort(prepared.pairs("train").longest_sides)
     fit, least = int((train <= most).sum()), ceil(len(train) * LEAST_SHARE)
     if fit < least:
         (left_out,) = PairCounts(fit, prepared.blank, len(train) - fit).notices(most)
         allowed = f"must be at least {train[least - 1]}, which keeps a tenth of them"
-        yield Problem("model.max_positions", f"is {most}; {left_out}", allowed)
+        yield Fault("model.max_positions", f"is {most}; {left_out}", allowed)
     for name in prepared.evaluation_sets:
         pairs = prepared.pairs(name)
         if (longest := int(pairs.longest_sides.max())) > most:
             found = f"is {most}; {_longest(pairs, getattr(data, name, None), name)} has {longest} pieces"
-            yield Problem("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
+            yield Fault("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
 
 
 def _longest(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
@@ -178,18 +178,18 @@ BOTH_SIDES = ("source", "target")
 def prepare(data: DataConfig, folder: Path, told: Told) -> None:
     """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
 
-    Raises RefusedError for text that cannot be used, or that changes meanwhile.
+    Raises FaultyError for text that cannot be used, or that changes meanwhile.
     """
     text = corpus(data)
     if faults := list(text.faults(data)):
-        raise RefusedError(faults)
+        raise FaultyError(*faults)
     planned = text.declared(data)
     told("opening the text", None)
     sets = text.load(data, folder.parent / "downloads" / data.name)
     blank = copy_text(sets, folder, told)
     if text.declared(data) != planned:
         found = f"the text of data={data.name} changed while it was prepared"
-        raise RefusedError([Problem("data", found, "must stay the same meanwhile; run the command again")])
+        raise FaultyError(Fault("data", found, "must stay the same meanwhile; run the command again"))
     told("learning the vocabulary", None)
     path = folder / "vocabulary.model"
     path.write_bytes(build(lines_to_learn(folder), data.vocab_size, folder))
@@ -203,17 +203,17 @@ def prepare(data: DataConfig, folder: Path, told: Told) -> None:
 def copy_text(sets: Sets, folder: Path, told: Told) -> int:
     """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out because a side is blank.
 
-    Raises RefusedError with the faults of all sets.
+    Raises FaultyError with the faults of all sets.
     """
-    faults, blank = list[Problem](), 0
+    faults, blank = list[Fault](), 0
     for name, pairs in sets.items():
         try:
             left_out = _copy_set(name, pairs, folder, told)
             blank += left_out if name == "train" else 0
-        except RefusedError as error:
-            faults += error.problems
+        except FaultyError as error:
+            faults += error.faults
     if faults:
-        raise RefusedError(faults)
+        raise FaultyError(*faults)
     return blank
 
 
@@ -233,7 +233,7 @@ def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, told: Told
                 target.write(f"{pair[1]}\n")
     if blank == given:
         found = f"has text on both sides in none of its {given} pairs"
-        raise RefusedError([Problem(f"data.{name}", found, "some pair must have text on both sides")])
+        raise FaultyError(Fault(f"data.{name}", found, "some pair must have text on both sides"))
     return blank
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from transformer.faults import Problem, RefusedError
+from transformer.faults import Fault, FaultyError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -101,11 +101,11 @@ def _failure(vocab_size: int, code: int, message: str) -> Exception:
     if "sentences_.empty()" in message:
         found = "has no line that a vocabulary can be learned from"
         allowed = "must have lines of at most 4192 bytes without the character U+2585"
-        return RefusedError([Problem("data.train", found, allowed)])
-    return RefusedError([_size_fault(vocab_size, message)])
+        return FaultyError(Fault("data.train", found, allowed))
+    return FaultyError(_size_fault(vocab_size, message))
 
 
-def _size_fault(vocab_size: int, message: str) -> Problem:
+def _size_fault(vocab_size: int, message: str) -> Fault:
     near, limit = None, re.search(r"value <= (\d+)", message)
     smallest = re.search(r"smaller than required_chars\D*\d+\D+(\d+)", message)
     if limit:
@@ -114,4 +114,4 @@ def _size_fault(vocab_size: int, message: str) -> Problem:
         near, allowed = smallest[1], f"must be at least {smallest[1]}, the number of bytes and characters of this text"
     else:
         allowed = f"must be a size that this text supports ({message.strip().splitlines()[-1]})"
-    return Problem("data.vocab_size", f"is {vocab_size}", allowed, near and f"data.vocab_size={near}")
+    return Fault("data.vocab_size", f"is {vocab_size}", allowed, near and f"data.vocab_size={near}")

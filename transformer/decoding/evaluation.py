@@ -23,7 +23,7 @@ from transformer.data.corpora import read_pairs
 from transformer.data.prepared import ParallelSet, Prepared, Sentences
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.translator import Translator, best_texts, search
-from transformer.faults import Problem, RefusedError, sentences_of
+from transformer.faults import Fault, FaultyError, sentences_of
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import mean_nll, perplexity, sentence_nats
 from transformer.training.meter import TrainingMetrics
@@ -83,13 +83,13 @@ class EvaluationSet:
 
     @staticmethod
     def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
-        """A test set of sacreBLEU in the languages of a trial. Raises RefusedError."""
+        """A test set of sacreBLEU in the languages of a trial. Raises FaultyError."""
         data, longest = config.data, config.model.max_positions
         sides = read_set(name, data.source, data.target)
         pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
         if (found := int(pairs.longest_sides.max())) > longest:
             allowed = f"must fit into the {longest} positions of the model"
-            raise RefusedError([Problem("--set", f"{name} has a sentence of {found} pieces", allowed)])
+            raise FaultyError(Fault("--set", f"{name} has a sentence of {found} pieces", allowed))
         return EvaluationSet(name, pairs, sides[1], data.target)
 
 
@@ -167,18 +167,18 @@ def known_sets() -> list[str]:
 def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]:
     """Source and reference lines of a sacreBLEU test set, downloaded by sacreBLEU unless they exist.
 
-    Raises RefusedError, which names the missing files and their folder.
+    Raises FaultyError, which names the missing files and their folder.
     """
     dataset, pair = DATASETS[name], f"{source}-{target}"
     if pair not in dataset.langpairs:
         allowed = f"{name} has {', '.join(sorted(dataset.langpairs))}"
-        raise RefusedError([Problem("--set", f"{name} has no {pair}", allowed)])
+        raise FaultyError(Fault("--set", f"{name} has no {pair}", allowed))
     sources, references = zip(*read_pairs("--set", *_files(dataset, pair)), strict=True)
     return list(sources), list(references)
 
 
 def _files(dataset: Dataset, pair: str) -> tuple[Path, Path]:
-    """Source and reference, fetched unless both exist. Raises RefusedError."""
+    """Source and reference, fetched unless both exist. Raises FaultyError."""
     source = Path(dataset._get_txt_file_path(pair, "src"))
     references = [Path(dataset._get_txt_file_path(pair, field)) for field in _references(dataset, pair)]
     if not (source.is_file() and any(file.is_file() for file in references)):
@@ -196,7 +196,7 @@ def _fetch(dataset: Dataset, pair: str, source: Path, references: list[Path]) ->
         place = f"{source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
         allowed = f"must be reachable, or be in {place}"
         found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
-        raise RefusedError([Problem("--set", found, allowed)]) from error
+        raise FaultyError(Fault("--set", found, allowed)) from error
 
 
 def _references(dataset: Dataset, pair: str) -> list[str]:

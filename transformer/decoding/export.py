@@ -22,7 +22,7 @@ from torch import Tensor
 from transformer.config import TrialConfig, read_trial
 from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from transformer.decoding.translator import Translator
-from transformer.faults import Problem, RefusedError
+from transformer.faults import Fault, FaultyError
 from transformer.model.attention import CrossAttention, Projection, SelfAttention
 from transformer.model.encoder_decoder import Residual, Transformer
 
@@ -47,7 +47,7 @@ def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, fol
 def open_exported(folder: str | Path) -> Translator:
     """The translator in a folder that ``allelse export --to safetensors`` wrote, on the CPU.
 
-    Reads only data: nothing in the folder can run code. Raises RefusedError if a file is missing, damaged or misfit.
+    Reads only data: nothing in the folder can run code. Raises FaultyError if a file is missing, damaged or misfit.
     """
     with _reading(Path(folder, CONFIG_FILE)) as path:
         tree = json.loads(path.read_text("utf-8"))
@@ -65,12 +65,12 @@ def open_exported(folder: str | Path) -> Translator:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[Path]:
-    """What goes wrong with this file is a RefusedError that names it."""
+    """What goes wrong with this file is a FaultyError that names it."""
     try:
         yield path
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
         found = f"cannot be read: {' '.join(str(error).split()[:30])}"
-        raise RefusedError([Problem(str(path), found, "must be unchanged since the export")]) from error
+        raise FaultyError(Fault(str(path), found, "must be unchanged since the export")) from error
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> No
     """Fill the existing ``folder`` so that ``ctranslate2.Translator`` opens it, in float32 and with the vocabulary.
 
     The Translator reads and returns pieces as text, as ``sentencepiece`` encodes a line to ``str``. It adds
-    end-of-sentence itself. Raises RefusedError if the package ctranslate2 is missing.
+    end-of-sentence itself. Raises FaultyError if the package ctranslate2 is missing.
     """
     specification(model, Vocabulary(vocabulary).texts()).save(str(folder))
     shutil.copyfile(vocabulary, folder / VOCABULARY_FILE)
@@ -152,7 +152,7 @@ def _specs() -> Any:
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
         fix = "must be: pip install 'allelse[export]'"
-        raise RefusedError([Problem("ctranslate2", "is not installed", fix)]) from error
+        raise FaultyError(Fault("ctranslate2", "is not installed", fix)) from error
     return transformer_spec
 
 

@@ -23,7 +23,7 @@ from sweeps.task import Metric, Numbers, Problem, RefusedError, Trained, Typed, 
 from transformer.card import CARD, signatures
 from transformer.config import TrialConfig
 from transformer.faults import NotFiniteError, sentences_of
-from transformer.verbs.models import Average, averaging, translator_of
+from transformer.verbs.models import Average, averaging, refusing, translator_of
 
 if TYPE_CHECKING:
     from transformer.decoding.evaluation import EvaluationSet  # loads torch, which no refusal needs
@@ -108,7 +108,8 @@ def _all_asked(trials: Sequence[Trained[TrialConfig]], set_name: str | None) -> 
     asked, problems = list[Asked](), list[Problem]()
     for trial in trials:
         try:
-            asked.append(dict(_asked(trial, set_name)))
+            with refusing():
+                asked.append(dict(_asked(trial, set_name)))
         except RefusedError as error:
             problems += error.problems
     if problems:

@@ -25,7 +25,7 @@ from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.card import CARD, signatures
 from transformer.config import TrialConfig
 from transformer.cost import parameters
-from transformer.verbs.models import EXPORTED, Average, averaging, translator_of
+from transformer.verbs.models import EXPORTED, Average, averaging, refusing, translator_of
 
 if TYPE_CHECKING:
     from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
@@ -81,6 +81,7 @@ def _next(to: ExportKind, folder: str) -> str:
     }[to]
 
 
+@refusing()
 def _export(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
     """All of it or nothing, so that the command can be repeated. Returns the command that serves a registered model.
 

@@ -1,5 +1,7 @@
-"""The model behind what a verb was given: a trained trial, or an exported folder."""
+"""The model behind what a verb was given: a trained trial, or an exported folder; and faults as refusals."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +10,7 @@ import typer
 
 from sweeps.task import Problem, RefusedError, StateError, Trained, Typed, parse
 from transformer.config import DecodeConfig, TrialConfig
+from transformer.faults import Fault, FaultyError
 
 if TYPE_CHECKING:
     from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
@@ -15,6 +18,20 @@ if TYPE_CHECKING:
 Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
 EXPORTED = "exported"  # within an MLflow model's data
 AVERAGE_KEY = "decode.average_checkpoints"
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Inside this context, or as a decorator: a FaultyError becomes a RefusedError."""
+    try:
+        yield
+    except FaultyError as error:
+        raise RefusedError(as_problems(error.faults)) from error
+
+
+def as_problems(faults: Iterable[Fault]) -> list[Problem]:
+    """The same as the interface takes them."""
+    return [Problem(fault.key, fault.found, fault.allowed, fault.nearest) for fault in faults]
 
 
 def averaging(trained: Trained[TrialConfig], average: int | None, typed: Typed) -> Trained[TrialConfig]:
@@ -44,6 +61,7 @@ def translator_of(trained: Trained[TrialConfig]) -> "Translator":
     return Translator(model.to(pick_device()).eval(), vocabulary, config.decode, config.train.precision)
 
 
+@refusing()
 def translator_in(folder: Path, average: int | None, typed: Typed) -> "Translator":
     """The model in an exported folder, on this machine's device. Raises RefusedError."""
     exported = _exported(folder)  # refused before torch is loaded

@@ -18,7 +18,7 @@ from rich.status import Status
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
 from transformer.data.corpora import BYTE_ORDER_MARK, byte_lines, line_text
-from transformer.faults import NotFiniteError
+from transformer.faults import FaultyError, NotFiniteError
 from transformer.verbs.models import Average, averaging, translator_in, translator_of
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ class Translating:
         try:
             for lines in given:
                 self._translate(lines)
-        except RefusedError as error:
-            return self._refuse(error.problems[0].found)
+        except FaultyError as error:
+            return self._refuse(error.faults[0].found)
         except BrokenPipeError:
             _forget(self.out)
         except KeyboardInterrupt:
@@ -192,7 +192,7 @@ def arriving(descriptor: int) -> Iterator[bytes]:
 def windows(lines: Iterator[bytes], size: int, name: str) -> Iterator[list[str]]:
     """The text of ``size`` lines at once, or of fewer at an empty one, where nothing more arrives.
 
-    Raises RefusedError at the first line that cannot be read, after the lines before it.
+    Raises FaultyError at the first line that cannot be read, after the lines before it.
     """
     waiting, number = list[str](), 0
     try:
@@ -204,7 +204,7 @@ def windows(lines: Iterator[bytes], size: int, name: str) -> Iterator[list[str]]
             if waiting and (not line or len(waiting) == size):
                 yield waiting
                 waiting = []
-    except RefusedError:
+    except FaultyError:
         if waiting:
             yield waiting
         raise

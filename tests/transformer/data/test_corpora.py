@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from small_trials import files_data, lines_of, prepared_text
 
-from sweeps.task import Problem, RefusedError
+from sweeps.task import RefusedError
 from transformer.config import DataConfig
 from transformer.data.corpora import MULTI30K_SHA256, read_lines
+from transformer.faults import Fault, FaultyError
 from transformer.task import fingerprint
 
 ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
@@ -28,11 +29,11 @@ def good(folder: Path, vocab_size: int = 310) -> DataConfig:
     return files_data(folder, vocab_size, **{split: (ENGLISH[:size], GERMAN[:size]) for split, size in SPLITS.items()})
 
 
-def refused(data: DataConfig, folder: Path) -> list[Problem]:
+def refused(data: DataConfig, folder: Path) -> list[Fault]:
     """What is wrong with this text."""
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(FaultyError) as caught:
         prepared_text(data, folder)
-    return list(caught.value.problems)
+    return list(caught.value.faults)
 
 
 KNOWN_WITHOUT_READING: dict[str, tuple[str, Callable[[Path], object], str]] = {
@@ -78,9 +79,9 @@ TRAIN: dict[str, tuple[bytes, str, str]] = {
 def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
     content, found, fix = TRAIN[name]
     (tmp_path / "text").write_bytes(content)
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(FaultyError) as caught:
         list(read_lines(tmp_path / "text", "data.train"))
-    (fault,) = caught.value.problems
+    (fault,) = caught.value.faults
     assert fault.key == "data.train"
     assert fault.found.startswith(f"{tmp_path}/text{found}")
     assert fix in fault.allowed

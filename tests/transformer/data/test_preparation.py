@@ -11,12 +11,12 @@ import pytest
 import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data, files_data, prepared_text, untold
 
-from sweeps.task import RefusedError
 from transformer.config import DataConfig
 from transformer.data import prepared as module
 from transformer.data.corpora import SentencePair
 from transformer.data.prepared import Sentences, copy_text, length_faults, lines_to_learn, prepare
 from transformer.data.vocabulary import EOS, OPTIONS
+from transformer.faults import FaultyError
 from transformer.task import fingerprint
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
@@ -140,7 +140,7 @@ def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> No
         if step == "opening the text":
             texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:3], "anders"]))
 
-    with pytest.raises(RefusedError, match=r"text of data=files changed while it was prepared"):
+    with pytest.raises(FaultyError, match=r"text of data=files changed while it was prepared"):
         prepare(data, made, change)
 
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from small_trials import small_model, small_trial
 
-from sweeps.task import RefusedError
 from transformer.config import DataConfig, TrialConfig
 from transformer.data.prepared import Prepared
 from transformer.data.vocabulary import BOS, PAD
 from transformer.decoding.export import export_ctranslate2, export_weights, new_folder, open_exported
+from transformer.faults import FaultyError
 from transformer.model.encoder_decoder import Transformer
 
 
@@ -92,13 +92,13 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
 def test_a_damaged_file_is_named(exported: Path, name: str) -> None:
     file, damage, said = DAMAGES[name]
     damage(exported / file)
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(FaultyError, match=said):
         open_exported(exported)
 
 
 def test_weights_that_would_run_code_are_refused(exported: Path, tmp_path: Path) -> None:
     torch.save({"embedding": _Intruder(tmp_path / "run")}, exported / "model.safetensors")
-    with pytest.raises(RefusedError, match="cannot be read"):
+    with pytest.raises(FaultyError, match="cannot be read"):
         open_exported(exported)
     assert not (tmp_path / "run").exists()
 
@@ -134,6 +134,6 @@ def test_without_the_package_the_refusal_names_its_installation(
     model: Transformer, copies: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
-    with pytest.raises(RefusedError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
+    with pytest.raises(FaultyError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
         export_ctranslate2(model, copies.vocabulary_path, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -9,8 +9,8 @@ import sacrebleu
 import sacremoses
 from sacrebleu.dataset import DATASETS, base
 
-from sweeps.task import RefusedError
 from transformer.decoding.evaluation import _split_compounds, read_set, text_scores
+from transformer.faults import FaultyError
 
 HYPOTHESES = [
     "Ein rot-gelber Hund rennt, z.B. im Garten.",
@@ -95,12 +95,12 @@ def test_a_set_that_cannot_be_fetched_is_refused_with_the_place_for_its_files(
     sets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "download_file", lambda *_, **__: sys.exit(1))  # as sacreBLEU does at a wrong checksum
-    with pytest.raises(RefusedError, match=rf"wmt13 cannot be fetched: .* or be in {sets}/wmt13/ as wmt13\.en-de\.src"):
+    with pytest.raises(FaultyError, match=rf"wmt13 cannot be fetched: .* or be in {sets}/wmt13/ as wmt13\.en-de\.src"):
         read_set("wmt13", "en", "de")
 
 
 def test_a_missing_language_pair_is_refused_with_the_available_ones() -> None:
-    with pytest.raises(RefusedError, match=r"wmt13 has no en-letters; wmt13 has .*en-de"):
+    with pytest.raises(FaultyError, match=r"wmt13 has no en-letters; wmt13 has .*en-de"):
         read_set("wmt13", "en", "letters")
 
 
