@@ -328,7 +328,7 @@ class RowTrees:
 
     @cached_property
     def _overlay(self) -> Tree | None:
-        """What the scale sets, with its references: its differences from base. The schema refuses a group that is none."""
+        """What the scale sets, with its references. What is set in the place of a group is refused by the schema."""
         base, scaled = self._paper(BASE), self._composed(*self.found.options(BASE), *self.found.scale_option)
         if base is None or scaled is None:
             return None
