@@ -92,7 +92,8 @@ class _Reader:
         """One reason for all of them: they may be parts of one text, which the shell split at its blanks."""
         if texts:
             key = next(iter(self.library.schema.short_names))
-            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}; {QUOTES}"
+            plainly = all(re.fullmatch(r"[\w./-]+", text) for text in texts)
+            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}" + f"; {QUOTES}" * (not plainly)
             self._refuse(" ".join(texts), "is not key=value", allowed, self._meant(texts[0]))
 
     def _meant(self, text: str) -> str | None:
