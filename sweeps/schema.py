@@ -227,6 +227,8 @@ def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
     if fits and (converted is None or all(rule.holds(converted) for rule in rules)):
         return converted, []
     near = nearest(str(value), map(str, get_args(kind))) if get_origin(kind) is Literal else None
+    if not isinstance(value, list | dict) and _convert(kind, [value])[1]:
+        near = f"[{value}]"
     return converted, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", near)]
 
 

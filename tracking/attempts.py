@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import NoneType
 
 from tracking.files import (
     Lines,
@@ -30,11 +31,11 @@ from tracking.files import (
 from tracking.uri import without_password
 from tracking.words import time as span
 
-ATTEMPT = {
-    **{"attempt": int, "ts": float},
-    **{"host": str | None, "pid": int | None, "birth": str | None, "reason": str | None},
-}
-"""A line of ``attempts.jsonl``: the beginning of an attempt, or with ``end`` its end."""
+ATTEMPT = (
+    {"attempt": int, "ts": float, "host": str, "pid": int, "birth": str | None, "reason": NoneType},
+    {"attempt": int, "ts": float, "end": bool, "reason": str},
+)
+"""A line of ``attempts.jsonl``: the beginning of an attempt, or its end."""
 FOLDER = ".running"
 BEAT_S = 10.0
 """Between two signs of life: a small file, on a folder that may be shared by many."""
@@ -135,11 +136,11 @@ class Attempts:
         found: dict[int, AttemptRecord] = {}
         for line in Lines(self._path, ATTEMPT):
             number = line["attempt"]
-            if not line.get("end"):
-                process = Process(line.get("host") or "unknown", line.get("pid") or 0, line.get("birth") or "")
+            if line.get("reason") is None:
+                process = Process(line["host"], line["pid"], line.get("birth") or "")
                 found[number] = AttemptRecord(number, line["ts"], process)
             elif number in found:
-                found[number] = replace(found[number], ended=line["ts"], reason=line.get("reason") or "")
+                found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
         return list(found.values())
 
     def newest(self) -> AttemptRecord | None:

@@ -5,6 +5,7 @@ A line of a file of JSON lines is parsed when it is asked for, so the end of a l
 
 import errno
 import json
+import math
 import os
 import re
 import tempfile
@@ -17,8 +18,9 @@ from typing import Any, TypeVar, get_args
 T = TypeVar("T")
 Other = TypeVar("Other")
 Form = Any
-"""What plain data must be: a type, such as ``int | None``; a list of one form; or a dict of forms, for an object. In a
-dict, ``...`` stands for every key. A key without a form may be there, too; ``object`` is anything, or nothing."""
+"""What plain data must be: a type, such as ``int | None``; a list of one form; a dict of forms, for an object; or a
+tuple of forms, of which one must fit. In a dict, ``...`` stands for every key. A key without a form may be there, too.
+A number is finite."""
 TYPE_NOUNS = {str: "text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
@@ -93,8 +95,11 @@ def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
 
 def misfit(value: Any, form: Form, name: str = "") -> str | None:
     """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong type."""
+    if isinstance(form, tuple):
+        wrong = [misfit(value, each, name) for each in form]
+        return None if None in wrong else wrong[0]
     kinds = _kinds(type(form) if isinstance(form, dict | list) else form)
-    if type(value) not in kinds and form is not object:
+    if type(value) not in kinds or (isinstance(value, float) and not math.isfinite(value)):
         noun = TYPE_NOUNS.get(kinds[0], kinds[0].__name__)
         return f"must have {noun} as its {name}" if name else f"must be {noun}"
     if not isinstance(form, dict | list):

@@ -17,6 +17,7 @@ from tracking.files import (
     DamagedFileError,
     Form,
     UnreadableError,
+    misfit,
     read_object,
     unless_damaged,
     write_atomic,
@@ -27,14 +28,16 @@ Published = dict[str, float | None]  # of the tabled metrics by name, and params
 STUDY_FILE = "study.json"
 ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
 FORM: Form = {
-    **{"identity": str | None, "moves": int | None, "code": object, "margins": object, "task": dict},
+    **{"identity": str, "moves": int, "code": [str], "margins": {...: float}, "task": dict},
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
     **{"seeds": [int], "chosen": {...: dict}},
     "trials": [ROW | {"seed": int, "key": str}],
     **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
-"""What it holds besides the study's name, in this order. Older ones lack some of the first four."""
+"""What it holds besides the study's name, in this order."""
+NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "margins": {}}
+"""What a study that lacks one of these has."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -143,7 +146,7 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        content = read_object(path, FORM)
+        content = read_object(path)
     except UnreadableError:
         raise
     except DamagedFileError as error:
@@ -153,6 +156,9 @@ def read_study(folder: Path) -> Study:
         raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None
     if content is None:
         raise StudyMissing(f"no study at {path}")
+    content = NEUTRAL | content
+    if wrong := misfit(content, FORM):
+        raise DamagedFileError(path, f"not a study: {wrong}")
     try:
         return _parse(folder, content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -275,9 +281,9 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
         rows=tuple({**row, "size": row.get("size", "")} for row in content["rows"]),
         seeds=tuple(content["seeds"]),
         chosen=content["chosen"],
-        identity=content.get("identity") or "",
-        moves=content.get("moves") or 0,
-        code=tuple(content.get("code", ())),
-        margins=content.get("margins", {}),
+        identity=content["identity"],
+        moves=content["moves"],
+        code=tuple(content["code"]),
+        margins=content["margins"],
         task=Card.of(content["task"]),
     )

@@ -133,7 +133,7 @@ class TrialConfig:
     def _average_problems(self) -> Iterator[Problem]:
         n, every, steps = self.decode.average_checkpoints, self.decode.average_every, self.train.steps
         if n > 1 and n * every > steps:
-            allowed = f"times decode.average_every ({every}), it must be at most train.steps ({steps})"
+            allowed = f"must be at most {max(1, steps // every)}: decode.average_every is {every}, train.steps {steps}"
             yield Problem("decode.average_checkpoints", f"is {n}", allowed)
 
     def _data_problems(self) -> Iterator[Problem]:

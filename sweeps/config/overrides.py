@@ -9,6 +9,7 @@ from typing import Any
 
 from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
 from sweeps.config.settings import MAKERS, at_home
+from sweeps.config.tasks import known_tasks
 from sweeps.schema import COMMAND_LINE, Problem, nearest, plain
 from tracking.study import study_folders
 from tracking.words import for_shell, quoted
@@ -92,11 +93,12 @@ class _Reader:
         """One reason for all of them: they may be parts of one text, which the shell split at its blanks."""
         if texts:
             key = next(iter(self.library.schema.short_names))
-            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}; {QUOTES}"
+            plainly = all(re.fullmatch(r"[\w./-]+", text) for text in texts)
+            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}" + f"; {QUOTES}" * (not plainly)
             self._refuse(" ".join(texts), "is not key=value", allowed, self._meant(texts[0]))
 
     def _meant(self, text: str) -> str | None:
-        """The override that a text most likely means: a known key, or an option or a recorded study named alone."""
+        """What a text most likely means: a known key, or an option, a task or a recorded study named alone."""
         key, mark, value = text.partition("=")
         if mark:
             meant = other_name(key, self.library.keys)
@@ -105,6 +107,7 @@ class _Reader:
             return f"{text}=VALUE"
         runs = self.library.folders.here / at_home(str(self.found.values.get("paths.runs", "runs")))
         named = {folder.name: f"sweep.name={quoted(folder.name)}" for folder in study_folders(runs)}
+        named |= {name: f"task={name}" for name in known_tasks(self.library.folders.here)}
         for group in self.library.groups:
             named |= {name: f"{group}={name}" for name in self.library.folders.options(group)}
         near = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, named)

@@ -72,7 +72,7 @@ def study_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Ta
     if not found and faults:
         raise RefusedError(map(damaged, faults))
     if not found:
-        return Taken(named_study(settings), settings)
+        raise RefusedError([_no_study(Path(settings.paths.runs))])
     unread = tuple(f"Skipped: {fault}" for fault in faults)
     return Taken(found[0], _named(settings, found[0].name), (*_choice(found), *unread))
 
@@ -84,8 +84,19 @@ def study_to_change(overrides: list[str] | None) -> Taken:
     if not names_study(overrides) and len(names) > 1:
         found = f"is missing, and {settings.paths.runs} has {len(names)} studies"
         raise RefusedError([Problem("sweep.name", found, f"must be one of {', '.join(names)}")])
-    named = settings if names_study(overrides) or not names else _named(settings, names[0])
+    if not names_study(overrides) and not names:
+        raise RefusedError([_no_study(Path(settings.paths.runs))])
+    named = settings if names_study(overrides) else _named(settings, names[0])
     return Taken(named_study(named), named)
+
+
+def _no_study(runs: Path) -> Problem:
+    """The refusal of a folder without studies, with the nearest one above it that has some."""
+    above = (parent / runs.name for parent in runs.parents[1:])
+    near = next((place for place in above if study_names(place)), None)
+    allowed = "go to the folder whose runs/ holds the study; `allelse sweep` begins one here"
+    meant = shell_line([f"paths.runs={near}"]) if near else None
+    return Problem("paths.runs", f"has no study: {runs}", allowed, meant)
 
 
 def _named(settings: Settings, study: str) -> Settings:

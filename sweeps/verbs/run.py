@@ -17,7 +17,7 @@ from rich.table import Table
 from sweeps.config.schema import task_card
 from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
-from sweeps.planning.naming import DECODING, SELECTING, looking
+from sweeps.planning.naming import DECODING, SELECTING, command, looking
 from sweeps.task import Problem, RefusedError
 from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, next_run, refuse_without_extra
 from tracking.study import read_study
@@ -231,7 +231,10 @@ def _show_outcome(
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:
         OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
-        OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
+        logs = command("logs", trial.trial.name, *looking(planned.folder, overrides))
+        OUT.print(
+            f"  type `{escape(logs)}`, or read {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim"
+        )
     if unfinished:
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         from sweeps.planning.named_study import going_on

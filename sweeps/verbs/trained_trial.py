@@ -312,9 +312,10 @@ def _with_places(config: Any, task: Task[Any], settings: Settings, before: str, 
 
 def _elsewhere(stored: dict[str, Any], typed: str | None, now: Path) -> str | None:
     """``paths.checkpoints`` of the trial. A folder may have been moved with the runs, or to where it is typed."""
-    if stored["checkpoints"] is None:
+    recorded = stored.get("checkpoints")
+    if recorded is None:
         return None
-    place = moved(stored["checkpoints"], stored["runs"], now)
+    place = moved(recorded, stored["runs"], now)
     gone = "://" not in place and not Path(place).exists()
     return typed if gone and typed else str(_as_typed(place, typed))
 

@@ -24,6 +24,9 @@ MOST_NAMED = 4
 COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 COMPARING = ("delta_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
 """What stands before a metric's name in columns that say how a row differs from the reference."""
+BEST = "best_"
+MEASURED = [kind for kind in BEFORE if not kind.startswith((BEST, "paper_"))]
+"""What stands before a metric's name in columns that rest on the scores of the last checkpoint."""
 OF_SEED = re.compile(r"_s\d+$")
 """At the end of the name of a column that holds one seed's score."""
 ONE_SEED = "; it says nothing of other seeds"
@@ -34,11 +37,13 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     """An explanation of the columns with these names: the settings for scoring, the number of seeds, what was
     tested."""
     card, rows, shown = table.card, table.rows, {OF_SEED.sub("", name) for name in names}
-    metrics, scores, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, ("",), COMPARING))
+    metrics, measured, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING))
+    scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
     about = [
-        *_measured(card, rows, metrics),
+        *_measured(card, rows, measured),
         *(f"{metric.label}: {metric.note}" for metric in metrics if metric.note),
+        *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
         *(
             f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}"
             for name in ("seconds", "params", "flops")

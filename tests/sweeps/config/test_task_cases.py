@@ -18,6 +18,7 @@ KNOWN = "known: translation, small did you mean task=small?"
 TYPED: list[tuple[str, str]] = [
     ("plan task=smal", f"task (command line) … no module smal here … {KNOWN}"),
     ("plan task=small.py", 'task (command line) is "small.py" … MODULE:ATTRIBUTE … did you mean task=small?'),
+    ("plan small", "small (command line) is not key=value … did you mean task=small?"),
     ("plan task=null", "task (command line) is null must be a string"),
     ("plan task=small:taks", "task (command line) … small has no taks … did you mean task=small:task?"),
     (

@@ -29,7 +29,7 @@ TYPED: list[tuple[str, list[str]]] = [
     ("train train.label_smoothing=0.9999", ["train.label_smoothing (command line) is 0.9999 must be at most 0.999"]),
     (
         "train decode.average_checkpoints=4",
-        ["(command line) is 4 times decode.average_every (200), it must be at most"],
+        ["(command line) is 4 must be at most 3: decode.average_every is 200, train.steps 600"],
     ),
     ("train data.train=[a,b]", ["data.train (command line) is ['a', 'b'] must be null unless data=files"]),
     ("train data.vocab_size=2", ["data.vocab_size (command line) is 2 must be a whole number between 8 and 16777216"]),
@@ -67,6 +67,7 @@ TYPED: list[tuple[str, list[str]]] = [
     ("plan sweep.rows=[base,bass]", ['sweep.rows (command line) is "bass" … did you mean base?']),
     ("plan sweep.rows=[base,big,base]", ["sweep.rows (command line) lists base 2 times"]),
     ("plan sweep.rows=[]", ["sweep.rows (command line) is [] must be a list of rows"]),
+    ("plan sweep.seeds=2", ["sweep.seeds (command line) is 2 must be a list, each a whole number … did you mean [2]?"]),
     ("plan sweep.seeds=[]", ["sweep.seeds (command line) is [] must list at least one seed"]),
     ("plan sweep.seeds=[-1]", ["sweep.seeds (command line) is [-1] … a whole number between 0 and 2147483647"]),
     ("plan row=big sweep.rows=[base]", ["row (command line) and sweep.rows are both given"]),

@@ -43,9 +43,17 @@ def test_a_missing_study_is_refused_with_a_list_of_studies(folder: Path, verb: s
 
 
 def test_without_any_study_the_refusal_names_the_command_that_makes_one(tmp_path: Path) -> None:
-    assert "`allelse sweep` creates one" in refusal(tmp_path, "table")
+    assert "`allelse sweep` begins one here" in refusal(tmp_path, "table")
     assert f"paths.runs is {tmp_path}/runs, which has no mlflow.db" in refusal(tmp_path, "ui")
     assert contents(tmp_path) == []
+
+
+def test_in_another_folder_the_refusal_names_the_runs_above(folder: Path) -> None:
+    below = folder / "notes"
+    below.mkdir()
+    said = refusal(below, "table")
+    assert f"paths.runs has no study: {below}/runs" in said
+    assert f"did you mean paths.runs={folder}/runs?" in said
 
 
 def test_the_status(folder: Path) -> None:

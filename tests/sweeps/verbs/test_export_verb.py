@@ -179,7 +179,7 @@ def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: P
         (["--to", "mlflow", "--register", "a", "tracking.uri=sqlite:////x.db"], "has no run at sqlite:////x.db"),
         (
             ["--to", "mlflow", "--average", "9"],
-            "times decode.average_every (100), it must be at most",
+            "decode.average_every is 100",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """A study as pandas frames: the columns and types on which notebooks rely."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -66,11 +67,41 @@ def test_what_the_frames_hold(study: Study, monkeypatch: pytest.MonkeyPatch) -> 
     assert losses == [(10, 20.0), (20, 30.0)]
 
 
-def test_a_damaged_trial_is_kept_and_named(study: Study) -> None:
-    study.trial_folder(study.trials[0]).journal_path.write_text("{}\n")
+DAMAGES = [  # file, pattern, what stands there instead, and what is said of it
+    ("journal.jsonl", r"\A.*\n", "{}\n", "journal.jsonl:1 is damaged: must have a whole number as its step"),
+    ("attempts.jsonl", '"pid": .*?, ', "", "attempts.jsonl:1 is damaged: must have a whole number as its pid"),
+    ("attempts.jsonl", '"end": true, ', "", "attempts.jsonl:2 is damaged: must have text as its host"),
+    ("result.json", '"ppl": .*?,', '"ppl": NaN,', "result.json is damaged: must have a number as its scores.dev.ppl"),
+]
+
+
+@pytest.mark.parametrize(("name", "pattern", "damage", "said"), DAMAGES)
+def test_a_damaged_trial_is_kept_and_named(study: Study, name: str, pattern: str, damage: str, said: str) -> None:
+    edit(study.folder / "base-s1" / name, pattern, damage)
     frames = allelse.load(study.folder)
-    assert "journal.jsonl:1 is damaged" in frames.trials.note[0]
-    assert (len(frames.curves), len(frames.scores) > 0) == (0, True)
+    assert said in frames.trials.note[0]
+    assert len(frames.curves.query("row == 'base'")) == (0 if name == "journal.jsonl" else 2)
+    assert frames.scores.empty == (name == "result.json")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("margins", "null", "an object as its margins"),
+        ("margins", '{"ppl": "0.1"}', "a number as its margins.ppl"),
+        ("code", "[{}]", "text as its code.0"),
+    ],
+)
+def test_a_damaged_study_is_one_clear_error(study: Study, key: str, value: str, said: str) -> None:
+    edit(study.folder / "study.json", rf'"{key}": .*?,\n', f'"{key}": {value},\n')
+    with pytest.raises(DamagedFileError, match=rf"study\.json: not a study: must have {said}$"):
+        allelse.load(study.folder)
+
+
+def edit(path: Path, pattern: str, text: str) -> None:
+    changed, count = re.subn(pattern, text, path.read_text(), count=1)
+    assert count == 1
+    path.write_text(changed)
 
 
 def test_a_wrong_folder_is_one_clear_error(study: Study) -> None:

@@ -21,7 +21,7 @@ from tracking.statistics.rows import table
 from tracking.study import Study
 from tracking.table import layout
 from tracking.table.caption import methods
-from tracking.table.columns import StudyTable, View
+from tracking.table.columns import StudyTable, View, whole_table
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
@@ -114,9 +114,15 @@ def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
         assert text in written("md", mixed)
         assert text not in written("tex", mixed), f"which has no column {name}"
     assert "params: computed" in written("tex", mixed)
-    chosen = layout.written("md", StudyTable(mixed, table(mixed), view=View(columns=("bleu",))))
-    assert chosen.splitlines()[-1].startswith("BLEU: measured on dev, beam 4")
-    assert "Δ" not in chosen
+    chosen = {
+        name: layout.written("md", replace(whole_table(mixed, mixed.task.headline), view=View(columns=(name,))))
+        for name in ("bleu", "ppl_s1", "paper_ppl", "best_ppl")
+    }
+    assert chosen["bleu"].splitlines()[-1].startswith("BLEU: measured on dev, beam 4")
+    assert [name for name, text in chosen.items() if "measured on" in text] == ["bleu", "ppl_s1"]
+    assert [name for name, text in chosen.items() if "±: standard" in text] == ["bleu"]
+    assert "best PPL: the best one measured while training" in chosen["best_ppl"]
+    assert not any("Δ" in text for text in chosen.values())
 
 
 # a row's settings that are not base's, its differences in PPL and BLEU, and its note
