@@ -317,6 +317,15 @@ def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
     return tree
 
 
+def merged(below: Tree, above: Tree) -> Tree:
+    """A copy with groups and mappings merged key by key, as Hydra merges them."""
+    result = deepcopy(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else deepcopy(value)
+    return result
+
+
 def dotted(tree: Tree) -> Values:
     """{"model": {"d_ff": 64}} as {"model.d_ff": 64}; what is no group is left out."""
     groups = {group: values for group, values in tree.items() if isinstance(values, dict)}

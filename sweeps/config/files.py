@@ -147,7 +147,7 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
     if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
         allowed = 'must begin with "# @package _global_"'
         misread.append(Problem(path.stem, 'lacks "# @package _global_"', allowed, None, f"{shown}:1"))
-    parts = list(_part_problems(keys, group, shown, schema)) if about_all else []
+    parts = list(_part_problems(root, keys, group, shown, schema)) if about_all else []
     if misread:
         raise RefusedError([*misread, *parts])
     return parts
@@ -195,15 +195,17 @@ def _misread(key: str, node: yaml.Node, place: str) -> Problem:
 
 
 def _part_problems(
-    keys: Iterable[tuple[str, int, yaml.Node]], group: str, shown: str, schema: Schema
+    root: yaml.MappingNode, keys: Iterable[tuple[str, int, yaml.Node]], group: str, shown: str, schema: Schema
 ) -> Iterator[Problem]:
     """What the file of a row, of a scale or of base may not set."""
     groups, owner = (*filter(None, [group]), *schema.groups), f"a {group}" if group else BASE
-    for key, line, _ in keys:
-        if "." not in key and key not in (*groups, "defaults"):
-            known = key in (*PLATFORM, "task", "hydra")
-            found, near = (f"is set by {owner}", None) if known else (UNKNOWN_KEY, nearest(key, groups))
-            yield Problem(key, found, f"{owner} sets only {', '.join(groups)}", near, f"{shown}:{line}")
-        elif group and key == schema.seed:
-            allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
-            yield Problem(key, f"is set by {owner}", allowed, None, f"{shown}:{line}")
+    for node, _ in root.value:
+        if node.value not in (*groups, "defaults"):
+            known = node.value in (*PLATFORM, "task", "hydra")
+            found, near = (f"is set by {owner}", None) if known else (UNKNOWN_KEY, nearest(node.value, groups))
+            allowed = f"{owner} sets only {', '.join(groups)}"
+            yield Problem(node.value, found, allowed, near, f"{shown}:{node.start_mark.line + 1}")
+    seeded = next((line for key, line, _ in keys if group and key == schema.seed), None)
+    if schema.seed and seeded:
+        allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
+        yield Problem(schema.seed, f"is set by {owner}", allowed, None, f"{shown}:{seeded}")

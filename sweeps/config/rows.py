@@ -25,9 +25,10 @@ from sweeps.schema import (
     Problem,
     RefusedError,
     Tree,
-    Values,
     assigned,
     differences,
+    merged,
+    nested,
 )
 
 
@@ -314,7 +315,8 @@ class RowTrees:
         paper = self._paper(row)
         if paper is None or self._overlay is None:
             return None
-        both = (paper | {"scale": self._overlay["scale"]}, assigned(paper, self._overlay))
+        scaled = merged(paper, self._overlay)
+        both = (paper | {"scale": scaled["scale"]}, scaled)
         first, second = (self.resolved(assigned(each, self._divisors), row) for each in both)
         return None if first is None or second is None else Layered(first, second)
 
@@ -325,13 +327,13 @@ class RowTrees:
         return plain
 
     @cached_property
-    def _overlay(self) -> Values | None:
-        """The scale and the keys that it sets, with their references. The schema refuses a group that is none."""
+    def _overlay(self) -> Tree | None:
+        """What the scale sets, with its references. What is set in the place of a group is refused by the schema."""
         base, scaled = self._paper(BASE), self._composed(*self.found.options(BASE), *self.found.scale_option)
         if base is None or scaled is None:
             return None
         unset = {group: scaled[group] for group in self.schema.groups if not isinstance(scaled.get(group, {}), dict)}
-        return {"scale": scaled["scale"], **unset, **differences(base, scaled, self.schema.groups)}
+        return _differing(base, scaled) | unset
 
     def _paper(self, row: str) -> Tree | None:
         """A row before its scale, with its references; a made one as if a file had been written for it."""
@@ -341,7 +343,7 @@ class RowTrees:
             tree = self._composed(*options) if self.readable("row", made.of) else None
             if tree is not None and made.of != row:
                 about = {"group": made.group or tree["row"].get("group")}
-                tree = assigned(tree, made.values) | {"row": about}
+                tree = merged(tree, nested(made.values)) | {"row": about}
             self._papers[row] = tree
         return self._papers[row]
 
@@ -356,3 +358,16 @@ class RowTrees:
         if sweep.get("rows") == ALL:
             sweep["rows"] = list(dict.fromkeys([BASE, *self.library.folders.options("row")]))
         return {**tree, "sweep": sweep}
+
+
+def _differing(below: Tree, above: Tree) -> Tree:
+    """The values of ``above`` that differ from those of ``below``, in groups and mappings."""
+    found: Tree = {}
+    for key, value in above.items():
+        before = below.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            if inner := _differing(before, value):
+                found[key] = inner
+        elif key not in below or repr(value) != repr(before):
+            found[key] = value
+    return found

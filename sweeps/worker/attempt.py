@@ -118,20 +118,23 @@ class Unsynced:
 
 
 class TrainingTime:
-    """The seconds of training over all attempts, without evaluation."""
+    """The seconds of training over all attempts, without evaluation.
+
+    What follows a pause counts as training once training has gone on: a report after an evaluation tells so.
+    """
 
     def __init__(self, before: float) -> None:
-        self._before, self._since = before, 0.0
+        self._before, self._since, self._runs = before, time.monotonic(), False
 
     @property
     def seconds(self) -> float:
-        return self._before + (time.monotonic() - self._since if self._since else 0.0)
+        return self._before + (time.monotonic() - self._since if self._runs else 0.0)
 
     def go_on(self) -> None:
-        self._since = self._since or time.monotonic()
+        self._runs = True
 
     def pause(self) -> None:
-        self._before, self._since = self.seconds, 0.0
+        self._before, self._since, self._runs = self.seconds, time.monotonic(), False
 
 
 class Attempt:
@@ -208,6 +211,7 @@ class Attempt:
         written = checked_artifacts(texts) | samples_text(on, head, samples)
         self.tell(About({"versions": versions()}))
         self.tell(Evaluated(self._last, on, kept, written))
+        self._time.pause()  # from here on, training may go on
 
     def notice(self, text: str) -> None:
         self._heard()
@@ -318,7 +322,7 @@ class Attempt:
 
     def _train_until(self, step: int) -> None:
         """Training goes on, perhaps after an evaluation, or ends with this step."""
-        if step < self.steps:
+        if step > self._last:
             self._time.go_on()
-        else:
+        if step >= self.steps:
             self._time.pause()

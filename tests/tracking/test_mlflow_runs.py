@@ -64,6 +64,8 @@ def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(run
         return [run.data.metrics["delta/accuracy"] for run in runs_of(study, store) if run.data.tags["row"] == "wide"]
 
     assert of_wide() == pytest.approx([0.03, 0.03])
+    points = [store[0].get_metric_history(run.info.run_id, "final/accuracy") for run in sent]
+    assert [len(each) for each in points] == [1, 2, 1, 1], "only a new score is another point"
     dropped = {"ts": "2999-01-01T00:00:00Z", "command": "allelse drop", "dropped": ["base-s2"]}
     kept = tuple(trial for trial in study.trials if trial != study.trials[1])
     write_study(replace(study, trials=kept, asked=(*study.asked, dropped)))

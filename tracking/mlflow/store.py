@@ -159,7 +159,8 @@ class Store:
         )
         self.client.set_logged_model_tags(found.model_id, {"mlflow.model.isExternal": "true", **model["tags"]})
         self.client.finalize_logged_model(found.model_id, "READY")
-        points: list[Point] = model["points"]
+        has = {metric.key: metric.value for metric in found.metrics or ()}
+        points = [point for point in model["points"] if has.get(point.name) != point.value]
         if not points:
             return
         outputs = self.client.get_run(run_id).outputs

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from allelse_in_folder import own, own_row, plan
 from finished_trials import study_in, sweep
+from small_task import BASE, HEAD, write_task
 
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import shown_change
@@ -50,6 +51,21 @@ def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path:
     assert names(made) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
     assert [planned.trial.key for planned in made.trials] == [planned.trial.key for planned in written.trials]
     assert made.trials[1].trial.group == "grid"
+
+
+def test_a_mapping_of_a_row_of_a_scale_or_of_a_list_is_merged_with_base_s(tmp_path: Path) -> None:
+    group = f"{HEAD}row: {{group: A}}\n"
+    files = {
+        "base": BASE.replace("kind: round", "kind: round, options: {a: 1, b: 2}"),
+        "row/square": group + "model: {options: {b: 5}}\n",
+        "scale/mine": f"{HEAD}scale: {{name: mine, size: 1}}\nmodel: {{options: {{a: 7}}}}\n",
+    }
+    train = "\n\n\n@dataclass(frozen=True)\nclass Train"
+    schema = {train: f"\n    options: dict[str, int]{train}"}
+    write_task(tmp_path, schema, {f"conf/task/small/{name}.yaml": text for name, text in files.items()})
+    lists = "sweep.vary={model.options: [{c: 3}]}", "sweep.rows=[base,square]"
+    settings = [row.settings.trial for row in compose_sweep(["task=small", "scale=mine", *lists], tmp_path).rows]
+    assert [trial.model.options for trial in settings] == [{"a": 7, "b": 2}, {"a": 7, "b": 5}, {"a": 7, "b": 2, "c": 3}]
 
 
 def test_made_rows_stand_next_to_base_or_to_the_listed_rows(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import json
 import math
+import time
 import uuid
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from textwrap import indent
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,6 +94,28 @@ def test_an_end_before_the_last_step_is_told_unless_the_task_stops_early(
     finished = events_of(tmp_path, body, early_stop=early)[-1]
     assert isinstance(finished, Finished)
     assert (finished.step, finished.steps) == (steps, planned)
+
+
+def test_evaluations_between_steps_take_no_time_of_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = """\
+for step in range(1, 5):
+    trial.notice("10 s of training")
+    trial.report(step, {"train/loss": 1.0})
+    trial.evaluated("dev", {"score": 1.0})
+    trial.evaluated("test", {"score": 1.0})
+"""
+    now, events = [100.0], list[Event]()
+
+    def tell(event: Event) -> None:
+        events.append(event)
+        now[0] += {Noticed: 10.0, Evaluated: 500.0}.get(type(event), 0.0)
+
+    monkeypatch.setattr("sweeps.worker.attempt.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    driver = driver_of(tmp_path, body, tell)
+    driver.newest()
+    driver.work(0, 1, "", lambda: False)
+    assert isinstance(events[-1], Finished)
+    assert events[-1].costs["seconds"] == pytest.approx(40.0)
 
 
 LOOP = """\
