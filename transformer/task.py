@@ -128,7 +128,8 @@ def _absolute(name: str, here: Path) -> str:
     if "://" in name:
         return name
     path = here / os.path.expanduser(name)  # noqa: PTH111 - Path.expanduser raises for an unknown user
-    return str(path.resolve()) if path.exists() else os.path.abspath(path)  # noqa: PTH100 - follows no link
+    there = os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
+    return str(path.resolve()) if there else os.path.abspath(path)  # noqa: PTH100 - follows no link
 
 
 TRANSLATION = Task(

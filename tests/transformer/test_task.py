@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
+from small_trials import DECODE, SMALL, SYNTHETIC, copy_data, prepared_text, small_trial
 
 from transformer.cost import parameters
 from transformer.task import TRANSLATION
@@ -55,3 +55,10 @@ def test_prepared_text_is_checked_and_shown_and_missing_files_are_named_before(t
     assert TRANSLATION.texts(prepared.folder, "wmt14") == {}
     (tmp_path / "dev.txt").unlink()
     assert [problem.key for problem in TRANSLATION.data_problems(small_trial(data), None)] == ["data.dev"]
+
+
+def test_a_place_whose_name_is_too_long_is_left_for_the_refusal(tmp_path: Path) -> None:
+    name = "a" * 300
+    config = small_trial(replace(SYNTHETIC, name="multi30k", mirror=name))
+    assert TRANSLATION.resolved is not None
+    assert TRANSLATION.resolved(config, tmp_path).data.mirror == str(tmp_path / name)
