@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from small_task import write_task
 from small_text import TEXT
 from studies import SMALL
 from typed import typed
@@ -63,3 +64,13 @@ def test_the_user_interface_gets_it_by_its_environment_alone(tmp_path: Path) -> 
     uri = f"postgresql://me:{SECRET}@host/db"
     assert SECRET not in " ".join(ui_command(tmp_path))
     assert ui_environment(uri)["MLFLOW_BACKEND_STORE_URI"] == uri
+
+
+def test_a_secret_in_an_error_of_the_work_is_written_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    begins = "        total +="
+    folder = write_task(tmp_path, {begins: f"        raise ValueError(__import__('os').environ['HF_TOKEN'])\n{begins}"})
+    done = typed(folder, "train", "task=small")
+    assert (done.exit_code, "base-s1: FAILED: ValueError: ***" in done.output) == (1, True), done.output
+    assert SECRET not in done.output
+    assert holders(folder, SECRET) == []
