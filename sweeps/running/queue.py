@@ -139,9 +139,10 @@ class Queue:
         self.progress.tick()
         if self.stopping.requested():
             self._stop()
-        for name in self.stopping.trials - self._said_of:
+        asked = self.stopping.trials  # another thread replaces it
+        for name in asked - self._said_of:
             self._stop_one(name)
-        self._said_of = self.stopping.trials
+        self._said_of = asked
         if time.monotonic() - self._sent_at > REPEAT_S:
             self.stopping.seconds_left = self.progress.seconds_left()
             self._sent_at = time.monotonic()
