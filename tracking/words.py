@@ -35,6 +35,21 @@ def stopped_at(result: Mapping[str, Any] | None) -> str:
     return f"stopped at {result['step']} of {result['steps']}" if result and result.get("steps") else ""
 
 
+LONGEST_VALUE = 60  # characters of one value in a table
+LONGEST_CHANGE = 200  # characters of a row's own words
+LOOKS_LIKE_NO_TEXT = ("None", "True", "False")
+
+
+def shortened(text: str, longest: int = LONGEST_VALUE) -> str:
+    """The text, or its beginning and its length if it is too long for a table."""
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
+
+
+def value_words(value: Any) -> str:
+    """A value in a table: the text None in quotes, since None itself has none."""
+    return shortened(repr(value) if value in LOOKS_LIKE_NO_TEXT else str(value))
+
+
 def listed(names: Sequence[str]) -> str:
     """A, B and C."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

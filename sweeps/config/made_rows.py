@@ -6,9 +6,7 @@ means what it means to Hydra: one row per combination, with final values. A row 
 the same in every study.
 """
 
-import hashlib
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -17,12 +15,12 @@ from typing import Any
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
+from sweeps.config.row_naming import as_typed, made_name
 from sweeps.config.settings import MAKERS
 from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted
 
 VARY = MAKERS[0]
 MOST_ROWS = 1000
-LONGEST_ROW = 120  # bytes of a name
 PlaceOf = Callable[[str], str | None]
 """Where a dotted key such as ``sweep.vary.model.n_heads`` is set."""
 
@@ -40,6 +38,14 @@ class MadeRow:
     of: str = BASE
     options: dict[str, str] = field(default_factory=dict)
     final: Values = field(default_factory=dict)
+
+    @property
+    def content(self) -> str:
+        """What tells it from another row, as a message shows it."""
+        changes = {**self.options, **self.values, **self.final}
+        words = ", ".join(f"{key} {value!r}" for key, value in changes.items())
+        scaled = " before scaling" if self.values else ""
+        return f"{self.of} with {words}{scaled}"
 
 
 class MadeRows:
@@ -65,7 +71,7 @@ class MadeRows:
         like_base = []
         for values, place in made:
             if changed := {key: value for key, value in values.items() if not _equal(value, usual.get(key))}:
-                self._add(made_name(changed, self.order), MadeRow(changed, maker.removeprefix("sweep."), place))
+                self._add(self._name(changed, self.order), MadeRow(changed, maker.removeprefix("sweep."), place))
             else:
                 like_base.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
         if like_base and len(like_base) == len(made) and len(self.problems) == before:
@@ -98,7 +104,7 @@ class MadeRows:
         if content not in known:
             name, group = row, None
             if values or options:
-                name = made_name({**options, **values}, [*options, *self.order])
+                name = self._name({**options, **values}, [*options, *self.order])
                 name, group = (name, "grid") if row == BASE else (f"{row}-{name}", None)
                 self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
             known[content] = name
@@ -112,10 +118,21 @@ class MadeRows:
         if name in self.library.folders.options("row"):
             file = self.library.folders.written_to(f"row/{name}")
             allowed = f"rename {file}, or list it in sweep.rows and leave the value out"
-            maker = f"sweep.{row.group}" if row.values else next(iter({**row.options, **row.final}))
             found = f"makes row {name}, but a file has that name"
-            self.problems.append(Problem(maker, found, allowed, None, row.place))
-        self.rows.setdefault(name, row)
+            self.problems.append(Problem(self._maker(row), found, allowed, None, row.place))
+        twin = self.rows.setdefault(name, row)
+        if twin.content != row.content:
+            found = f"makes two rows with the name {name}: {twin.content} and {row.content}"
+            allowed = "write one of them as a file in conf/, under a name of its own"
+            self.problems.append(Problem(self._maker(row), found, allowed, None, row.place))
+
+    def _name(self, values: Values, order: list[str]) -> str:
+        return made_name(values, order, self.library.keys)
+
+    @staticmethod
+    def _maker(row: MadeRow) -> str:
+        """The key that makes the row."""
+        return f"sweep.{row.group}" if row.values else next(iter({**row.options, **row.final}))
 
     def _fits(self, key: str, rows: int) -> bool:
         if rows > MOST_ROWS:
@@ -175,20 +192,6 @@ class MadeRows:
         return float(value) if whole and self.library.keys.get(key) is float else value
 
 
-def made_name(values: Mapping[str, Any], order: list[str]) -> str:
-    """``n_heads_16-p_drop_0.2``: the keys in the order of the schema, each with its value."""
-    ordered = sorted(values, key=order.index)
-    name = "-".join(f"{_short(key, order)}_{_plain(as_typed(values[key]))}" for key in ordered)
-    return name if len(name.encode()) <= LONGEST_ROW else _cut(name)
-
-
-def as_typed(value: Any) -> str:
-    """A value as it is typed in a list."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return "+".join(map(as_typed, value)) if isinstance(value, list) else str(value)
-
-
 def _flat(tree: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """``{model: {n_heads: [1]}}`` as ``model.n_heads`` with its list."""
     for name, value in tree.items():
@@ -208,26 +211,6 @@ def _list_problem(key: str, values: Any) -> Problem | None:
     if repeated:
         return Problem(key, f"lists {as_typed(repeated[0])} twice", "must list each value once")
     return None
-
-
-def _short(key: str, known: list[str]) -> str:
-    """The last component, with its group where another group has it too."""
-    last = key.rpartition(".")[2]
-    return last if sum(other.rpartition(".")[2] == last for other in known) == 1 else key
-
-
-def _plain(text: str) -> str:
-    """The text as part of a folder's name. If letters are replaced, a digest tells it from similar texts."""
-    name = re.sub(r"[^\w.+-]+", "-", text).strip("-.") if re.search(r"[^\w.+-]", text) or not text else text
-    return name if name == text else f"{name}{'-' * bool(name)}{_digest(text)}"
-
-
-def _cut(name: str) -> str:
-    return f"{name.encode()[: LONGEST_ROW - 7].decode(errors='ignore')}-{_digest(name)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
 def _in(value: Any, others: Iterable[Any]) -> bool:

@@ -18,6 +18,7 @@ from sweeps.task import Costs
 from tracking.study import Study, StudyTrial
 from tracking.table.caption import scaling_note
 from tracking.trial import recorded_runs
+from tracking.words import LONGEST_CHANGE, shortened
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def cells(row: ComposedRow, base: Settings) -> dict[str, Any]:
 def shown_change(row: ComposedRow, base: Settings) -> str:
     """The row's own words for its change, unless the scale has made other values of it. Base is its values."""
     own = "" if row.name == BASE or row.before_scaling else one_line(row.settings.row.change)
-    return own or describe(row, base) or row.name
+    return shortened(own, LONGEST_CHANGE) or describe(row, base) or row.name
 
 
 def describe(row: ComposedRow, base: Settings) -> str:

@@ -211,7 +211,11 @@ class TrainedTrial:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """With as many digits as tell it from other numbers: it is part of a file's name."""
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{value:g}"
+    return text if float(text) == value else repr(value)
 
 
 OWN_FILES = ("config.yaml", "attempts.jsonl", MANIFEST, STUDY_FILE)
