@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -69,7 +69,18 @@ class Folders:
     def options(self, group: str) -> list[str]:
         """The names that ``group=`` takes."""
         files = (file for folder in self.searched for file in folder.glob(f"{group}/*.yaml") if file.is_file())
-        return sorted({file.stem for file in files})
+        return sorted({file.stem for file in files if not file.name.startswith(".")})  # an editor's lock begins so
+
+    def misnamed(self, group: str) -> list[Problem]:
+        """The user's files of a group whose ending Hydra does not read: they would be left out in silence."""
+        folders = [folder / group for folder in self.searched if self.is_own(folder)]
+        files = [file for folder in folders for file in sorted(folder.glob("[!.]*")) if file.is_file()]
+        wrong = [file for file in files if file.suffix.lower() in (".yml", ".yaml") and file.suffix != ".yaml"]
+        return [self._misnamed(file) for file in wrong]
+
+    def _misnamed(self, file: Path) -> Problem:
+        found = f"ends in {file.suffix}, and only files that end in .yaml are read"
+        return Problem(file.name, found, f"rename it to {file.stem}.yaml", None, self.show(file))
 
     def is_own(self, file: Path) -> bool:
         """Whether the file or folder is the user's."""
@@ -93,6 +104,8 @@ class Folders:
         options = list(dict.fromkeys([*self.options(group), *more]))
         if name in options:
             return None
+        if misnamed := [each for each in self.misnamed(group) if Path(each.key).stem == name]:
+            return replace(misnamed[0], key=group)
         found = f'is "{name}", but {Path(self.written_to(f"{group}/{name}")).parent}/ has no such file'
         return Problem(group, found, f"must be one of {', '.join(options)}", nearest(Path(name).stem, options), place)
 
@@ -120,10 +133,15 @@ def _differs(file: Path, shipped: Path) -> bool:
 
 ABOUT_ALL_GROUPS = ("row", "scale")
 """Groups whose files set keys of other groups. Without the header, Hydra reads those as the group's own keys."""
-HEADER = re.compile(r"([ \t]*(#.*)?\n)*?[ \t]*#[ \t]*@package[ \t]+\S+")
+HEADER = re.compile(r"([ \t]*(#.*)?\n)*?[ \t]*#[ \t]*@package[ \t]+(?P<package>\S+)")
 """The package among the first comments, which may hold a license before it."""
 MISREAD = re.compile(r"[-+]?0[\d_]+$|.*:")
 """Numbers that YAML 1.1 reads as octal or as base 60."""
+MISSING = "???"
+"""How OmegaConf writes a value that is yet to be given."""
+BARE_MISSING = re.compile(r"(?<=[\s:,\[{])\?\?\?(?=\s*([,}\]#]|$))", re.MULTILINE)
+"""The same without quotes, which YAML does not read within braces."""
+HOW_TO_GIVE = f"give it a value: {MISSING} stands for one that is missing"
 NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
@@ -135,7 +153,7 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
     about_all = group in ("", *ABOUT_ALL_GROUPS)
     try:
         text = path.read_text("utf-8-sig")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = _composed(text)
         if not isinstance(root, yaml.MappingNode) or not root.value:
             raise ValueError("it holds no keys")
         keys = list(_keys(root, "" if about_all else group))
@@ -144,6 +162,8 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
         found, allowed = f"is not plain YAML: {reason}", "must hold groups of keys in UTF-8"
         raise RefusedError([Problem(path.stem, found, allowed, None, f"{shown}{line}")]) from None
     misread = [_misread(key, node, f"{shown}:{line}") for key, line, node in keys if _is_misread(node)]
+    missing = [(key, line) for key, line, node in keys if node.value == MISSING]
+    misread += [Problem(key, f"is {MISSING}", HOW_TO_GIVE, None, f"{shown}:{line}") for key, line in missing]
     if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
         allowed = 'must begin with "# @package _global_"'
         misread.append(Problem(path.stem, 'lacks "# @package _global_"', allowed, None, f"{shown}:1"))
@@ -151,6 +171,14 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
     if misread:
         raise RefusedError([*misread, *parts])
     return parts
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """The nodes of a file, with a missing value as a text where YAML does not read it. Raises YAMLError."""
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return yaml.compose(BARE_MISSING.sub(f'"{MISSING}"', text), Loader=yaml.SafeLoader)
 
 
 def reason_of(error: Exception) -> tuple[str, str]:

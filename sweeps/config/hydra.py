@@ -9,27 +9,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override as Override
+from hydra.core.plugins import Plugins
+from hydra.core.utils import setup_globals
 from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeps.config.files import BASE, CONFIG, Folders, examined, lines_of, reason_of
+from sweeps.config.files import BASE, CONFIG, HEADER, Folders, examined, lines_of, reason_of
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
-from sweeps.schema import Problem, RefusedError, Tree, keys
+from sweeps.schema import Problem, RefusedError, Tree, dotted, keys
 from tracking.words import quoted
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
+CALL = re.compile(r"\$\{\s*(?!oc\.)[\w.]+\s*:")
+"""A resolver that is called; those of OmegaConf give the same value each time."""
 HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
 HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
 
@@ -78,7 +85,7 @@ class Library:
     def _compose(self, options: tuple[str, ...]) -> Tree:
         with _faults_as_problems(self.folders, options), self._initialized():
             found: Any = OmegaConf.to_container(compose(CONFIG, self._typed(options), return_hydra_config=True))
-            return dict(found)
+            return dict(joined(found))
 
     def files(self, *options: str) -> list[tuple[Path, str]]:
         """The composed files, each with its package; a value of a later one counts. Raises RefusedError."""
@@ -108,12 +115,48 @@ class Library:
             return []
 
     def _initialized(self) -> Any:
+        Plugins.instance().register(TextFiles)
         GlobalHydra.instance().clear()
         return initialize_config_dir(str(self.folders.searched[0]), version_base="1.3")
 
     def _typed(self, options: tuple[str, ...]) -> list[str]:
-        searched = ", ".join(quoted(f"file://{folder}") for folder in self.folders.searched[1:])  # as Hydra reads paths
+        searched = ", ".join(quoted(f"{TextFiles.scheme()}://{folder}") for folder in self.folders.searched[1:])  # as Hydra reads paths
         return [f"hydra.searchpath=[{searched}]", *map(_in_ascii, options)]
+
+
+class TextFiles(FileConfigSource):  # type: ignore[misc]
+    """Hydra's source of files, which also reads a package behind a byte order mark or a license."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "text"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        file = Path(self.path, self._normalize_file_name(config_path))
+        if not file.exists():
+            raise ConfigLoadError(f"Config not found: {file}")
+        header = HEADER.match(file.read_text("utf-8-sig"))
+        with file.open(encoding="utf-8-sig") as text:
+            content = OmegaConf.load(text)
+        packages = {"package": header["package"] if header else None}
+        return ConfigResult(self.provider, f"{self.scheme()}://{self.path}", content, packages)
+
+
+PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+"""A letter beyond the first 65 536, as ``json.dumps`` writes it: two surrogates."""
+
+
+def joined(value: Any) -> Any:
+    """Plain data in which each pair of surrogates is the letter that it stands for."""
+    if isinstance(value, dict):
+        return {key: joined(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [joined(item) for item in value]
+    return PAIR.sub(_letter, value) if isinstance(value, str) else value
+
+
+def _letter(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 @contextmanager
@@ -179,12 +222,40 @@ def _in_quotes(item: re.Match[str]) -> str:
     return item[0] if item["quoted"] or text.isascii() else item[0].replace(text, f"'{text}'")
 
 
+def changing_keys(tree: Tree) -> list[str]:
+    """The dotted keys whose value changes from call to call: by ``${now:…}``, or by a resolver of the task's own."""
+    if not any(CALL.search(text) for text in _texts(tree)):
+        return []
+    calls = count()
+    OmegaConf.register_new_resolver("now", lambda *_: str(next(calls)), replace=True)
+    try:
+        first, second = dotted(_resolved(tree)), dotted(_resolved(tree))
+    except OmegaConfBaseException:  # ``resolved`` names its key
+        return []
+    finally:
+        setup_globals()  # brings Hydra's own clock back
+    return [key for key, value in second.items() if repr(value) != repr(first.get(key))]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in plain data."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+def _resolved(tree: Tree) -> Any:
+    return OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+
+
 def resolved(tree: Tree) -> tuple[Tree | None, list[Problem]]:
     """The tree without references such as ``${model.d_model}``, or the problem of the first wrong one."""
     if not refers(tree):
         return tree, []
     try:
-        plain: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+        plain = _resolved(tree)
     except OmegaConfBaseException as error:
         key = str(error.full_key or "").partition("[")[0]
         return None, [Problem(key, f"cannot be resolved: {str(error).splitlines()[0]}", HOW_TO_REFER)]
@@ -193,6 +264,4 @@ def resolved(tree: Tree) -> tuple[Tree | None, list[Problem]]:
 
 def refers(value: Any) -> bool:
     """Whether any text in the value may refer to another key."""
-    if isinstance(value, dict | list):
-        return any(map(refers, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, str) and "${" in value
+    return any("${" in text for text in _texts(value))

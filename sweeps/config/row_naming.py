@@ -87,4 +87,4 @@ def _cut(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:6]
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:6]

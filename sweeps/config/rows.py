@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from sweeps.config.files import BASE, examined, lines_of
-from sweeps.config.hydra import Library, option, resolved
+from sweeps.config.hydra import Library, changing_keys, option, resolved
 from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.schema import Schema, one_line
@@ -323,8 +323,15 @@ class RowTrees:
     def resolved(self, tree: Tree, row: str) -> Tree | None:
         """Without references; None if one cannot be resolved, whose problem is kept."""
         plain, problems = resolved(tree)
-        self.found.note(problems, row)
+        changing = [key for key in changing_keys(tree) if self._must_stay(key)]
+        self.found.note([*problems, *(_changing(key, tree) for key in changing)], row)
         return plain
+
+    def _must_stay(self, key: str) -> bool:
+        """Whether a trial would be trained or scored again when the key's value changes."""
+        role = self.schema.fingerprinted.get(key)
+        free = key in self.schema.observes or (role is not None and role.place)
+        return key.split(".")[0] in (*self.schema.groups, "scale") and not free
 
     @cached_property
     def _overlay(self) -> Tree | None:
@@ -358,6 +365,13 @@ class RowTrees:
         if sweep.get("rows") == ALL:
             sweep["rows"] = list(dict.fromkeys([BASE, *self.library.folders.options("row")]))
         return {**tree, "sweep": sweep}
+
+
+def _changing(key: str, tree: Tree) -> Problem:
+    """The refusal of a value that is another one in the next call: no command would resume its trial."""
+    group, _, name = key.partition(".")
+    found = f"is {tree[group][name]}, which changes from call to call"
+    return Problem(key, found, "must be a fixed value, so that the same command resumes the trial")
 
 
 def _differing(below: Tree, above: Tree) -> Tree:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+from sweeps.config.files import HOW_TO_GIVE, MISSING
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.schema import field_types, nearest, parse
@@ -19,6 +20,8 @@ from tracking.uri import without_password
 
 MAKERS = ("sweep.vary", "sweep.grid")
 """Keys that make rows of lists of values."""
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair, whose other half is gone: pairs were joined when their file was read."""
 Count = Annotated[int, Range(1, 2**31 - 1)]
 
 
@@ -144,7 +147,23 @@ def tree_type(task: Task[Any]) -> type:
 def parse_settings(source: TaskSource, tree: object) -> tuple[Settings | None, list[Problem]]:
     """One row's settings from plain data, or every problem with it."""
     found, problems = parse(tree_type(source.task), tree)
-    return (None if found is None else _settings(source, found)), problems
+    wrong = {problem.key for problem in problems}
+    problems += [problem for problem in _text_problems(tree) if problem.key not in wrong]
+    return (None if found is None or problems else _settings(source, found)), problems
+
+
+def _text_problems(value: object, key: str = "") -> Iterator[Problem]:
+    """Texts that no file can hold, or that OmegaConf reads as missing."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _text_problems(inner, f"{key}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _text_problems(item, key)
+    elif value == MISSING:
+        yield Problem(key, f"is {MISSING}", HOW_TO_GIVE)
+    elif isinstance(value, str) and LONE_SURROGATE.search(value):
+        yield Problem(key, f"is {_quoted(value)}, which holds half a letter", "must be Unicode text")
 
 
 def parse_scale(task: Task[Any], tree: object) -> tuple[Scale | None, list[Problem]]:

@@ -222,6 +222,7 @@ class _Composer:
 
     def _check_files(self) -> None:
         """The form of the user's files of options."""
+        self.found.every += self.library.folders.misnamed("row")
         self.rows.readable("", BASE)
         for group in self.library.groups:
             name = self.found.chosen.get(group, self.library.defaults[group])
