@@ -1,11 +1,13 @@
 """The task that ``task=`` names: ours, an installed one, or ``module:attribute`` in the current folder."""
 
+import dis
 import importlib
 import re
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -130,13 +132,45 @@ def _installed() -> dict[str, str]:
 
 def _imported(name: str, module: str, here: str) -> Any:
     try:
-        return importlib.import_module(module)
+        with without_arguments():
+            return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise _broken(name, error, here) from None
         raise _unknown(f'is "{name}", but there is no module {error.name} here or installed', name, here) from None
-    except (Exception, SystemExit) as error:  # whatever the user's file raises
+    except BaseException as error:  # whatever the user's file raises
+        if not is_fault_of_code(error):
+            raise
         raise _broken(name, error, here) from None
+
+
+@contextmanager
+def without_arguments() -> Iterator[None]:
+    """Within it, the user's code sees no arguments: those of our command are not meant for its ``parse_args()``."""
+    arguments = sys.argv[1:]
+    del sys.argv[1:]
+    try:
+        yield
+    finally:
+        sys.argv[1:] = arguments
+
+
+def is_fault_of_code(error: BaseException) -> bool:
+    """Whether the user's code raised it: neither Ctrl-C did, nor a signal that ends this process."""
+    if isinstance(error, KeyboardInterrupt):
+        return type(error) is KeyboardInterrupt and _stands_in_code(error)
+    return not hasattr(error, "ray_terminate_msg")  # as Ray's handler of SIGTERM raises it
+
+
+def _stands_in_code(error: BaseException) -> bool:
+    """Whether the innermost line is a ``raise``. A signal interrupts any other instruction."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if innermost is None:
+        return False
+    instruction = innermost.tb_frame.f_code.co_code[innermost.tb_lasti]
+    return dis.opname[instruction] == "RAISE_VARARGS"
 
 
 def _broken(name: str, error: BaseException, here: str) -> RefusedError:
@@ -206,7 +240,7 @@ RESULTS: dict[str, tuple[str, Fits]] = {
     "data_problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
     "cautions": ("a list, each str", lambda found: all(isinstance(each, str) for each in found)),
     "prepare": ("", lambda found: True),
-    "resolved": ("", lambda found: True),
+    "resolved": ("the task's configuration", lambda found: True),  # of its schema, which each task has of its own
 }
 """The functions of a task that are checked when they are called: what each must return."""
 LISTING = ("problems", "data_problems", "cautions")
@@ -284,26 +318,32 @@ def _called(kind: Any) -> str:
 def checked_functions(task: Task[Any], name: str, here: str) -> Task[Any]:
     """The task with functions that raise RefusedError alone."""
     found = {each: getattr(task, each) for each in RESULTS}
-    checked: dict[str, Any] = {each: _checked(of, each, name, here) for each, of in found.items() if of is not None}
+    results = {**RESULTS, "resolved": (_called(task.schema), lambda config: isinstance(config, task.schema))}
+    checked: dict[str, Any] = {
+        each: _checked(of, each, results[each], name, here) for each, of in found.items() if of is not None
+    }
     return replace(task, **checked)
 
 
-def _checked(function: Callable[..., Any], called: str, name: str, here: str) -> Callable[..., Any]:
-    wanted, fits = RESULTS[called]
+def _checked(
+    function: Callable[..., Any], called: str, result: tuple[str, Fits], name: str, here: str
+) -> Callable[..., Any]:
+    wanted, fits = result
 
     def call(*arguments: Any) -> Any:
         try:
-            found = function(*arguments)
-            found = list(found) if called in LISTING else found
+            with without_arguments():
+                found = function(*arguments)
+                found = list(found) if called in LISTING else found
         except RefusedError:
             raise
-        except Exception as error:  # whatever the user's code raises
-            if isinstance(error, OSError) and error.errno in FIXES:
+        except BaseException as error:  # whatever the user's code raises
+            if not is_fault_of_code(error) or (isinstance(error, OSError) and error.errno in FIXES):
                 raise  # a full disk is no fault of the code
             raise failed(f'is "{name}", whose {called} fails', error, here) from error
         if not fits(found):
-            result = f'is "{name}", whose {called} returns {found!r:.60}'
-            raise RefusedError([Problem("task", result, f"must return {wanted}")])
+            returned = f'is "{name}", whose {called} returns {found!r:.60}'
+            raise RefusedError([Problem("task", returned, f"must return {wanted}", None, _line_of_function(function, here))])
         return found
 
     return call
@@ -324,6 +364,14 @@ def _line_of(error: BaseException, here: str) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(here) and SITE not in frame.filename]
     return f"{_shown(own[-1].filename, here)}:{own[-1].lineno}" if own else None
+
+
+def _line_of_function(function: Callable[..., Any], here: str) -> str | None:
+    """file:line at which a function of the user's own code begins."""
+    code = getattr(function, "__code__", None)
+    if code is None or not Path(code.co_filename).is_relative_to(here):
+        return None
+    return f"{_shown(code.co_filename, here)}:{code.co_firstlineno}"
 
 
 def _shown(file: str, here: str) -> str:

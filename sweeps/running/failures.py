@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from sweeps.config.tasks import is_fault_of_code
 from sweeps.processes.storage import AWAY, BUSY, StorageError, signs
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
@@ -54,7 +55,8 @@ def ended_by(error: BaseException) -> Failed | Lost:
     if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
         return Lost(f"out of memory: {said}", details, memory=True)
     if isinstance(error, SystemExit):
-        return Lost(f"the trial's code ended its process: {said}", details)
+        by_code = is_fault_of_code(error)  # a retry would end in the same way
+        return (Failed if by_code else Lost)(f"the trial's code ended its process: {said}", details)
     distributed = sys.modules.get("torch.distributed")
     if distributed and (
         number == errno.EADDRINUSE or isinstance(error, distributed.DistError) or UNREACHABLE.search(words)

@@ -67,6 +67,7 @@ class WorkerActor:
 
     def __init__(self, rank: int) -> None:
         own_files()  # of now, when this process imports them
+        sys.argv[:] = ["allelse"]  # Ray's own arguments are not for the work, nor for processes that it starts
         self.rank = rank
         self.held: socket.socket | None = None
         self.driver: Driver | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.schema import Schema
-from sweeps.config.tasks import load_task
+from sweeps.config.tasks import load_task, without_arguments
 from sweeps.processes.storage import alive
 from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
 from sweeps.worker.calls import (
@@ -84,7 +84,8 @@ class Driver:
         data = prepared_folder(self.task, [self.config], place, self.assignment.data_fingerprint, identity)
         attempt = Attempt(self, (rank, world, address), stop, data)
         try:
-            self.task.work(attempt)
+            with without_arguments():
+                self.task.work(attempt)
             attempt.end()
         except DivergedError as error:
             attempt.end_diverged(error)
