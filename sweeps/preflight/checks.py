@@ -16,7 +16,14 @@ from sweeps.planning.composition import Composition
 from sweeps.planning.naming import chosen, command, naming
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
-from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems
+from sweeps.preflight.places import (
+    disk_problems,
+    name_problems,
+    place_problems,
+    ray_folder_problems,
+    store_notices,
+    store_problems,
+)
 from sweeps.processes.ray_private import JOB
 from sweeps.schema import Problem, RefusedError
 
@@ -117,6 +124,7 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
     """Why a sweep cannot start a Ray, if ``cluster.address`` says that it does."""
     if cluster.address is not None:
         return
+    yield from ray_folder_problems()
     if JOB in os.environ:
         found = "is null, but within a job of a Ray cluster no other Ray can start"
         yield Problem("cluster.address", found, "type cluster.address=auto, which takes this cluster")

@@ -14,7 +14,14 @@ from rich.filesize import decimal
 
 from sweeps.config.settings import Paths
 from sweeps.planning.plan import Plan
-from sweeps.processes.ray_private import COPIED_FOR_A_JOB
+from sweeps.processes.ray_private import (
+    COPIED_FOR_A_JOB,
+    FOLDER,
+    LONGEST_SOCKET,
+    TEMPORARY,
+    longest_socket,
+    temporary_folder,
+)
 from sweeps.processes.times import PLACE_ANSWER_S, STORE_CONNECTS_S
 from sweeps.schema import Problem, nearest
 from tracking.uri import without_password
@@ -95,6 +102,19 @@ def nearest_existing(path: Path) -> Path:
     """The path itself, or the closest folder above it that exists. A broken link exists, too."""
     there = (candidate for candidate in (path, *path.parents) if os.path.lexists(candidate))
     return next(there, Path(path.anchor or "."))
+
+
+def ray_folder_problems() -> Iterator[Problem]:
+    """Why Ray cannot start here: its folder takes no file, or the path there is too long for a Unix socket."""
+    variable, folder = temporary_folder()
+    size = len(longest_socket().encode(errors="surrogateescape"))
+    if size > LONGEST_SOCKET:
+        found = f"is {folder}, in which the path of Ray's socket has {size} bytes"
+        allowed = f"set {TEMPORARY} to a shorter path, such as /tmp: a socket's path has at most {LONGEST_SOCKET} bytes"
+        yield Problem(variable, found, allowed)
+    elif error := write_error(nearest_existing(folder / FOLDER)):
+        found = f"is {folder}, in which Ray cannot write: {error.strerror or error}"
+        yield Problem(variable, found, f"set {TEMPORARY} to a folder with write permission, such as /tmp")
 
 
 def checkpoint_problems(key: str, place: str) -> list[Problem]:

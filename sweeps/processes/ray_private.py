@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = {
@@ -31,8 +32,28 @@ COPIED_FOR_A_JOB = "/runtime_resources/working_dir_files/"
 """In the path of the folder where Ray unpacks what `ray job submit --working-dir` sends."""
 LATEST = "session_latest"
 """The link to the newest of Ray's session folders, in the same place."""
+FOLDER = "ray"
+"""Of Ray's session folders, in the temporary folder."""
+TEMPORARY = "RAY_TMPDIR"
+"""The variable that names the temporary folder for Ray alone."""
+SOCKET = "session_2026-01-31_12-00-00_000000_{pid}/sockets/plasma_store"
+"""The longest path of a Unix socket in Ray's folder, by the process that starts Ray."""
+LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107  # bytes that the system takes
 LOGS = f"/tmp/ray/{LATEST}/logs"
 """On the machine of a node that did not start."""
+
+
+def temporary_folder() -> tuple[str, Path]:
+    """The variable that names the folder in which Ray makes its own, and that folder."""
+    variables = [TEMPORARY, *(["TMPDIR"] if sys.platform.startswith("linux") else [])]
+    variable = next((name for name in variables if name in os.environ), TEMPORARY)
+    return variable, Path(os.environ.get(variable, "/tmp"))
+
+
+def longest_socket() -> str:
+    """The path of the socket that this process would let Ray open."""
+    _, folder = temporary_folder()
+    return str(folder / FOLDER / SOCKET.format(pid=os.getpid()))
 
 
 def set_environment() -> None:

@@ -26,12 +26,14 @@ from sweeps.planning.plan import Plan
 from sweeps.preflight.machine import cpus
 from sweeps.preflight.node_facts import packages
 from sweeps.processes.ray_private import (
+    FOLDER,
     LATEST,
-    LOGS,
+    TEMPORARY,
     own_groups,
     print_no_messages,
     set_environment,
     sweep_job,
+    temporary_folder,
     uncounted,
 )
 from sweeps.processes.storage import at_place, own_temporary
@@ -163,7 +165,9 @@ class Connection:
     def _problem(self, error: Exception) -> Problem:
         address = self._cluster.address
         if address is None:
-            looking = f"free up memory, CPUs and space in /tmp, or read the logs in {LOGS}"
+            _, folder = temporary_folder()
+            logs = folder / FOLDER / LATEST / "logs"
+            looking = f"free up memory, CPUs and space in {folder}, set {TEMPORARY}, or read the logs in {logs}"
             return Problem("cluster.address", f"Ray did not start on this machine: {error}", looking)
         allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
         return Problem("cluster.address", f"{address}: {error}", allowed)

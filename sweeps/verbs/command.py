@@ -64,6 +64,9 @@ Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the st
 ChangedCode = Annotated[
     bool, typer.Option("--changed-code", help="Train what is left with today's code; the table marks those rows.")
 ]
+Multirun = Annotated[
+    bool, typer.Option("--multirun", "-m", help="Accepted for Hydra users; several values need no option here.")
+]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 

@@ -19,7 +19,17 @@ from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
 from sweeps.planning.naming import DECODING, SELECTING, command, looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import Add, ChangedCode, Checking, Json, OverrideList, guarded, next_run, refuse_without_extra
+from sweeps.verbs.command import (
+    Add,
+    ChangedCode,
+    Checking,
+    Json,
+    Multirun,
+    OverrideList,
+    guarded,
+    next_run,
+    refuse_without_extra,
+)
 from tracking.study import read_study
 from tracking.table.caption import size_note
 from tracking.table.columns import whole_table
@@ -43,6 +53,7 @@ def plan(
     add: Add = False,
     changed_code: ChangedCode = False,
     check: Checking = False,
+    multirun: Multirun = False,
     as_json: Json = False,
 ) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
@@ -65,7 +76,9 @@ def plan(
 
 
 @guarded
-def sweep(overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False) -> int:
+def sweep(
+    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False, multirun: Multirun = False
+) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TASK_IS = "task="
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, of the copy that Typer has
 TAKES = "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
+MULTIRUN = ("-m", "--multirun")
+ONLY_SWEEPS = "only `plan` and `sweep` take several values, with or without -m"
 FIRST = ({Trained}, {Sequence, Trained}, {Trained, Path})
 """The types that an annotation of the first parameter may name."""
 
@@ -68,7 +70,9 @@ class Verbs(TyperGroup):
         try:
             return super().invoke(ctx)
         except USAGE_ERROR as error:
-            if not getattr(error, "possibilities", True):  # an unknown option that is like none
+            if getattr(error, "option_name", "") in MULTIRUN:
+                error.message += f"; {ONLY_SWEEPS}."
+            elif not getattr(error, "possibilities", True):  # an unknown option that is like none
                 error.message += "; write settings as key=value."
             raise
 
