@@ -7,12 +7,13 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sweeps.task import Costs, Keep, Numbers, Problem, Task, Told, Trial, added_later
 from transformer.card import CARD, words
+from transformer.cautions import cautions
 from transformer.config import SEMANTICS, DataConfig, TrialConfig
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
@@ -32,15 +33,6 @@ def _work(trial: Trial[TrialConfig]) -> None:
     from transformer.work import work
 
     work(trial)
-
-
-def _cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
-    """A smoke test may need such a schedule; in a study it is rarely meant."""
-    train = config.train
-    if train.warmup_steps > train.steps:
-        share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"
-        found = f"train.warmup_steps is {train.warmup_steps}, but there are only {train.steps} steps"
-        yield f"{found}; the learning rate only reaches {share}"
 
 
 def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
@@ -140,7 +132,7 @@ TRANSLATION = Task(
     steps=lambda config: config.train.steps,
     work=_work,
     problems=TrialConfig.problems,
-    cautions=_cautions,
+    cautions=cautions,
     data_problems=_data_problems,
     title=lambda config: config.data.name,
     words=words,

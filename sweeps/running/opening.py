@@ -46,9 +46,9 @@ def open_study(
         plan = _readable(plan, console)
         _refuse_missing_steps(plan)
         pending = {planned.fingerprint for planned in plan.pending}
+        before = print_cautions(plan, console)
         prepare_data(plan, console)
-        for caution in cautions(plan):
-            console.print(escape(caution), style="yellow", soft_wrap=True)
+        print_cautions(plan, console, before)  # some follow from the data
         if plan.pending and connect:
             connect(stopping)
         for planned in plan.pending:
@@ -65,6 +65,15 @@ def open_study(
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with syncing(plan.trials[0].settings, console):
             yield plan, stopping
+
+
+def print_cautions(plan: Plan, console: Console, printed: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Print what is probably unintended, but for the lines that are ``printed`` already. Returns all of them."""
+    lines = list(cautions(plan))
+    for line in lines:
+        if line not in printed:
+            console.print(escape(line), style="yellow", soft_wrap=True)
+    return printed | {*lines}
 
 
 def _refuse_missing_steps(plan: Plan) -> None:

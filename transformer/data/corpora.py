@@ -8,6 +8,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 
@@ -22,6 +23,8 @@ Sets = Mapping[str, Iterable[SentencePair]]
 LONGEST_LINE = 1 << 19
 """Bytes of the longest line that is read: memory must not grow with a file that has no line ends."""
 GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # not part of a text
+COUNTED_BYTES = 1 << 25
+"""The largest file whose lines are counted for a plan."""
 MUST_BE_TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
 SPLITS = ("train", "dev", "test")
 
@@ -50,12 +53,14 @@ class Corpus:
 
     ``faults`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder.
     ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs.
+    ``train_pairs`` are those of the training set, for planning epochs; 0 if that is unknown.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
     faults: Callable[[DataConfig], Iterable[Fault]]
     load: Callable[[DataConfig, Path], Sets]
     mean_lengths: tuple[float, float]
+    train_pairs: Callable[[DataConfig], int]
 
 
 def corpus(data: DataConfig) -> Corpus:
@@ -132,15 +137,32 @@ def _load_files(data: DataConfig, downloads: Path) -> Sets:
     return {split: read_pairs(f"data.{split}", *map(Path, getattr(data, split))) for split in SPLITS}
 
 
+def _pairs_of_files(data: DataConfig) -> int:
+    """The lines of the target file. Those of a large file are not counted: it has no lack of text."""
+    try:
+        path = Path((data.train or [""])[-1])
+        about = path.stat()
+        return _lines(path, about.st_mtime_ns) if about.st_size <= COUNTED_BYTES else 0
+    except (OSError, FaultyError):  # refused when the text is read
+        return 0
+
+
+@cache
+def _lines(path: Path, changed_ns: int) -> int:
+    """How many there are; counted again when the file has changed. Raises FaultyError."""
+    return sum(1 for _ in byte_lines(path, "data.train"))
+
+
 CORPORA = {
     "synthetic": Corpus(
         lambda data: synthetic.PARAMETERS,
         lambda data: (),
         lambda data, downloads: synthetic.generate(),
         (12.0, 12.3),
+        lambda data: int(synthetic.PARAMETERS["sizes"]["train"]),
     ),
-    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _faults_of_multi30k, _load_multi30k, (14.4, 15.1)),
-    "files": Corpus(_declared_files, _faults_of_files, _load_files, (25.0, 25.0)),
+    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _faults_of_multi30k, _load_multi30k, (14.4, 15.1), lambda data: 29_000),
+    "files": Corpus(_declared_files, _faults_of_files, _load_files, (25.0, 25.0), _pairs_of_files),
 }
 
 

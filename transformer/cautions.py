@@ -1,0 +1,68 @@
+"""Cautions about a training: settings that are valid, but are rarely meant in a study."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from transformer.config import TrialConfig
+from transformer.data.corpora import corpus
+
+MOST_EPOCHS = 200
+PAPER_VOCABULARY = 37_000
+"""Pieces of the paper's shared vocabulary (section 5.1)."""
+PAPER_STEPS = 100_000
+PAPER_SIZES = (6, 512, 2048)
+"""N, d_model and d_ff of the paper's base (Table 3)."""
+
+
+def cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
+    """One line each. A smoke test may need such settings."""
+    yield from _schedule_cautions(config)
+    yield from _epoch_cautions(config, prepared)
+    yield from _vocabulary_cautions(config)
+
+
+def _schedule_cautions(config: TrialConfig) -> Iterator[str]:
+    train = config.train
+    if train.warmup_steps > train.steps:
+        share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"
+        found = f"train.warmup_steps is {train.warmup_steps}, but there are only {train.steps} steps"
+        yield f"{found}; the learning rate only reaches {share}"
+
+
+def _epoch_cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
+    pairs, longest_side = _train_text(config, prepared)
+    if not pairs:
+        return
+    epochs = config.train.steps * config.train.tokens_per_batch / (pairs * longest_side)
+    if epochs > MOST_EPOCHS:
+        seen = f"{config.train.steps} steps are about {epochs:,.0f} epochs of {pairs:,} training pairs"
+        yield f"{seen}; choose a smaller train.steps, another scale or a larger corpus"
+
+
+def _train_text(config: TrialConfig, prepared: Path) -> tuple[int, float]:
+    """The number of training pairs, 0 if it is unknown, and the mean pieces of their longer side."""
+    if prepared.is_dir():
+        try:
+            return _prepared_text(prepared)
+        except (OSError, ValueError):  # damaged: the preparation repairs or refuses it
+            pass
+    source = corpus(config.data)
+    return source.train_pairs(config.data), max(source.mean_lengths)
+
+
+@cache
+def _prepared_text(prepared: Path) -> tuple[int, float]:
+    """The same, counted. Raises OSError or ValueError."""
+    from transformer.data.prepared import Prepared
+
+    sides = Prepared(prepared).pairs("train").longest_sides
+    return len(sides), float(sides.mean())
+
+
+def _vocabulary_cautions(config: TrialConfig) -> Iterator[str]:
+    model, vocabulary = config.model, config.data.vocab_size
+    of_paper = (model.n_layers, model.d_model, model.d_ff) == PAPER_SIZES or config.train.steps >= PAPER_STEPS
+    if of_paper and vocabulary != PAPER_VOCABULARY:
+        found = f"this is the paper's scale, but data.vocab_size is {vocabulary} for the text {config.data.name}"
+        yield f"{found}; the paper has {PAPER_VOCABULARY} pieces of WMT 2014, shared by both languages"
