@@ -45,7 +45,7 @@ def shortened(text: str, longest: int = LONGEST_VALUE) -> str:
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
 
 
-def value_words(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """A value in a table: the text None in quotes, since None itself has none."""
     return shortened(repr(value) if value in LOOKS_LIKE_NO_TEXT else str(value))
 

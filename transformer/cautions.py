@@ -34,7 +34,8 @@ def _epoch_cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
     pairs, longest_side = _train_text(config, prepared)
     if not pairs:
         return
-    epochs = config.train.steps * config.train.tokens_per_batch / (pairs * longest_side)
+    steps_per_epoch = max(1.0, pairs * longest_side / config.train.tokens_per_batch)  # a batch holds no pair twice
+    epochs = config.train.steps / steps_per_epoch
     if epochs > MOST_EPOCHS:
         seen = f"{config.train.steps} steps are about {epochs:,.0f} epochs of {pairs:,} training pairs"
         yield f"{seen}; choose a smaller train.steps, another scale or a larger corpus"

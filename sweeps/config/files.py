@@ -105,7 +105,8 @@ class Folders:
         if name in options:
             return None
         if misnamed := [each for each in self.misnamed(group) if Path(each.key).stem == name]:
-            return replace(misnamed[0], key=group)
+            found = f'is "{name}", but {misnamed[0].place} {misnamed[0].found}'
+            return replace(misnamed[0], key=group, found=found, place=place)
         found = f'is "{name}", but {Path(self.written_to(f"{group}/{name}")).parent}/ has no such file'
         return Problem(group, found, f"must be one of {', '.join(options)}", nearest(Path(name).stem, options), place)
 

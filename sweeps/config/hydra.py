@@ -120,11 +120,12 @@ class Library:
         return initialize_config_dir(str(self.folders.searched[0]), version_base="1.3")
 
     def _typed(self, options: tuple[str, ...]) -> list[str]:
-        searched = ", ".join(quoted(f"{TextFiles.scheme()}://{folder}") for folder in self.folders.searched[1:])  # as Hydra reads paths
+        places = [f"{TextFiles.scheme()}://{folder}" for folder in self.folders.searched[1:]]
+        searched = ", ".join(map(quoted, places))  # as Hydra reads paths
         return [f"hydra.searchpath=[{searched}]", *map(_in_ascii, options)]
 
 
-class TextFiles(FileConfigSource):  # type: ignore[misc]
+class TextFiles(FileConfigSource):
     """Hydra's source of files, which also reads a package behind a byte order mark or a license."""
 
     @staticmethod

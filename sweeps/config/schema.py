@@ -27,7 +27,7 @@ from sweeps.schema import (
 )
 from sweeps.task import Task
 from tracking.card import Card
-from tracking.words import LONGEST_VALUE, value_words
+from tracking.words import LONGEST_VALUE, cell_text
 
 PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
 """The groups of keys that every task has."""
@@ -100,9 +100,9 @@ class Schema:
         """Values by short name as text, such as "h 4, d_k = d_v = 16"."""
         if self.task.words is not None:
             long = {name: value for name, value in values.items() if len(str(value)) > LONGEST_VALUE}
-            return self.task.words({**values, **{name: value_words(value) for name, value in long.items()}})
+            return self.task.words({**values, **{name: cell_text(value) for name, value in long.items()}})
         symbols = {self.short(key): symbol for key, symbol in self.symbols.items()}
-        return ", ".join(f"{symbols.get(name, name)} {value_words(value)}" for name, value in values.items())
+        return ", ".join(f"{symbols.get(name, name)} {cell_text(value)}" for name, value in values.items())
 
     def config(self, tree: dict[str, Any]) -> Any:
         """The task's dataclass from plain data, in which what no study records may be missing. Raises RefusedError."""

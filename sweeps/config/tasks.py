@@ -343,7 +343,8 @@ def _checked(
             raise failed(f'is "{name}", whose {called} fails', error, here) from error
         if not fits(found):
             returned = f'is "{name}", whose {called} returns {found!r:.60}'
-            raise RefusedError([Problem("task", returned, f"must return {wanted}", None, _line_of_function(function, here))])
+            place = _line_of_function(function, here)
+            raise RefusedError([Problem("task", returned, f"must return {wanted}", None, place)])
         return found
 
     return call

@@ -15,7 +15,7 @@ from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study
 from tracking.table.text import Column, said
-from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spanned, spread, time, value_words
+from tracking.words import cell_text, flops, millions, number, parameters, signed, signed_nonzero, spanned, spread, time
 
 PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}
@@ -186,14 +186,14 @@ def change_of(row: TableRow) -> str:
 
 
 def _cell(name: str, row: TableRow) -> str:
-    return value_words(row.cells.get(name, ""))
+    return cell_text(row.cells.get(name, ""))
 
 
 def other_changes(card: Card, row: TableRow) -> str:
     """The changes without a column, in words; none for base, which has all cells."""
     others = {} if row.row == BASE else {name: of for name, of in row.cells.items() if name not in card.symbols}
     phrases = {name: card.change_phrases.get(name, f"{name} {{value}}") for name in others}
-    return ", ".join(phrases[name].replace("{value}", value_words(value)) for name, value in others.items())
+    return ", ".join(phrases[name].replace("{value}", cell_text(value)) for name, value in others.items())
 
 
 def cost_words(card: Card) -> dict[str, Callable[[float | None], str]]:

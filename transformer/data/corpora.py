@@ -161,7 +161,13 @@ CORPORA = {
         (12.0, 12.3),
         lambda data: int(synthetic.PARAMETERS["sizes"]["train"]),
     ),
-    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _faults_of_multi30k, _load_multi30k, (14.4, 15.1), lambda data: 29_000),
+    "multi30k": Corpus(
+        lambda data: dict(MULTI30K_SHA256),
+        _faults_of_multi30k,
+        _load_multi30k,
+        (14.4, 15.1),
+        lambda data: 29_000,
+    ),
     "files": Corpus(_declared_files, _faults_of_files, _load_files, (25.0, 25.0), _pairs_of_files),
 }
 

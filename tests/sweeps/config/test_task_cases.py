@@ -1,10 +1,11 @@
 """What one may get wrong in a task of one's own: refused with the file and the line, and nothing is left."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
-from allelse_in_folder import contents
+from allelse_in_folder import ALLELSE, contents, run_in
 from small_task import BASE, HEAD, ROW, write_task
 from typed import refusal, refused_for, typed
 
@@ -12,6 +13,8 @@ FOREIGN = re.compile(r"d_model|n_heads|beam|decode|bleu|ppl|16 heads|tiny|data="
 FILE = "conf/task/small/base.yaml"
 SQUARE = "conf/task/small/row/square.yaml"
 CONFIG = "@dataclass(frozen=True)\nclass Config:"
+ENDS = ("GeneratorExit", "KeyboardInterrupt", "SystemExit")
+"""What a file may raise that is no Exception."""
 KNOWN = "known: translation, small did you mean task=small?"
 
 # what is typed, and the reason
@@ -57,9 +60,30 @@ SOURCES: list[tuple[dict[str, str], str]] = [
     ({'"small", 1': '"small", 0'}, "task (small.py) … its version 0 must be a whole number of at least 1"),
     ({"work=work": "work=3"}, "task (small.py) … its work must be a function"),
     ({"config.train.steps,": "config.train.stepps,"}, "task (small.py:43) … whose steps fails: AttributeError"),
-    ({"lambda config: config.train.steps": "lambda config: None"}, "task is … whose steps returns None … whole number"),
-    ({"work=work": "work=work, costs=lambda config: 3"}, "task is … whose costs returns 3 must return Costs"),
-    ({"work=work": "work=work, problems=lambda config: [3]"}, "task is … whose problems returns [3] … each Problem"),
+    (
+        {"lambda config: config.train.steps": "lambda config: None"},
+        "task (small.py:43) is … whose steps returns None … whole number",
+    ),
+    (
+        {"work=work": "work=work, costs=lambda config: 3"},
+        "task (small.py:43) is … whose costs returns 3 must return Costs",
+    ),
+    (
+        {"work=work": "work=work, problems=lambda config: [3]"},
+        "task (small.py:43) is … whose problems returns [3] … each Problem",
+    ),
+    (
+        {"work=work": "work=work, resolved=lambda *_: None"},
+        "task (small.py:43) … resolved returns None … return Config",
+    ),
+    ({"work=work": "work=work, resolved=lambda *_: 'x'"}, "task (small.py:43) … resolved returns 'x' … return Config"),
+    *[({CONFIG: f"raise {error}\n{CONFIG}"}, f"task (small.py:24) … {error}") for error in ENDS],
+    ({CONFIG: f"import asyncio; raise asyncio.CancelledError\n{CONFIG}"}, "task (small.py:24) … CancelledError"),
+    ({CONFIG: f"import sys; sys.exit(3)\n{CONFIG}"}, "task (small.py:24) … SystemExit: 3"),
+    (
+        {CONFIG: f"def ends(config):\n    raise GeneratorExit\n\n\n{CONFIG}", "work=work": "work=work, costs=ends"},
+        "task (small.py:25) … whose costs fails: GeneratorExit",
+    ),
 ]
 
 # base.yaml, and each reason
@@ -156,3 +180,32 @@ def test_the_task_that_is_right_is_planned(tmp_path: Path, costs: str, note: str
     assert ("unknown" in done.stdout) == ("flops" not in costs)
     assert re.findall(r"^.*are computed", done.stdout, re.MULTILINE) == [note] * bool(note)
     assert done.stdout.rstrip().endswith("Next: allelse sweep task=small")
+
+
+def test_ctrl_c_at_import_stays_ctrl_c(tmp_path: Path) -> None:
+    interrupted = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
+    write_task(tmp_path, {CONFIG: f"{interrupted}\n{CONFIG}"})
+    done = typed(tmp_path, "plan", "task=small")
+    assert done.exit_code == 130, done.output
+    assert "To continue, run again" in done.stderr
+
+
+def test_a_file_that_parses_arguments_sees_none_of_ours(tmp_path: Path) -> None:
+    write_task(tmp_path, {CONFIG: f"import argparse; argparse.ArgumentParser().parse_args()\n{CONFIG}"})
+    done = run_in(tmp_path, dict(os.environ), str(ALLELSE), "plan", "task=small", "train.steps=3")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("option", ["-m", "--multirun"])
+def test_multirun_is_taken_as_hydra_s_users_type_it(tmp_path: Path, option: str) -> None:
+    write_task(tmp_path)
+    words = ["task=small", "model.size=8,4"]
+    with_it, without = (typed(tmp_path, "plan", *more, *words) for more in ([option], []))
+    assert with_it.exit_code == 0
+    assert with_it.stdout == without.stdout
+    for verb in ("train", "table", "config"):
+        done = typed(tmp_path, verb, option, *words)
+        assert done.exit_code == 2
+        assert "only `plan` and `sweep` take several values" in " ".join(done.stderr.replace("│", "").split())
+    done = typed(tmp_path, "sweep", option, "task=small", "model.size=none")
+    assert "model.size (command line)" in done.stderr

@@ -320,3 +320,33 @@ def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path) -> None:
 
 def test_the_machines_of_tests_have_the_documented_health_checks() -> None:
     assert dict(re.findall(r"(RAY_health_check_\w+)=(\d+)", DOCUMENT.read_text("utf-8"))) == NOTICED_SOON
+
+
+FAR = "x" * 60
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder", "reason"),
+    [
+        ("TMPDIR", f"/tmp/{FAR}", "TMPDIR is /tmp/{FAR}, in which the path of Ray's socket has"),
+        ("RAY_TMPDIR", f"/tmp/{FAR}", "RAY_TMPDIR is /tmp/{FAR}, in which the path of Ray's socket has"),
+        ("RAY_TMPDIR", "/proc", "RAY_TMPDIR is /proc, in which Ray cannot write"),
+        ("TMPDIR", "/dev/null", "TMPDIR is /dev/null, in which Ray cannot write"),
+    ],
+)
+@pytest.mark.parametrize("verb", [["plan", "--check"], ["sweep"]])
+def test_a_folder_where_ray_cannot_start_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str], variable: str, folder: str, reason: str
+) -> None:
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    monkeypatch.setenv(variable, folder)
+    said = refusal(tmp_path, *verb, BASE)
+    assert reason.format(FAR=FAR) in said
+    assert "set RAY_TMPDIR to" in said
+    assert contents(tmp_path) == []
+
+
+def test_another_folder_for_ray_s_files_is_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", f"/tmp/{FAR}")
+    monkeypatch.setenv("RAY_TMPDIR", "/tmp")
+    assert typed(tmp_path, "plan", "--check", BASE).exit_code == 0

@@ -1,0 +1,113 @@
+"""What is planned is what was typed: a row for each value, and none that changes by itself."""
+
+import json
+
+import pytest
+from place import HEAD, TOY, Place
+
+KEYS = """    size: Annotated[int, Range(1)]
+    tags: list[str]
+    note: str | None
+"""
+BASE = "model:\n  size: 1\n  tags: [x]\n  note: {note}\ntrain: {{steps: 4, api_key: none, cut: 0.5}}\n"
+
+
+def write_toy(place: Place, note: str = "none", work: str = "") -> None:
+    """The toy with a list and a text among its keys, and further lines at the start of its work."""
+    source = TOY.replace("    size: Annotated[int, Range(1)]\n", KEYS)
+    source = source.replace("    from parts.one import one\n\n    if", f"    from parts.one import one\n{work}\n    if")
+    place.write({"toy.py": source, "conf/task/toy/base.yaml": BASE.format(note=note)})
+
+
+def planned(place: Place, *words: str) -> list[dict[str, str]]:
+    """The trials of a plan; for each: its row, key and change."""
+    trials: list[dict[str, str]] = json.loads(place.must("plan", "task=toy", *words, "--json"))
+    return trials
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sweep.vary={model.tags: [[a+b],[a,b],[],[''],['','']]}",
+        "model.tags=[a+b],[a,b],[a],[],['']",
+        "sweep.vary={model.note: [null,'null',None,'','1']}",
+    ],
+)
+def test_each_value_of_a_list_is_a_row_with_a_name_and_a_key_of_its_own(place: Place, words: str) -> None:
+    write_toy(place)
+    trials = planned(place, words)
+    assert len(trials) == 6
+    for what in ("row", "key", "change"):
+        assert len({trial[what] for trial in trials}) == 6, what
+
+
+def test_two_values_that_no_name_can_tell_apart_are_refused_by_the_name(place: Place) -> None:
+    write_toy(place)
+    place.write({"conf/task/toy/row/size_7.yaml": HEAD % ("other", 7) + "train: {cut: 0.9, steps: 5}\n"})
+    said = place.refused("plan", "task=toy", "row=base,size_7", "model.size=7,8", "model.note=a,b")
+    assert "makes two rows with the name size_7-note_a" in said
+
+
+@pytest.mark.parametrize("note", ["${now:%S%f}", "a ${now:%H}", "${oc.decode:${now:%f}}"])
+def test_a_value_that_changes_from_call_to_call_is_refused_with_its_line(place: Place, note: str) -> None:
+    """Also where another key refers to it. A key that only observes may change."""
+    write_toy(place, f"'{note}'")
+    said = place.refused("plan", "task=toy")
+    assert f"model.note (conf/task/toy/base.yaml:4) is {note}, which changes from call to call" in said
+    write_toy(place)
+    said = place.refused("plan", "task=toy", "train.api_key=x${now:%f}", "model.note=${train.api_key}")
+    assert said.count("which changes from call to call") == 1
+    assert "model.note (command line)" in said
+
+
+PARSES = """
+    import argparse
+    import sys
+
+    argparse.ArgumentParser().parse_args()
+    if trial.config.model.size == 2:
+        sys.exit(3)
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_work_sees_no_arguments_and_its_exit_is_its_error(place: Place) -> None:
+    """In a sweep and in `train`. An exit is not tried again: it would come again."""
+    write_toy(place, work=PARSES)
+    done = place.type("sweep", "task=toy", "sweep.name=toy", "sweep.rows=[base,size_2]")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert place.score("base-s1") == 4.0
+    attempts = [json.loads(line) for line in (place.study / "size_2-s1" / "attempts.jsonl").read_text().splitlines()]
+    assert {line["attempt"] for line in attempts} == {1}
+    assert "SystemExit: 3" in (place.study / "size_2-s1" / "error.txt").read_text()
+    assert place.must("train", "task=toy", "sweep.name=alone", "row=base")
+
+
+FACE = '# @package _global_\nrow: {group: A, change: "\\ud83d\\ude00 face"}\nmodel: {size: 7}\n'
+
+
+def test_a_face_as_json_writes_it_is_recorded_as_one_letter(place: Place) -> None:
+    place.write({"conf/task/toy/row/face.yaml": FACE})
+    place.train("face")
+    study = json.loads((place.study / "study.json").read_text("utf-8"))
+    assert [trial["change"] for trial in study["trials"]] == ["😀 face"]
+    assert "😀 face" in place.table()
+
+
+LONG = "x y" * 6000
+
+
+def test_a_text_of_eighteen_thousand_letters_is_trained_and_cut_in_tables(place: Place) -> None:
+    write_toy(place)
+    _, trial = planned(place, "sweep.name=other", f"sweep.vary={{model.note: ['{LONG}']}}")
+    assert trial["change"].startswith("note x yx y")
+    assert trial["change"].endswith("… (18000 characters)")
+    assert len(trial["row"].encode()) <= 120
+    row = f"# @package _global_\nrow: {{group: A, change: my own words}}\nmodel: {{note: '{LONG}'}}\n"
+    place.write({"conf/task/toy/row/long.yaml": row})
+    place.train("long")
+    assert place.score("long-s1") == 4.0
+    assert "my own words" in place.table()
+    for form in ("csv", "md", "tex"):
+        assert LONG not in place.table(form)
