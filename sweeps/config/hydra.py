@@ -63,7 +63,8 @@ class Library:
         if self.folders.find(BASE) is None and self.folders.place != Path():
             groups, file = ", ".join(self.schema.groups), self.folders.written_to(BASE)
             found, allowed = f"is missing: there is no {file}", f"create it with the keys of {groups}"
-            raise RefusedError([Problem(BASE, found, allowed)])
+            misnamed = [each for each in self.folders.misnamed("") if Path(each.key).stem == BASE]
+            raise RefusedError(misnamed or [Problem(BASE, found, allowed)])
         if (base := self.folders.find(BASE)) is not None:
             examined(base, self.folders.show(base), "", self.schema)
         chosen = self._whole()["hydra"]["runtime"]["choices"].items()

@@ -32,12 +32,12 @@ def _value_name(value: Any, kind: Any) -> str:
     """The value as part of a folder's name, with a digest if the text alone does not tell which value it is."""
     text = as_typed(value)
     if _is_ambiguous(value, kind):
-        return _with_digest(text, repr(value))
+        return with_digest(text, repr(value))
     replaced = re.search(r"[^\w.+-]", text) or not text
-    return _with_digest(text, text) if replaced else text
+    return with_digest(text, text) if replaced else text
 
 
-def _with_digest(text: str, whole: str) -> str:
+def with_digest(text: str, whole: str) -> str:
     """The letters of the text that a name may have, and a digest of the ``whole`` value."""
     letters = re.sub(r"[^\w.+-]+", "-", text).strip("-.")
     return "-".join(filter(None, [letters, _digest(whole)]))

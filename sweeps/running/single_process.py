@@ -6,12 +6,13 @@ from contextlib import suppress
 
 from rich.console import Console
 
+from sweeps.config.tasks import is_fault_of_code
 from sweeps.planning.plan import Plan
 from sweeps.running.failures import ended_if_it_hangs
 from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.queue import NOTHING, Queue
-from sweeps.running.recorder import Recorder, RemovedError, unrecorded_as_error
+from sweeps.running.recorder import Recorder, RemovedError, UnrecordedError, unrecorded_as_error
 from sweeps.running.stopping import leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
@@ -63,7 +64,11 @@ class _Lone:
         except RefusedError:
             self._queue.close("refused")
             raise
-        except (Exception, SystemExit) as error:
+        except (RemovedError, UnrecordedError):
+            raise
+        except BaseException as error:  # whatever the user's code raises
+            if not is_fault_of_code(error):
+                raise
             self._tell(Failed(cause(error), printable(traceback.format_exc())))
 
     def _obey(self, order: Order) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from sweeps.config.row_naming import with_digest
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
@@ -181,7 +182,8 @@ class TrainedTrial:
         steps = {"step": self.step} if self.step != self.ended else {}
         changed = {self._schema.short(key): value for key, value in self._changed(self.config).items()}
         other = "-".join(f"{name}{_short(value)}" for name, value in (steps | changed).items())
-        return other and f"@{NOT_IN_NAMES.sub('_', other)}"
+        name = NOT_IN_NAMES.sub("_", other)
+        return other and f"@{name if name == other else with_digest(name, other)}"
 
     def _changed(self, config: Any) -> dict[str, Any]:
         """The values that are not the trial's own."""

@@ -111,3 +111,12 @@ def test_a_text_of_eighteen_thousand_letters_is_trained_and_cut_in_tables(place:
     assert "my own words" in place.table()
     for form in ("csv", "md", "tex"):
         assert LONG not in place.table(form)
+
+
+def test_scores_of_settings_that_differ_replace_no_file(place: Place) -> None:
+    """However little they differ."""
+    place.train("base")
+    for cut in ("0.12345678", "0.12345679", "0.7"):
+        place.must("again", "toy/base-s1", "task=toy", f"train.cut={cut}")
+    kept = sorted(path.name for path in place.study.glob("base-s1/statistics/*.jsonl"))
+    assert kept == ["test@cut0.12345678.jsonl", "test@cut0.12345679.jsonl", "test@cut0.7.jsonl"]

@@ -64,6 +64,13 @@ def test_a_file_that_is_asked_for_by_name_is_refused_by_its_ending(tmp_path: Pat
     refused_for(tmp_path, [reason], "plan", "task=small", "scale=half")
 
 
+def test_a_base_of_another_ending_is_refused_by_its_ending(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    (tmp_path / "conf/task/small/base.yaml").rename(tmp_path / "conf/task/small/base.yml")
+    reason = "base.yml (conf/task/small/base.yml) ends in .yml … rename it to base.yaml"
+    refused_for(tmp_path, [reason], "plan", "task=small")
+
+
 def test_base_may_miss_no_value(tmp_path: Path) -> None:
     base = "conf/task/small/base.yaml"
     write_task(tmp_path, files={base: BASE.replace("rate: 0.5", "rate: ???")})
