@@ -18,6 +18,7 @@ from sweeps.config.overrides import unknown_key
 from sweeps.config.row_naming import as_typed, made_name
 from sweeps.config.settings import MAKERS
 from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted
+from tracking.words import LONGEST_CHANGE, shortened
 
 VARY = MAKERS[0]
 MOST_ROWS = 1000
@@ -41,9 +42,9 @@ class MadeRow:
 
     @property
     def content(self) -> str:
-        """What tells it from another row, as a message shows it."""
+        """What tells it from another row."""
         changes = {**self.options, **self.values, **self.final}
-        words = ", ".join(f"{key} {value!r}" for key, value in changes.items())
+        words = ", ".join(f"{key} {changes[key]!r}" for key in sorted(changes))
         scaled = " before scaling" if self.values else ""
         return f"{self.of} with {words}{scaled}"
 
@@ -122,7 +123,8 @@ class MadeRows:
             self.problems.append(Problem(self._maker(row), found, allowed, None, row.place))
         twin = self.rows.setdefault(name, row)
         if twin.content != row.content:
-            found = f"makes two rows with the name {name}: {twin.content} and {row.content}"
+            contents = " and ".join(shortened(each.content, LONGEST_CHANGE) for each in (twin, row))
+            found = f"makes two rows with the name {name}: {contents}"
             allowed = "write one of them as a file in conf/, under a name of its own"
             self.problems.append(Problem(self._maker(row), found, allowed, None, row.place))
 

@@ -47,7 +47,7 @@ def _is_ambiguous(value: Any, kind: Any) -> bool:
     """Whether another value of the key's type is typed alike: the text null where null is allowed, too."""
     options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if isinstance(value, list):
-        of_items = next((get_args(option)[0] for option in options if get_args(option)), Any)
+        of_items = next((get_args(option)[0] for option in options if get_origin(option) is list), Any)
         is_one_of_several = any(option in (str, int, float, bool) for option in options)
         return is_one_of_several or any(_is_ambiguous_item(item, of_items) for item in value)
     return isinstance(value, str) and _reads_as_other(value, options)

@@ -122,7 +122,7 @@ def known_tasks(here: Path) -> list[str]:
 
 
 def _makers(here: Path) -> list[str]:
-    files = (file for file in sorted(here.glob("*.py")) if file.is_file())
+    files = (file for file in sorted(here.glob("[!.]*.py")) if file.is_file())  # no lock of an editor
     return [file.stem for file in files if MAKES_TASK.search(file.read_text("utf-8", "replace"))]
 
 
