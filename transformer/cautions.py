@@ -26,19 +26,20 @@ def _schedule_cautions(config: TrialConfig) -> Iterator[str]:
     train = config.train
     if train.warmup_steps > train.steps:
         share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"
-        found = f"train.warmup_steps is {train.warmup_steps}, but there are only {train.steps} steps"
-        yield f"{found}; the learning rate only reaches {share}"
+        fault = f"train.warmup_steps is {train.warmup_steps}, but there are only {train.steps} steps"
+        yield f"{fault}; the learning rate only reaches {share}"
 
 
 def _epoch_cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
     pairs, longest_side = _train_text(config, prepared)
     if not pairs:
         return
-    steps_per_epoch = max(1.0, pairs * longest_side / config.train.tokens_per_batch)  # a batch holds no pair twice
+    tokens = pairs * longest_side
+    steps_per_epoch = max(1.0, tokens / config.train.tokens_per_batch)  # a batch holds no pair twice
     epochs = config.train.steps / steps_per_epoch
     if epochs > MOST_EPOCHS:
-        seen = f"{config.train.steps} steps are about {epochs:,.0f} epochs of {pairs:,} training pairs"
-        yield f"{seen}; choose a smaller train.steps, another scale or a larger corpus"
+        fault = f"{config.train.steps} steps are about {epochs:,.0f} epochs of {pairs:,} training pairs"
+        yield f"{fault}; choose a smaller train.steps, another scale or a larger corpus"
 
 
 def _train_text(config: TrialConfig, prepared: Path) -> tuple[int, float]:
@@ -63,7 +64,9 @@ def _prepared_text(prepared: Path) -> tuple[int, float]:
 
 def _vocabulary_cautions(config: TrialConfig) -> Iterator[str]:
     model, vocabulary = config.model, config.data.vocab_size
-    of_paper = (model.n_layers, model.d_model, model.d_ff) == PAPER_SIZES or config.train.steps >= PAPER_STEPS
-    if of_paper and vocabulary != PAPER_VOCABULARY:
-        found = f"this is the paper's scale, but data.vocab_size is {vocabulary} for the text {config.data.name}"
-        yield f"{found}; the paper has {PAPER_VOCABULARY} pieces of WMT 2014, shared by both languages"
+    has_paper_sizes = (model.n_layers, model.d_model, model.d_ff) == PAPER_SIZES
+    is_of_paper = has_paper_sizes or config.train.steps >= PAPER_STEPS
+    if is_of_paper and vocabulary != PAPER_VOCABULARY:
+        text = f"data.vocab_size is {vocabulary} for the text {config.data.name}"
+        of_paper = f"{PAPER_VOCABULARY} pieces of WMT 2014, shared by both languages"
+        yield f"this is the paper's scale, but {text}; the paper has {of_paper}"

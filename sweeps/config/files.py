@@ -69,18 +69,19 @@ class Folders:
     def options(self, group: str) -> list[str]:
         """The names that ``group=`` takes."""
         files = (file for folder in self.searched for file in folder.glob(f"{group}/*.yaml") if file.is_file())
-        return sorted({file.stem for file in files if not file.name.startswith(".")})  # an editor's lock begins so
+        return sorted({file.stem for file in files if not file.name.startswith(".")})  # as an editor's lock
 
     def misnamed(self, group: str) -> list[Problem]:
-        """The user's files of a group whose ending Hydra does not read: they would be left out in silence."""
-        folders = [folder / group for folder in self.searched if self.is_own(folder)]
-        files = [file for folder in folders for file in sorted(folder.glob("[!.]*")) if file.is_file()]
-        wrong = [file for file in files if file.suffix.lower() in (".yml", ".yaml") and file.suffix != ".yaml"]
-        return [self._misnamed(file) for file in wrong]
+        """The user's files of a group that Hydra would pass over, since they end in .yml or .YAML."""
+        problems: list[Problem] = []
+        for folder in filter(self.is_own, self.searched):
+            files = (file for file in sorted((folder / group).glob("[!.]*")) if file.is_file())
+            problems += [self._misnamed(file) for file in files if _is_misnamed(file)]
+        return problems
 
     def _misnamed(self, file: Path) -> Problem:
-        found = f"ends in {file.suffix}, and only files that end in .yaml are read"
-        return Problem(file.name, found, f"rename it to {file.stem}.yaml", None, self.show(file))
+        fault = f"ends in {file.suffix}, and only files that end in .yaml are read"
+        return Problem(file.name, fault, f"rename it to {file.stem}.yaml", None, self.show(file))
 
     def is_own(self, file: Path) -> bool:
         """Whether the file or folder is the user's."""
@@ -104,9 +105,10 @@ class Folders:
         options = list(dict.fromkeys([*self.options(group), *more]))
         if name in options:
             return None
-        if misnamed := [each for each in self.misnamed(group) if Path(each.key).stem == name]:
-            found = f'is "{name}", but {misnamed[0].place} {misnamed[0].found}'
-            return replace(misnamed[0], key=group, found=found, place=place)
+        for problem in self.misnamed(group):
+            if Path(problem.key).stem == name:
+                fault = f'is "{name}", but {problem.place} {problem.found}'
+                return replace(problem, key=group, found=fault, place=place)
         found = f'is "{name}", but {Path(self.written_to(f"{group}/{name}")).parent}/ has no such file'
         return Problem(group, found, f"must be one of {', '.join(options)}", nearest(Path(name).stem, options), place)
 
@@ -126,6 +128,10 @@ class Folders:
         file = self.own / f"{CONFIG}.yaml" if self.own else None
         same = file and self.place == Path() and not _differs(file, SHIPPED / file.name)
         return self.show(file) if file and file.is_file() and not same else None
+
+
+def _is_misnamed(file: Path) -> bool:
+    return file.suffix.lower() in (".yml", ".yaml") and file.suffix != ".yaml"
 
 
 def _differs(file: Path, shipped: Path) -> bool:
@@ -163,8 +169,9 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
         found, allowed = f"is not plain YAML: {reason}", "must hold groups of keys in UTF-8"
         raise RefusedError([Problem(path.stem, found, allowed, None, f"{shown}{line}")]) from None
     misread = [_misread(key, node, f"{shown}:{line}") for key, line, node in keys if _is_misread(node)]
-    missing = [(key, line) for key, line, node in keys if node.value == MISSING]
-    misread += [Problem(key, f"is {MISSING}", HOW_TO_GIVE, None, f"{shown}:{line}") for key, line in missing]
+    for key, line, node in keys:
+        if node.value == MISSING:
+            misread.append(Problem(key, f"is {MISSING}", HOW_TO_GIVE, None, f"{shown}:{line}"))
     if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
         allowed = 'must begin with "# @package _global_"'
         misread.append(Problem(path.stem, 'lacks "# @package _global_"', allowed, None, f"{shown}:1"))
@@ -175,7 +182,7 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
 
 
 def _composed(text: str) -> yaml.Node | None:
-    """The nodes of a file, with a missing value as a text where YAML does not read it. Raises YAMLError."""
+    """The nodes of a file; a missing value is a text where YAML does not read it. Raises YAMLError."""
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:

@@ -63,8 +63,9 @@ class Library:
         if self.folders.find(BASE) is None and self.folders.place != Path():
             groups, file = ", ".join(self.schema.groups), self.folders.written_to(BASE)
             found, allowed = f"is missing: there is no {file}", f"create it with the keys of {groups}"
-            misnamed = [each for each in self.folders.misnamed("") if Path(each.key).stem == BASE]
-            raise RefusedError(misnamed or [Problem(BASE, found, allowed)])
+            misnamed = self.folders.misnamed("")
+            bases = [problem for problem in misnamed if Path(problem.key).stem == BASE]
+            raise RefusedError(bases or [Problem(BASE, found, allowed)])
         if (base := self.folders.find(BASE)) is not None:
             examined(base, self.folders.show(base), "", self.schema)
         chosen = self._whole()["hydra"]["runtime"]["choices"].items()
@@ -225,7 +226,7 @@ def _in_quotes(item: re.Match[str]) -> str:
 
 
 def changing_keys(tree: Tree) -> list[str]:
-    """The dotted keys whose value changes from call to call: by ``${now:…}``, or by a resolver of the task's own."""
+    """The dotted keys whose value changes from call to call, by ``${now:…}`` or by the task's own resolver."""
     if not any(CALL.search(text) for text in _texts(tree)):
         return []
     calls = count()

@@ -123,10 +123,10 @@ class MadeRows:
             self.problems.append(Problem(self._maker(row), found, allowed, None, row.place))
         twin = self.rows.setdefault(name, row)
         if twin.content != row.content:
-            contents = " and ".join(shortened(each.content, LONGEST_CHANGE) for each in (twin, row))
-            found = f"makes two rows with the name {name}: {contents}"
+            first, second = (shortened(made.content, LONGEST_CHANGE) for made in (twin, row))
+            fault = f"makes two rows with the name {name}: {first} and {second}"
             allowed = "write one of them as a file in conf/, under a name of its own"
-            self.problems.append(Problem(self._maker(row), found, allowed, None, row.place))
+            self.problems.append(Problem(self._maker(row), fault, allowed, None, row.place))
 
     def _name(self, values: Values, order: list[str]) -> str:
         return made_name(values, order, self.library.keys)

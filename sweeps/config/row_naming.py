@@ -1,4 +1,4 @@
-"""The name of a made row: its changes, each a key with its value. Values that differ have names that differ."""
+"""The name of a made row: its changes, each a key with its value. Other values give another name."""
 
 import hashlib
 import re
@@ -17,7 +17,8 @@ def made_name(values: Mapping[str, Any], order: list[str], types: Mapping[str, A
     ``types`` are those of the keys: they tell whether another value would be typed alike.
     """
     ordered = sorted(values, key=order.index)
-    name = "-".join(f"{_short(key, order)}_{_value_name(values[key], types.get(key))}" for key in ordered)
+    changes = [f"{_short(key, order)}_{_value_name(values[key], types.get(key))}" for key in ordered]
+    name = "-".join(changes)
     return name if len(name.encode()) <= LONGEST_ROW else _cut(name)
 
 
@@ -29,7 +30,7 @@ def as_typed(value: Any) -> str:
 
 
 def _value_name(value: Any, kind: Any) -> str:
-    """The value as part of a folder's name, with a digest if the text alone does not tell which value it is."""
+    """The value as part of a folder's name, with a digest if its text does not tell which value it is."""
     text = as_typed(value)
     if _is_ambiguous(value, kind):
         return with_digest(text, repr(value))
@@ -44,10 +45,11 @@ def with_digest(text: str, whole: str) -> str:
 
 
 def _is_ambiguous(value: Any, kind: Any) -> bool:
-    """Whether another value of the key's type is typed alike: the text null where null is allowed, too."""
+    """Whether another value of the key's type is typed alike: the text null, where null is allowed too."""
     options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if isinstance(value, list):
-        of_items = next((get_args(option)[0] for option in options if get_origin(option) is list), Any)
+        lists = [option for option in options if get_origin(option) is list]
+        of_items = get_args(lists[0])[0] if lists else Any
         is_one_of_several = any(option in (str, int, float, bool) for option in options)
         return is_one_of_several or any(_is_ambiguous_item(item, of_items) for item in value)
     return isinstance(value, str) and _reads_as_other(value, options)

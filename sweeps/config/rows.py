@@ -368,10 +368,12 @@ class RowTrees:
 
 
 def _changing(key: str, tree: Tree) -> Problem:
-    """The refusal of a value that is another one in the next call: no command would resume its trial."""
+    """The refusal of a value that differs in the next call: no command would resume its trial."""
     group, _, name = key.partition(".")
-    found = f"is {tree[group][name]}, which changes from call to call"
-    return Problem(key, found, "must be a fixed value, so that the same command resumes the trial")
+    values = tree[group]
+    value = values.get(name) if isinstance(values, dict) else values  # a reference in the place of the group
+    fault = f"is {value}, which changes from call to call"
+    return Problem(key, fault, "must be a fixed value, so that the same command resumes the trial")
 
 
 def _differing(below: Tree, above: Tree) -> Tree:

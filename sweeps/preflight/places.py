@@ -105,16 +105,17 @@ def nearest_existing(path: Path) -> Path:
 
 
 def ray_folder_problems() -> Iterator[Problem]:
-    """Why Ray cannot start here: its folder takes no file, or the path there is too long for a Unix socket."""
+    """Why Ray cannot start here: its folder takes no file, or its path is too long for a Unix socket."""
     variable, folder = temporary_folder()
     size = len(longest_socket().encode(errors="surrogateescape"))
     if size > LONGEST_SOCKET:
-        found = f"is {folder}, in which the path of Ray's socket has {size} bytes"
-        allowed = f"set {TEMPORARY} to a shorter path, such as /tmp: a socket's path has at most {LONGEST_SOCKET} bytes"
-        yield Problem(variable, found, allowed)
+        fault = f"is {folder}, in which the path of Ray's socket has {size} bytes"
+        limit = f"a socket's path has at most {LONGEST_SOCKET} bytes"
+        yield Problem(variable, fault, f"set {TEMPORARY} to a shorter path, such as /tmp: {limit}")
     elif error := write_error(nearest_existing(folder / FOLDER)):
-        found = f"is {folder}, in which Ray cannot write: {error.strerror or error}"
-        yield Problem(variable, found, f"set {TEMPORARY} to a folder with write permission, such as /tmp")
+        fault = f"is {folder}, in which Ray cannot write: {error.strerror or error}"
+        allowed = f"set {TEMPORARY} to a folder with write permission, such as /tmp"
+        yield Problem(variable, fault, allowed)
 
 
 def checkpoint_problems(key: str, place: str) -> list[Problem]:

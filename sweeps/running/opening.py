@@ -68,7 +68,7 @@ def open_study(
 
 
 def print_cautions(plan: Plan, console: Console, printed: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Print what is probably unintended, but for the lines that are ``printed`` already. Returns all of them."""
+    """Print what is probably unintended, without the lines already ``printed``. Returns all of them."""
     lines = list(cautions(plan))
     for line in lines:
         if line not in printed:

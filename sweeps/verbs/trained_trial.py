@@ -181,9 +181,9 @@ class TrainedTrial:
         """Behind a set's name: what differs from the trial's own evaluation, such as @cut0.7; "" if nothing does."""
         steps = {"step": self.step} if self.step != self.ended else {}
         changed = {self._schema.short(key): value for key, value in self._changed(self.config).items()}
-        other = "-".join(f"{name}{_short(value)}" for name, value in (steps | changed).items())
-        name = NOT_IN_NAMES.sub("_", other)
-        return other and f"@{name if name == other else with_digest(name, other)}"
+        settings = "-".join(f"{name}{_short(value)}" for name, value in (steps | changed).items())
+        legal = NOT_IN_NAMES.sub("_", settings)
+        return settings and f"@{legal if legal == settings else with_digest(legal, settings)}"
 
     def _changed(self, config: Any) -> dict[str, Any]:
         """The values that are not the trial's own."""
