@@ -169,9 +169,8 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
         found, allowed = f"is not plain YAML: {reason}", "must hold groups of keys in UTF-8"
         raise RefusedError([Problem(path.stem, found, allowed, None, f"{shown}{line}")]) from None
     misread = [_misread(key, node, f"{shown}:{line}") for key, line, node in keys if _is_misread(node)]
-    for key, line, node in keys:
-        if node.value == MISSING:
-            misread.append(Problem(key, f"is {MISSING}", HOW_TO_GIVE, None, f"{shown}:{line}"))
+    missing = [(key, f"{shown}:{line}") for key, line, node in keys if node.value == MISSING]
+    misread += [Problem(key, f"is {MISSING}", HOW_TO_GIVE, None, place) for key, place in missing]
     if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
         allowed = 'must begin with "# @package _global_"'
         misread.append(Problem(path.stem, 'lacks "# @package _global_"', allowed, None, f"{shown}:1"))
