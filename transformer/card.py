@@ -62,6 +62,9 @@ CARD = Card(
         "p_drop": "P_drop",
         "label_smoothing": "ε_ls",
         "steps": "steps",
+        "adam_beta1": "β₁",
+        "adam_beta2": "β₂",
+        "adam_epsilon": "ε",
     },
     change_phrases={"positions": "{value} positional embedding"},
     setting_phrases={

@@ -30,6 +30,10 @@ INT32_MAX = 2**31 - 1
 MOST_PIECES = 2**24  # SentencePiece takes a minute to refuse a hundred times as many
 PositiveCount = Annotated[int, Range(1, INT32_MAX)]
 Probability = Annotated[float, Range(0, 1, below=True)]
+ADAM_BETA1 = 0.9
+ADAM_BETA2 = 0.98
+ADAM_EPSILON = 1e-9
+"""The paper's (section 5.3)."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,9 @@ class TrainConfig:
     keep_checkpoints: Annotated[PositiveCount, Observes()]
     score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0  # 0: not while training
     tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None  # None: by the kind of device
+    adam_beta1: Annotated[Probability, Symbol("β₁"), Neutral(ADAM_BETA1)] = ADAM_BETA1
+    adam_beta2: Annotated[Probability, Symbol("β₂"), Neutral(ADAM_BETA2)] = ADAM_BETA2
+    adam_epsilon: Annotated[float, Range(0, 1, above=True), Symbol("ε"), Neutral(ADAM_EPSILON)] = ADAM_EPSILON
 
 
 @dataclass(frozen=True)
