@@ -19,6 +19,7 @@ from sweeps.task import (
     Symbol,
     parse,
 )
+from transformer.bleu_tokenizer import USUAL, BleuTokenizer, package_faults
 from transformer.faults import Fault, FaultyError
 
 SEMANTICS = 3
@@ -30,6 +31,8 @@ INT32_MAX = 2**31 - 1
 MOST_PIECES = 2**24  # SentencePiece takes a minute to refuse a hundred times as many
 PositiveCount = Annotated[int, Range(1, INT32_MAX)]
 Probability = Annotated[float, Range(0, 1, below=True)]
+TRAIN_SAMPLE = "train_sample"
+"""A set of training pairs, which is scored without being translated; and the key of `decode` that asks for it."""
 ADAM_BETA1 = 0.9
 ADAM_BETA2 = 0.98
 ADAM_EPSILON = 1e-9
@@ -88,6 +91,7 @@ class DecodeConfig:
     max_extra: Annotated[int, Range(0, INT32_MAX), Scores()]
     average_checkpoints: Annotated[int, Range(1, 1_000), Scores()]
     average_every: Annotated[PositiveCount, Scores()]
+    train_sample: Annotated[bool, Scores(), Neutral(False)] = False  # whether a sample of train is a set, too
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ class DataConfig:
     train: Annotated[list[str] | None, Fingerprinted(place=True)]
     dev: Annotated[list[str] | None, Fingerprinted(place=True)]
     test: Annotated[list[str] | None, Fingerprinted(place=True)]
+    bleu_tokenizer: Annotated[BleuTokenizer, Scores(), Neutral(USUAL)] = USUAL  # it decides BLEU, and nothing trained
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,8 @@ class TrialConfig:
                 yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
             if self.data.name != "files" and files is not None:
                 yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
+        for fault in package_faults(self.data.bleu_tokenizer):
+            yield Problem(fault.key, fault.found, fault.allowed)
 
 
 def read_trial(tree: object) -> TrialConfig:

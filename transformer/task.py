@@ -8,15 +8,20 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from sweeps.task import Costs, Keep, Numbers, Problem, Task, Told, Trial, added_later
+from transformer.bleu_tokenizer import misfit
 from transformer.card import CARD, words
 from transformer.config import SEMANTICS, DataConfig, TrialConfig
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
+from transformer.data.text_notes import caution as text_caution
 from transformer.data.vocabulary import OPTIONS
+from transformer.decoding.tokenizer import model_faults
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
 from transformer.verbs.models import as_problems, refusing
@@ -41,15 +46,32 @@ def _cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
         share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"
         found = f"train.warmup_steps is {train.warmup_steps}, but there are only {train.steps} steps"
         yield f"{found}; the learning rate only reaches {share}"
+    if prepared.is_dir():
+        yield from filter(None, _text_cautions(prepared, config.data.bleu_tokenizer))
+
+
+@lru_cache
+def _text_cautions(prepared: Path, tokenizer: str) -> tuple[str | None, ...]:
+    """On pairs that are odd, and on a tokenizer that does not fit their script. All trials of a plan ask for them.
+
+    Damaged data has none: it is refused when it is opened.
+    """
+    from transformer.data.prepared import Prepared
+
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        return text_caution(prepared), misfit(tokenizer, Prepared(prepared).references("dev"))
+    return ()
 
 
 def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
-    """Prepared sentences that do not fit the model's positions; before that, files that are missing."""
+    """Prepared sentences that do not fit the model's positions; before that, files that are missing. At both times, a
+    model for BLEU that cannot be fetched."""
+    tokenizer = as_problems(model_faults(config.data.bleu_tokenizer))
     if prepared is None:
-        return as_problems(corpus(config.data).faults(config.data))
+        return [*tokenizer, *as_problems(corpus(config.data).faults(config.data))]
     from transformer.data.prepared import Prepared, length_faults
 
-    return as_problems(length_faults(Prepared(prepared), config.model, config.data))
+    return [*tokenizer, *as_problems(length_faults(Prepared(prepared), config.model, config.data))]
 
 
 @refusing()
@@ -61,7 +83,8 @@ def fingerprint(data: DataConfig) -> str:
         "vocabulary": {"size": data.vocab_size, **OPTIONS},
         "preparation": PREPARATION,
     }
-    if options := added_later(data):
+    options = {name: value for name, value in added_later(data).items() if name != "bleu_tokenizer"}  # it only scores
+    if options:
         declares["options"] = options
     text = json.dumps(declares, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
