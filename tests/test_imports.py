@@ -116,7 +116,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler() ->
     ("library", "places"),
     [
         ("sentencepiece", ("transformer/data/vocabulary.py",)),
-        ("sacrebleu", ("transformer/decoding/evaluation.py",)),
+        ("sacrebleu", ("transformer/decoding",)),
         ("sacremoses", ("transformer/decoding/evaluation.py",)),
         ("safetensors", ("sweeps/worker/checkpoint_files.py", "transformer/decoding/export.py")),
         ("ctranslate2", ("transformer/decoding/export.py",)),

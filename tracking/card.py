@@ -66,7 +66,7 @@ class Metric:
     printed: bool = True  # by `allelse evaluate` and in a model's card
     signature: str | None = None  # the key of its signature, if it has one
     changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
-    note: str = ""  # below the table
+    note: str = ""  # below the table; `{name:usual}` stands for the value of a setting for scoring
     from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
     exp_of: str | None = None  # the metric whose exponential it is: tests and means are made on that one
     negligible: float = 0.0  # a published difference up to this counts as none
@@ -152,6 +152,7 @@ class Card:
     scoring: dict[str, str] = field(default_factory=dict)  # the keys that only score, each with its name in scores
     groups: tuple[str, ...] = ()  # the groups that every config.yaml must hold
     artifacts: tuple[str, ...] = ()  # the text files of every evaluated set: `<artifact>/<set>.txt`
+    sets_without_artifacts: tuple[str, ...] = ()  # evaluated sets that have none of these files
     cost_notes: dict[str, str] = field(
         default_factory=lambda: {"seconds": "measured", "params": "computed", "flops": "computed"}
     )

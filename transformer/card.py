@@ -4,12 +4,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sweeps.task import Card, Metric, Numbers
-from transformer.config import SEMANTICS
+from transformer.config import SEMANTICS, TRAIN_SAMPLE
 
 OF_WEIGHTS = ("average_checkpoints", "average_every")
 """The settings of `decode` that change the score of a reference."""
+OF_SEARCH = ("beam", "alpha", "max_extra", *OF_WEIGHTS)
+"""Those that change the translations."""
+TOKENIZER = "bleu_tokenizer"
 ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
 POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
+
+BLEU_NOTE = "sacreBLEU's {bleu_tokenizer:13a} (published BLEU, like bleu_paper in result.json, is on tokenized text)"
+ACCURACY_UNIT = "share of target pieces that the model ranks first after the gold pieces before them, 0 to 1"
 
 CARD = Card(
     name="translation",
@@ -34,7 +40,8 @@ CARD = Card(
             *("bleu", "BLEU", "0 to 100", "up", 2),
             table_decimals=1,  # as the paper prints it
             signature="signature",
-            note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
+            changed_by=(*OF_SEARCH, TOKENIZER),
+            note=BLEU_NOTE,
             negligible=0.1,
             agrees_within=0.5,
             from_counts=("ngram_precision", "bleu"),
@@ -43,13 +50,21 @@ CARD = Card(
             *("bleu_paper", "BLEU paper", "0 to 100", "up", 2),
             tabled=False,
             signature="bleu_paper_signature",
+            changed_by=OF_SEARCH,
             from_counts=("ngram_precision_unsmoothed", "bleu_paper"),
         ),
         Metric(
             *("chrf", "chrF", "0 to 100", "up", 2),
             tabled=False,
             signature="chrf_signature",
+            changed_by=OF_SEARCH,
             from_counts=("ngram_f", "chrf"),
+        ),
+        Metric(
+            *("accuracy", "accuracy", ACCURACY_UNIT, "up", 4),
+            tabled=False,
+            changed_by=OF_WEIGHTS,
+            from_counts=("ratio", "right", "pieces"),
         ),
     ),
     symbols={
@@ -62,6 +77,9 @@ CARD = Card(
         "p_drop": "P_drop",
         "label_smoothing": "ε_ls",
         "steps": "steps",
+        "adam_beta1": "β₁",
+        "adam_beta2": "β₂",
+        "adam_epsilon": "ε",
     },
     change_phrases={"positions": "{value} positional embedding"},
     setting_phrases={
@@ -70,9 +88,13 @@ CARD = Card(
         "average_checkpoints=1": "last checkpoint",
         "average_checkpoints": "mean of the last {value} checkpoints",
     },
-    scoring={f"decode.{name}": name for name in ("beam", "alpha", "max_extra", *OF_WEIGHTS)},
+    scoring={
+        **{f"decode.{name}": name for name in (*OF_SEARCH, TRAIN_SAMPLE)},
+        f"data.{TOKENIZER}": TOKENIZER,
+    },
     groups=("model", "train", "decode", "data"),
     artifacts=("hypotheses",),
+    sets_without_artifacts=(TRAIN_SAMPLE,),
     cost_notes={"seconds": "measured", "params": "computed", "flops": "computed from the real lengths"},
     millions=True,
     published_note=(

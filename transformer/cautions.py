@@ -1,11 +1,14 @@
 """Cautions about a training: settings that are valid, but are rarely meant in a study."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from transformer.bleu_tokenizer import misfit
 from transformer.config import TrialConfig
 from transformer.data.corpora import corpus
+from transformer.data.text_notes import caution as text_caution
 
 MOST_EPOCHS = 200
 PAPER_VOCABULARY = 37_000
@@ -20,6 +23,8 @@ def cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
     yield from _schedule_cautions(config)
     yield from _epoch_cautions(config, prepared)
     yield from _vocabulary_cautions(config)
+    if prepared.is_dir():
+        yield from _text_cautions(prepared, config.data.bleu_tokenizer)
 
 
 def _schedule_cautions(config: TrialConfig) -> Iterator[str]:
@@ -70,3 +75,17 @@ def _vocabulary_cautions(config: TrialConfig) -> Iterator[str]:
         text = f"data.vocab_size is {vocabulary} for the text {config.data.name}"
         of_paper = f"{PAPER_VOCABULARY} pieces of WMT 2014, shared by both languages"
         yield f"this is the paper's scale, but {text}; the paper has {of_paper}"
+
+
+@cache
+def _text_cautions(prepared: Path, tokenizer: str) -> tuple[str, ...]:
+    """On pairs that are odd, and on a tokenizer of BLEU that does not fit their script.
+
+    All trials of a plan ask for them. Damaged text has none: the preparation repairs or refuses it.
+    """
+    from transformer.data.prepared import Prepared
+
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        notes = (text_caution(prepared), misfit(tokenizer, Prepared(prepared).references("dev")))
+        return tuple(note for note in notes if note is not None)
+    return ()

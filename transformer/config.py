@@ -19,6 +19,7 @@ from sweeps.task import (
     Symbol,
     parse,
 )
+from transformer.bleu_tokenizer import USUAL, BleuTokenizer, package_faults
 from transformer.faults import Fault, FaultyError
 
 SEMANTICS = 3
@@ -30,6 +31,12 @@ INT32_MAX = 2**31 - 1
 MOST_PIECES = 2**24  # SentencePiece takes a minute to refuse a hundred times as many
 PositiveCount = Annotated[int, Range(1, INT32_MAX)]
 Probability = Annotated[float, Range(0, 1, below=True)]
+TRAIN_SAMPLE = "train_sample"
+"""A set of training pairs, which is scored without being translated; and the key of `decode` that asks for it."""
+ADAM_BETA1 = 0.9
+ADAM_BETA2 = 0.98
+ADAM_EPSILON = 1e-9
+"""The paper's (section 5.3)."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,9 @@ class TrainConfig:
     keep_checkpoints: Annotated[PositiveCount, Observes()]
     score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0  # 0: not while training
     tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None  # None: by the kind of device
+    adam_beta1: Annotated[Probability, Symbol("β₁"), Neutral(ADAM_BETA1)] = ADAM_BETA1
+    adam_beta2: Annotated[Probability, Symbol("β₂"), Neutral(ADAM_BETA2)] = ADAM_BETA2
+    adam_epsilon: Annotated[float, Range(0, above=True), Symbol("ε"), Neutral(ADAM_EPSILON)] = ADAM_EPSILON
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class DecodeConfig:
     max_extra: Annotated[int, Range(0, INT32_MAX), Scores()]
     average_checkpoints: Annotated[int, Range(1, 1_000), Scores()]
     average_every: Annotated[PositiveCount, Scores()]
+    train_sample: Annotated[bool, Scores(), Neutral(False)] = False  # whether a sample of train is a set, too
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,7 @@ class DataConfig:
     train: Annotated[list[str] | None, Fingerprinted(place=True)]
     dev: Annotated[list[str] | None, Fingerprinted(place=True)]
     test: Annotated[list[str] | None, Fingerprinted(place=True)]
+    bleu_tokenizer: Annotated[BleuTokenizer, Scores(), Neutral(USUAL)] = USUAL  # it decides BLEU, and nothing trained
 
 
 @dataclass(frozen=True)
@@ -143,6 +155,8 @@ class TrialConfig:
                 yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
             if self.data.name != "files" and files is not None:
                 yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
+        for fault in package_faults(self.data.bleu_tokenizer):
+            yield Problem(fault.key, fault.found, fault.allowed)
 
 
 def read_trial(tree: object) -> TrialConfig:

@@ -18,6 +18,7 @@ from transformer.config import SEMANTICS, DataConfig, TrialConfig
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
+from transformer.decoding.tokenizer import model_faults
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
 from transformer.verbs.models import as_problems, refusing
@@ -36,12 +37,14 @@ def _work(trial: Trial[TrialConfig]) -> None:
 
 
 def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
-    """Prepared sentences that do not fit the model's positions; before that, files that are missing."""
+    """Prepared sentences that do not fit the model's positions; before that, files that are missing. At both times, a
+    model for BLEU that cannot be fetched."""
+    tokenizer = as_problems(model_faults(config.data.bleu_tokenizer))
     if prepared is None:
-        return as_problems(corpus(config.data).faults(config.data))
+        return [*tokenizer, *as_problems(corpus(config.data).faults(config.data))]
     from transformer.data.prepared import Prepared, length_faults
 
-    return as_problems(length_faults(Prepared(prepared), config.model, config.data))
+    return [*tokenizer, *as_problems(length_faults(Prepared(prepared), config.model, config.data))]
 
 
 @refusing()
@@ -53,7 +56,8 @@ def fingerprint(data: DataConfig) -> str:
         "vocabulary": {"size": data.vocab_size, **OPTIONS},
         "preparation": PREPARATION,
     }
-    if options := added_later(data):
+    options = {name: value for name, value in added_later(data).items() if name != "bleu_tokenizer"}  # it only scores
+    if options:
         declares["options"] = options
     text = json.dumps(declares, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

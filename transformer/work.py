@@ -7,11 +7,12 @@ from functools import partial
 import torch
 
 from sweeps.task import Costs, DivergedError, Trial
-from transformer.config import TrialConfig
+from transformer.config import TRAIN_SAMPLE, TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepared import PairCounts, Prepared
 from transformer.decoding.evaluation import EvaluationSet, evaluate_set, greedy_scores
+from transformer.decoding.tokenizer import check_tokenizer
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.training.meter import rates
@@ -24,8 +25,9 @@ from transformer.training.worker_group import StopRequested, Worker, pick_device
 def work(trial: Trial[TrialConfig]) -> None:
     """Train, then score each set; a trial that is told to stop returns earlier.
 
-    Raises StateError, MissingStepError, DisagreementError, DivergedError.
+    Raises StateError, MissingStepError, DisagreementError, DivergedError, FaultyError.
     """
+    check_tokenizer(trial.config.data.bleu_tokenizer)  # now, rather than after training
     torch.set_num_threads(trial.threads)
     with trial.process_group():
         _train_and_score(trial)
@@ -79,14 +81,15 @@ def _costs(state: TrainState, config: TrialConfig) -> Costs:
 def _score(trial: Trial[TrialConfig], state: TrainState, prepared: Prepared, worker: Worker) -> None:
     """Evaluate each set that has no scores yet; the workers share each of them."""
     config, model = trial.config, state.model
-    names = [name for name in prepared.evaluation_sets if name not in trial.scored]
+    sample = [TRAIN_SAMPLE] if config.decode.train_sample else []
+    names = [name for name in [*prepared.evaluation_sets, *sample] if name not in trial.scored]
     if names and config.decode.average_checkpoints > 1:
         model.load_state_dict(mean_weights(trial.states(config.averaged_steps), model))
     translator = Translator(model.eval(), prepared.vocabulary, config.decode, config.train.precision)
     for name in names:
         try:
-            found = evaluate_set(translator, EvaluationSet.of(prepared, name, config.data.target), worker)
+            found = evaluate_set(translator, EvaluationSet.of(prepared, name, config), worker)
         except StopRequested:
             return
         if found is not None:
-            trial.evaluated(name, found.scores, {f"hypotheses/{name}.txt": found.text}, found.samples)
+            trial.evaluated(name, found.scores, found.texts, found.samples)

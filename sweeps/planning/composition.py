@@ -72,11 +72,16 @@ class Composition:
         return self.rows[0].settings
 
 
-def cells(row: ComposedRow, base: Settings) -> dict[str, Any]:
-    """The row's cells in the table: its differences from base, and all values with a symbol for base itself."""
+def cells(row: ComposedRow, base: Settings, changed: Collection[str] = ()) -> dict[str, Any]:
+    """The row's cells in the table: its differences from base, and the values with a symbol for base itself.
+
+    Base leaves out a key that is neutral, unless it is among those that rows have ``changed``.
+    """
     schema, usual = Schema.of(base.source.task), _flat(base)
     if row.name == BASE:
-        return {schema.short(key): usual[schema.short(key)] for key in schema.symbols}
+        values = schema.values(base.trial)
+        neutral = {key for key, value in schema.neutral.items() if values[key] == value and key not in changed}
+        return {schema.short(key): values[key] for key in schema.symbols if key not in neutral}
     return {name: value for name, value in _flat(row.settings).items() if value != usual[name]}
 
 

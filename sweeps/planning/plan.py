@@ -297,10 +297,11 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     merged = {trial.name: trial for trial in before.trials} | now
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
     rows = plan.composition.rows
+    changed = {key for row in rows for key in row.changes}
     return replace(
         recording(plan.composition, before, ordered, plan.sizes),
         trials=ordered,
-        cells={**before.cells, **{row.name: cells(row, plan.composition.base) for row in rows}},
+        cells={**before.cells, **{row.name: cells(row, plan.composition.base, changed) for row in rows}},
         asked=(*before.asked, asked),
         margins=before.margins or plan.composition.shared.sweep.margin,
         identity=before.identity or uuid.uuid4().hex,

@@ -20,6 +20,8 @@ from tracking.provenance import prepared_place
 from tracking.trial import TrialFolder
 
 PREPARED_MANIFEST = "prepared.json"
+PREPARED_NOTES = "notes.json"
+"""What the task may write about its data, such as counts: it is no part of the data's identity."""
 
 
 def data_place(task: Task[Any], folder: Path, fingerprint: str) -> Path:
@@ -36,8 +38,8 @@ def identity(task: Task[Any], folder: Path, fingerprint: str) -> str:
 
 
 def write_manifest(folder: Path, fingerprint: str) -> None:
-    """Size and SHA-256 of every file; written last, so that data without it is not whole."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    """Size and SHA-256 of every file but the notes; written last, so that data without it is not whole."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / PREPARED_NOTES)
     files = {path.relative_to(folder).as_posix(): _described(path) for path in paths}
     content = {"fingerprint": fingerprint, "files": files}
     (folder / PREPARED_MANIFEST).write_text(json.dumps({**content, "digest": _digest(content)}, indent=1), "utf-8")

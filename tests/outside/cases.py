@@ -24,6 +24,8 @@ ACCEPTED = {
     ),
     "compare has the digits of the table": "metrics > [0-9] > difference",
     "compare shows code and machine": "pairs > [0-9] > (origin|code)",
+    "token accuracy is measured on every set": r" > (\S+/)?(accuracy|right)",
+    "keys of Adam, of the tokenizer of BLEU, and of a sample of train": r"(adam_\w+|bleu_tokenizer|train_sample)",
 }
 """Why a difference from the older version is meant: the path to it within an observation."""
 
@@ -159,7 +161,8 @@ FIELDS = {
 }
 """Files of the translation study, and the fields of their first records that two runs share."""
 POINTS = (
-    "train/loss train/gradient_norm train/learning_rate val/nll val/ppl best/nll best/ppl last/nll last/ppl final/nll"
+    "train/loss train/gradient_norm train/learning_rate val/nll val/ppl val/accuracy best/nll best/ppl"
+    " best/accuracy last/nll last/ppl last/accuracy final/accuracy final/test/accuracy final/nll"
     " final/ppl final/bleu final/bleu_paper final/chrf final/test/nll final/test/ppl final/test/bleu"
     " final/test/bleu_paper final/test/chrf delta/ppl delta/bleu published/ppl published/bleu published/params_m"
     " published/delta/ppl published/delta/bleu params flops pairs/train pairs/blank pairs/too_long"

@@ -115,7 +115,8 @@ def letters(size: int, alphabet: str, longest: int, seed: int) -> list[str]:
 
 def copy_data(folder: Path, sizes: tuple[int, int, int], alphabet: str, longest: int, vocab_size: int) -> DataConfig:
     """Files whose target is their source; the three sets share no sentence."""
-    sentences, files, start = letters(sum(sizes), alphabet, longest, seed=1), {}, 0
+    sentences, start = letters(sum(sizes), alphabet, longest, seed=1), 0
+    files: dict[str, Any] = {}
     for split, size in zip(("train", "dev", "test"), sizes, strict=True):
         path = folder / f"{split}.txt"
         path.write_text("".join(f"{line}\n" for line in sentences[start : start + size]), "utf-8")
@@ -130,7 +131,9 @@ def lines_of(lines: list[str]) -> bytes:
 
 def files_data(folder: Path, vocab_size: int, **sets: tuple[list[str], list[str]]) -> DataConfig:
     """``data=files`` with these lines of source and target, in files such as ``dev.source``."""
-    files = {split: [str(folder / f"{split}.{side}") for side in ("source", "target")] for split in sets}
+    files: dict[str, Any] = {
+        split: [str(folder / f"{split}.{side}") for side in ("source", "target")] for split in sets
+    }
     for split, sides in sets.items():
         for name, lines in zip(files[split], sides, strict=True):
             Path(name).write_bytes(lines_of(lines))

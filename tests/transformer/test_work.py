@@ -77,7 +77,7 @@ def test_the_scores_are_those_of_the_mean_of_the_last_multiples(whole: ToyTrial,
     for name, weight in model.state_dict().items():
         torch.testing.assert_close(weight, torch.stack([saved.state["model"][name] for saved in states]).mean(0))
     translator = Translator(model.eval(), prepared.vocabulary, config.decode, "fp32")
-    found = evaluate_set(translator, EvaluationSet.of(prepared, "dev", "letters"), Worker(tokens_per_micro_batch=8000))
+    found = evaluate_set(translator, EvaluationSet.of(prepared, "dev", config), Worker(tokens_per_micro_batch=8000))
     assert found is not None
     assert whole.said("evaluated")[0][:2] == ("dev", found.scores)
     last = worked(ToyTrial(replace(config, decode=DECODE), prepared.folder))
@@ -154,7 +154,7 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
     monkeypatch.setattr(evaluation, "SENTENCES", 5)
     monkeypatch.setattr(evaluation, "text_scores", noted)
     assert greedy_scores(config, prepared, Worker(), model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
-    assert given == [(hypotheses, prepared.references("dev")[:5], "letters")]
+    assert given == [(hypotheses, prepared.references("dev")[:5], "letters", "13a")]
 
 
 def test_a_stop_request_of_one_worker_waits_for_greedy_scores(scored: ToyTrial) -> None:

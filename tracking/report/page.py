@@ -18,6 +18,7 @@ from tracking.provenance import changes
 from tracking.report.curves import curve_figures
 from tracking.report.drawing import FIGURE_FORMATS, Drawing, Entry
 from tracking.report.figures import forest, scatters
+from tracking.report.set_scores import set_scores
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, StudyTrial, last_active, seconds
@@ -108,6 +109,7 @@ def _sections(content: Content) -> list[Section]:
     samples = enumerate(_samples(content).items(), 1)
     return [
         Section("table", "Results", "results.html", _results(content)),
+        Section("sets", "Scores on every set", "set_scores.html", set_scores(table, content.entries)),
         Section("differences", f"Differences from {table.findings.reference}", "figures.html", differences),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         Section("scores", "Score against cost", "figures.html", scores),

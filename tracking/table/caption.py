@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tracking.card import BEFORE, TESTED, Card, Metric
 from tracking.statistics.finding import ALPHA, DRAWS, SAYS, sentence
 from tracking.statistics.findings import MIXED_SETTINGS, OF_SAMPLES, STOPPED, UNLIKE, Findings
-from tracking.statistics.rows import TableRow, agreed, decode_of, over_seeds
+from tracking.statistics.rows import ABSENT, TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import COST_LABELS, StudyTable, setting_words
@@ -29,6 +29,8 @@ MEASURED = [kind for kind in BEFORE if not kind.startswith((BEST, "paper_"))]
 """What stands before a metric's name in columns that rest on the scores of the last checkpoint."""
 OF_SEED = re.compile(r"_s\d+$")
 """At the end of the name of a column that holds one seed's score."""
+SETTING = re.compile(r"\{(\w+):([^}]*)\}")
+"""In a metric's note: a setting for scoring, and its usual value."""
 ONE_SEED = "; it says nothing of other seeds"
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
@@ -40,9 +42,10 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     metrics, measured, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING))
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
+    settings = decode_of(rows)
     about = [
         *_measured(card, rows, measured),
-        *(f"{metric.label}: {metric.note}" for metric in metrics if metric.note),
+        *(f"{metric.label}: {_noted(metric, settings)}" for metric in metrics if metric.note),
         *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
         *(
             f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}"
@@ -56,6 +59,17 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     scaled = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
     return "\n".join(filter(None, [" ".join(filter(None, notes)), *_chance_notes(table, compared), sizes, scaled]))
+
+
+def _noted(metric: Metric, settings: Mapping[str, Any]) -> str:
+    """The metric's note, with the values of the settings that it names."""
+
+    def value(setting: re.Match[str]) -> str:
+        name, usual = setting.groups()
+        found = settings.get(name, ABSENT)
+        return usual if found == ABSENT else str(found)
+
+    return SETTING.sub(value, metric.note)
 
 
 def _with_column(card: Card, names: Collection[str], kinds: Iterable[str]) -> list[Metric]:

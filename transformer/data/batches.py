@@ -107,7 +107,8 @@ class TrainingBatches:
         self.tokens_per_block = tokens_per_batch // self.blocks_per_batch
         self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= max_positions)
         self.dropped = len(pairs) - len(self.chosen)
-        self._epoch, self._batches = -1, self._shuffled(0)
+        self._epoch = 0
+        self._batches = self._shuffled(0)
 
     def __len__(self) -> int:
         """Batches of one epoch."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from transformer.config import DataConfig, ModelConfig
 from transformer.data.corpora import SentencePair, Sets, corpus
+from transformer.data.text_notes import note_text
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
 from transformer.faults import Fault, FaultyError
 
@@ -26,6 +27,8 @@ Told = Callable[[str, float | None], None]
 """Called with the current activity, and the share that is done, or None if unknown."""
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
+MANIFEST = "prepared.json"
+"""Written once the folder is whole: the fingerprint of the data, and a hash of each file."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,12 @@ class Sentences:
 
     def __getitem__(self, index: int) -> npt.NDArray[np.int32]:
         return self.pieces[self.offsets[index] : self.offsets[index + 1]]
+
+    def at(self, places: npt.NDArray[np.int64]) -> "Sentences":
+        """The sentences with these numbers."""
+        chosen = [self[place] for place in places]
+        offsets = np.cumsum([0, *map(len, chosen)], dtype=np.int64)
+        return Sentences(np.concatenate([np.empty(0, np.int32), *chosen]), offsets)
 
     def first(self, size: int) -> "Sentences":
         """The first ``size`` sentences, or all of them if there are fewer."""
@@ -85,6 +94,12 @@ class Prepared:
     def _about(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / SETS).read_text("utf-8"))
         return found
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the data, 64 hex digits."""
+        manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+        return str(manifest["fingerprint"])
 
     @property
     def blank(self) -> int:
@@ -187,6 +202,8 @@ def prepare(data: DataConfig, folder: Path, told: Told) -> None:
     told("opening the text", None)
     sets = text.load(data, folder.parent / "downloads" / data.name)
     blank = copy_text(sets, folder, told)
+    told("comparing the sets", None)
+    note_text(folder, blank)
     if text.declared(data) != planned:
         found = f"the text of data={data.name} changed while it was prepared"
         raise FaultyError(Fault("data", found, "must stay the same meanwhile; run the command again"))
@@ -197,19 +214,18 @@ def prepare(data: DataConfig, folder: Path, told: Told) -> None:
         _encode(name, folder, Vocabulary(path), told)
     for side in BOTH_SIDES:
         _text(folder, "train", side).unlink()
-    (folder / SETS).write_text(json.dumps({"sets": list(sets), "blank": blank}), "utf-8")
+    (folder / SETS).write_text(json.dumps({"sets": list(sets), "blank": blank["train"]}), "utf-8")
 
 
-def copy_text(sets: Sets, folder: Path, told: Told) -> int:
-    """Copy every set to ``<set>.<side>.txt``; the number of training pairs left out because a side is blank.
+def copy_text(sets: Sets, folder: Path, told: Told) -> dict[str, int]:
+    """Copy every set to ``<set>.<side>.txt``; of each set, the number of pairs with a blank side.
 
     Raises FaultyError with the faults of all sets.
     """
-    faults, blank = list[Fault](), 0
+    faults, blank = list[Fault](), dict[str, int]()
     for name, pairs in sets.items():
         try:
-            left_out = _copy_set(name, pairs, folder, told)
-            blank += left_out if name == "train" else 0
+            blank[name] = _copy_set(name, pairs, folder, told)
         except FaultyError as error:
             faults += error.faults
     if faults:

@@ -18,14 +18,16 @@ from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.base import Dataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
-from transformer.config import TrialConfig
+from transformer.bleu_tokenizer import USUAL
+from transformer.config import TRAIN_SAMPLE, TrialConfig
 from transformer.data.corpora import read_pairs
 from transformer.data.prepared import ParallelSet, Prepared, Sentences
+from transformer.data.train_sample import train_sample
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.translator import Translator, best_texts, search
 from transformer.faults import Fault, FaultyError, sentences_of
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.loss import mean_nll, perplexity, sentence_nats
+from transformer.training.loss import likelihoods, mean_nll, perplexity, token_accuracy
 from transformer.training.meter import TrainingMetrics
 from transformer.training.worker_group import Worker
 
@@ -35,14 +37,15 @@ order 1 to 6, character n-grams of the hypothesis, of the reference, and in both
 
 
 def text_scores(
-    hypotheses: list[str], references: list[str], language: str
+    hypotheses: list[str], references: list[str], language: str, tokenizer: str = USUAL
 ) -> tuple[dict[str, Any], list[dict[str, Counts]]]:
     """Scores of a set with their signatures, and the counts of each sentence behind ``bleu``, ``bleu_paper``, ``chrf``.
 
-    BLEU is sacreBLEU's 13a, cased and detokenized. ``bleu_paper`` is the usual evaluation of the paper's time: cased,
-    tokenized by Moses' rules for ``language`` (English rules if Moses has none), compounds split at hyphens.
+    BLEU is sacreBLEU's with ``tokenizer``, cased and detokenized. ``bleu_paper`` is the usual evaluation of the paper's
+    time: cased, tokenized by Moses' rules for ``language`` (English rules if Moses has none), compounds split at
+    hyphens.
     """
-    bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize="13a"), hypotheses, references)
+    bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize=tokenizer), hypotheses, references)
     chrf, chrf_counts = _scored("chrf", sacrebleu.CHRF(), hypotheses, references)
     moses = sacremoses.MosesTokenizer(lang=language)
     plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)  # force: do not warn of tokenized text
@@ -70,16 +73,24 @@ def _split_compounds(moses: Any, line: str) -> str:
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Sentences with references. ``references`` is the original target text, ``language`` its language."""
+    """Sentences with references. ``references`` is the original target text, ``language`` its language, and
+    ``tokenizer`` that of BLEU. Without references, perplexity and accuracy alone are measured."""
 
     name: str
     pairs: ParallelSet
-    references: list[str]
+    references: list[str] | None
     language: str
+    tokenizer: str = USUAL
 
     @staticmethod
-    def of(prepared: Prepared, name: str, language: str) -> "EvaluationSet":
-        return EvaluationSet(name, prepared.pairs(name), prepared.references(name), language)
+    def of(prepared: Prepared, name: str, config: TrialConfig) -> "EvaluationSet":
+        """A set of the trial's data, or a sample of its training pairs."""
+        data = config.data
+        if name == TRAIN_SAMPLE:
+            sample = train_sample(prepared, config.model.max_positions)
+            return EvaluationSet(name, sample, None, data.target)
+        references = prepared.references(name)
+        return EvaluationSet(name, prepared.pairs(name), references, data.target, data.bleu_tokenizer)
 
     @staticmethod
     def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
@@ -90,24 +101,33 @@ class EvaluationSet:
         if (found := int(pairs.longest_sides.max())) > longest:
             allowed = f"must fit into the {longest} positions of the model"
             raise FaultyError(Fault("--set", f"{name} has a sentence of {found} pieces", allowed))
-        return EvaluationSet(name, pairs, sides[1], data.target)
+        return EvaluationSet(name, pairs, sides[1], data.target, data.bleu_tokenizer)
 
 
 @dataclass(frozen=True)
 class SetEvaluation:
-    """Scores with their signatures, the hypotheses, and of each sentence what the scores follow from.
+    """Scores of a set with their signatures, the hypotheses, and of each sentence what the scores follow from.
 
-    An entry of ``samples`` has ``nats`` and ``pieces`` of the reference, and the counts of ``score.text_scores``.
+    An entry of ``samples`` has ``nats``, ``pieces`` and ``right`` pieces of the reference, and the counts of
+    ``text_scores``. ``hypotheses`` is None for a set that is not translated.
     """
 
+    name: str
     scores: dict[str, Any]
-    hypotheses: list[str]
+    hypotheses: list[str] | None
     samples: list[dict[str, Any]]
 
     @property
-    def text(self) -> str:
-        """The hypotheses, one per line."""
-        return "".join(f"{line}\n" for line in self.hypotheses)
+    def texts(self) -> dict[str, str]:
+        """The hypotheses, one per line, by the path of their file in a trial's folder."""
+        if self.hypotheses is None:
+            return {}
+        return {hypotheses_file(self.name): "".join(f"{line}\n" for line in self.hypotheses)}
+
+
+def hypotheses_file(set_name: str) -> str:
+    """In a trial's folder."""
+    return f"hypotheses/{set_name}.txt"
 
 
 def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worker) -> SetEvaluation | None:
@@ -115,16 +135,23 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
 
     Raises NotFiniteError and StopRequested, on every worker.
     """
+    references, pairs = evaluated.references, evaluated.pairs
     with sentences_of(evaluated.name), translator.efficient():
-        nats = sentence_nats(translator.model, evaluated.pairs, translator.precision, worker)
-        hypotheses = translate_set(translator, evaluated.pairs.source, worker)
+        sentences = likelihoods(translator.model, pairs, translator.precision, worker)
+        hypotheses = None if references is None else translate_set(translator, pairs.source, worker)
     if not worker.is_rank_zero:
         return None
-    nll = mean_nll(nats, evaluated.pairs)
-    words, counts = text_scores(hypotheses, evaluated.references, evaluated.language)
-    scores = {"nll": nll, "ppl": perplexity(nll), **words}
-    lines = zip(nats, evaluated.pairs.target.lengths.tolist(), counts, strict=True)
-    return SetEvaluation(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
+    nll = mean_nll(sentences, pairs)
+    scores: dict[str, Any] = {"nll": nll, "ppl": perplexity(nll), "accuracy": token_accuracy(sentences, pairs)}
+    samples: list[dict[str, Any]] = [
+        {"nats": sentence.nats, "pieces": pieces, "right": sentence.right}
+        for sentence, pieces in zip(sentences, pairs.target.lengths.tolist(), strict=True)
+    ]
+    if references is not None and hypotheses is not None:
+        of_texts, counts = text_scores(hypotheses, references, evaluated.language, evaluated.tokenizer)
+        scores |= of_texts
+        samples = [sample | of_sentence for sample, of_sentence in zip(samples, counts, strict=True)]
+    return SetEvaluation(evaluated.name, scores, hypotheses, samples)
 
 
 def translate_set(translator: Translator, sources: Sentences, worker: Worker) -> list[str]:
@@ -155,7 +182,8 @@ def greedy_scores(config: TrialConfig, prepared: Prepared, worker: Worker, model
     model.train()
     if not worker.is_rank_zero:
         return {}
-    scores, _ = text_scores(hypotheses, prepared.references("dev")[: len(sources)], config.data.target)
+    references, data = prepared.references("dev")[: len(sources)], config.data
+    scores, _ = text_scores(hypotheses, references, data.target, data.bleu_tokenizer)
     return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
 
 

@@ -5,8 +5,8 @@ vocabulary.
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -151,30 +151,47 @@ def _gradient_in_place(probability_NP: Tensor, gold_N1: Tensor, weights: tuple[f
     return gradient_NP.scatter_(1, gold_N1, -gold_weight, reduce="add")
 
 
+class Likelihood(NamedTuple):
+    """A reference under teacher forcing: each piece is predicted from the gold pieces before it.
+
+    ``nats`` is −log P of its pieces, end-of-sentence included. ``right`` counts those that the model ranks first.
+    """
+
+    nats: float
+    right: int
+
+
 @torch.no_grad()
-def sentence_nats(model: Transformer, pairs: ParallelSet, precision: Precision, worker: Worker) -> list[float]:
-    """−log P of each target in nats, end-of-sentence included; the workers share the work, and each gets all results.
+def likelihoods(model: Transformer, pairs: ParallelSet, precision: Precision, worker: Worker) -> list[Likelihood]:
+    """The likelihood of each target; the workers share the work, and each gets all results.
 
     ``model`` is in evaluation mode. Raises NotFiniteError and StopRequested, on every worker.
     """
-    return worker.gather_sentences(_own_nats(model, pairs, precision, worker))
+    return worker.gather_sentences(_own_likelihoods(model, pairs, precision, worker))
 
 
-def _own_nats(
+def _own_likelihoods(
     model: Transformer, pairs: ParallelSet, precision: Precision, worker: Worker
-) -> Iterator[tuple[int, float]]:
-    """The number and the nats of each sentence of this worker's share. Raises NotFiniteError."""
+) -> Iterator[tuple[int, Likelihood]]:
+    """The number and the likelihood of each sentence of this worker's share. Raises NotFiniteError."""
     for places, batch in evaluation_batches(pairs, worker.tokens_per_micro_batch, worker.rank, worker.world):
         with autocast(precision, worker.device):
-            nats_B = _batch_nats(model, batch.to(worker.device)).cpu()
+            nats_B, right_B = _of_batch(model, batch.to(worker.device))
+        nats_B = nats_B.cpu()
         if lost := places[~nats_B.isfinite().numpy()].tolist():
             raise NotFiniteError(lost)
-        yield from zip(places.tolist(), nats_B.tolist(), strict=True)
+        sentences = map(Likelihood, nats_B.tolist(), right_B.tolist())
+        yield from zip(places.tolist(), sentences, strict=True)
 
 
-def mean_nll(nats: list[float], pairs: ParallelSet) -> float:
+def mean_nll(sentences: Sequence[Likelihood], pairs: ParallelSet) -> float:
     """Nats per target piece over the whole set, not a mean over sentences or batches."""
-    return math.fsum(nats) / int(pairs.target.lengths.sum())
+    return math.fsum(sentence.nats for sentence in sentences) / int(pairs.target.lengths.sum())
+
+
+def token_accuracy(sentences: Sequence[Likelihood], pairs: ParallelSet) -> float:
+    """The share of the set's target pieces that the model ranks first, end-of-sentence included; 0 to 1."""
+    return sum(sentence.right for sentence in sentences) / int(pairs.target.lengths.sum())
 
 
 def perplexity(nll: float) -> float:
@@ -182,14 +199,22 @@ def perplexity(nll: float) -> float:
     return math.exp(min(nll, 700.0))
 
 
-def _batch_nats(model: Transformer, batch: Batch) -> Tensor:
-    """[B] float64; the logits of a few pieces are in memory at a time."""
+def _of_batch(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Nats [B] float64, and right pieces [B] int64; the logits of a few pieces are in memory at a time.
+
+    Of equal logits, ``argmax`` takes the first.
+    """
     real_BT = batch.target != PAD
     output_ND, gold_N = model(batch.source, batch.shifted, batch.source_padded)[real_BT], batch.target[real_BT]
     rows = max(1, LOGITS_AT_ONCE // model.vocab_size)
-    nats = [
-        F.cross_entropy(model.logits(output).float(), gold, reduction="none")
-        for output, gold in zip(output_ND.split(rows), gold_N.split(rows), strict=True)
-    ]
-    total_B = torch.zeros(len(batch.target), dtype=torch.float64, device=gold_N.device)
-    return total_B.index_add(0, real_BT.nonzero()[:, 0], torch.cat(nats).double())
+    nats, right = list[Tensor](), list[Tensor]()
+    for output, gold in zip(output_ND.split(rows), gold_N.split(rows), strict=True):
+        logits = model.logits(output).float()
+        nats.append(F.cross_entropy(logits, gold, reduction="none"))
+        right.append(logits.argmax(1) == gold)
+    sentence_N = real_BT.nonzero()[:, 0]
+    no_nats_B = torch.zeros(len(batch.target), dtype=torch.float64, device=gold_N.device)
+    none_right_B = torch.zeros(len(batch.target), dtype=torch.int64, device=gold_N.device)
+    nats_B = no_nats_B.index_add(0, sentence_N, torch.cat(nats).double())
+    right_B = none_right_B.index_add(0, sentence_N, torch.cat(right).long())
+    return nats_B, right_B

@@ -67,7 +67,7 @@ def start(config: TrialConfig, vocab_size: int, device: torch.device) -> TrainSt
     """A fresh model, initialized only by the seed, and its Adam (section 5.3)."""
     torch.manual_seed(config.train.seed)
     model = Transformer(config.model, vocab_size).to(device)
-    return TrainState(model, adam(model, capturable=device.type == "cuda"))
+    return TrainState(model, adam(model, config.train, capturable=device.type == "cuda"))
 
 
 def fitting_weights(saved: Saved, model: nn.Module) -> dict[str, Tensor]:
@@ -139,13 +139,17 @@ class EagerAdam(torch.optim.Adam):
     step = torch.no_grad()(unwrap(torch.optim.Adam.step))
 
 
-def adam(model: nn.Module, capturable: bool) -> torch.optim.Adam:
-    """β₁ 0.9, β₂ 0.98, ε 1e−9. A capturable one reads its learning rate from one fixed tensor on the model's device,
-    so that a CUDA graph of its step can be replayed at any rate."""
+def adam(model: nn.Module, train: TrainConfig, capturable: bool) -> torch.optim.Adam:
+    """Adam with β₁, β₂ and ε of ``train``, its step in one kernel.
+
+    A capturable one reads its learning rate from one fixed tensor on the model's device, so that a CUDA graph of its
+    step can be replayed at any rate.
+    """
     parameters = list(model.parameters())
     rate = torch.zeros((), device=parameters[0].device) if capturable else 0.0
     warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")  # not all are captured
-    return EagerAdam(parameters, rate, betas=(0.9, 0.98), eps=1e-9, fused=True, capturable=capturable)
+    betas = train.adam_beta1, train.adam_beta2
+    return EagerAdam(parameters, rate, betas=betas, eps=train.adam_epsilon, fused=True, capturable=capturable)
 
 
 def set_learning_rate(optimizer: torch.optim.Adam, rate: float) -> None:

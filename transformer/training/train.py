@@ -15,11 +15,14 @@ from transformer.data.prepared import ParallelSet
 from transformer.faults import sentences_of
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.graphs import CapturedForwardBackward, ForwardBackward, buckets, into_bucket
-from transformer.training.loss import mean_nll, perplexity, sentence_nats, summed_loss
+from transformer.training.loss import likelihoods, mean_nll, perplexity, summed_loss, token_accuracy
 from transformer.training.meter import Meter, Step, TrainingMetrics
 from transformer.training.precision import autocast
 from transformer.training.state import TrainState, learning_rate, set_learning_rate
 from transformer.training.worker_group import Worker
+
+DEV_NLL = "dev/nll"
+"""The metric whose lowest value makes a checkpoint the best one."""
 
 
 def train_step(
@@ -69,15 +72,16 @@ def _forward_backward(model: Transformer, config: TrialConfig, batch: Batch) -> 
     return loss.detach()
 
 
-def dev_nll(model: Transformer, pairs: ParallelSet, config: TrialConfig, worker: Worker) -> float:
-    """Mean nats per target piece, end-of-sentence included, without smoothing or dropout (section 6.1).
+def dev_metrics(model: Transformer, pairs: ParallelSet, config: TrialConfig, worker: Worker) -> TrainingMetrics:
+    """NLL in nats per target piece, perplexity and token accuracy on dev, without smoothing or dropout (section 6.1).
 
     ``model`` is in training mode afterwards. Raises NotFiniteError.
     """
     with sentences_of("dev"):
-        nats = sentence_nats(model.eval(), pairs, config.train.precision, worker)
+        sentences = likelihoods(model.eval(), pairs, config.train.precision, worker)
     model.train()
-    return mean_nll(nats, pairs)
+    nll = mean_nll(sentences, pairs)
+    return {DEV_NLL: nll, "dev/ppl": perplexity(nll), "dev/accuracy": token_accuracy(sentences, pairs)}
 
 
 def fit(
@@ -111,9 +115,10 @@ def fit(
             continue
         metrics = meter.read(state.step)  # before any evaluation or checkpoint: a divergence ends the trial here
         state.lengths += meter.lengths
-        nll = dev_nll(state.model, dev, config, worker.persistent) if evaluates else None
+        if evaluates:
+            metrics |= dev_metrics(state.model, dev, config, worker.persistent)
+        nll = metrics.get(DEV_NLL)
         if nll is not None:
-            metrics |= {"dev/nll": nll, "dev/ppl": perplexity(nll)}
             saves, state.best_nll = saves or nll < state.best_nll, min(nll, state.best_nll)
         if scored is not None and scores:
             metrics |= scored(state.model)

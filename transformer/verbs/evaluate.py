@@ -21,7 +21,7 @@ from rich.table import Table
 
 from sweeps.task import Metric, Numbers, Problem, RefusedError, Trained, Typed, nearest
 from transformer.card import CARD, signatures
-from transformer.config import TrialConfig
+from transformer.config import TRAIN_SAMPLE, TrialConfig
 from transformer.faults import NotFiniteError, sentences_of
 from transformer.verbs.models import Average, averaging, refusing, translator_of
 
@@ -68,20 +68,28 @@ class Evaluation:
     decoded: bool
 
     @property
-    def hypotheses(self) -> Path:
-        return self.trial.kept(_hypotheses(self.set_name))
+    def hypotheses(self) -> Path | None:
+        """None for a set that is not translated."""
+        return self.trial.kept(_hypotheses(self.set_name)) if is_translated(self.set_name) else None
 
     @property
     def sentences(self) -> int:
-        return self.hypotheses.read_bytes().count(b"\n")
+        statistics = self.trial.kept(f"statistics/{self.set_name}.jsonl")
+        return statistics.read_bytes().count(b"\n") - 1  # its first line holds the scores
 
     def plain(self) -> dict[str, Any]:
         about = {"trial": self.trial.name, "set": self.set_name, "step": self.trial.step, "sentences": self.sentences}
-        return {**about, **self.scores, "hypotheses": str(self.hypotheses), "decoded": self.decoded}
+        hypotheses = self.hypotheses and str(self.hypotheses)
+        return {**about, **self.scores, "hypotheses": hypotheses, "decoded": self.decoded}
 
 
 def _hypotheses(set_name: str) -> str:
     return f"hypotheses/{set_name}.txt"
+
+
+def is_translated(set_name: str) -> bool:
+    """Whether its evaluation has hypotheses."""
+    return set_name not in CARD.sets_without_artifacts
 
 
 Asked = dict[str, "EvaluationSet | None"]
@@ -118,21 +126,27 @@ def _all_asked(trials: Sequence[Trained[TrialConfig]], set_name: str | None) -> 
 
 
 def _asked(trial: Trained[TrialConfig], set_name: str | None) -> Iterator[tuple[str, "EvaluationSet | None"]]:
-    """The requested sets: of the trial's data, or a test set of sacreBLEU. Raises RefusedError."""
+    """The requested sets: of the trial's data, a sample of its training pairs, or a test set of sacreBLEU.
+
+    Raises RefusedError.
+    """
     from transformer.data.prepared import Prepared
     from transformer.decoding.evaluation import EvaluationSet, known_sets
+    from transformer.decoding.tokenizer import check_tokenizer
 
     prepared, config, scored = Prepared(trial.data), trial.config, trial.scored
-    own, others = prepared.evaluation_sets, known_sets()
-    for name in [set_name] if set_name else own:
+    own, others = [*prepared.evaluation_sets, TRAIN_SAMPLE], known_sets()
+    usual = own if config.decode.train_sample else prepared.evaluation_sets
+    check_tokenizer(config.data.bleu_tokenizer)
+    for name in [set_name] if set_name else usual:
         if name not in own and name not in others:
             allowed = f"must be one of {', '.join(own)}, or a test set of sacreBLEU, such as wmt13 or wmt14/full"
             hint = nearest(name, own) or nearest(name, others)
             raise RefusedError([Problem("--set", f'{config.data.name} has no set "{name}"', allowed, hint)])
-        if name in scored and trial.kept(_hypotheses(name)).is_file():
+        if name in scored and (not is_translated(name) or trial.kept(_hypotheses(name)).is_file()):
             yield name, None
         elif name in own:
-            yield name, EvaluationSet.of(prepared, name, config.data.target)
+            yield name, EvaluationSet.of(prepared, name, config)
         else:
             yield name, EvaluationSet.of_sacrebleu(name, prepared.vocabulary, config)
 
@@ -152,7 +166,7 @@ def _evaluate(trial: Trained[TrialConfig], asked: Asked, err: Console) -> None:
                 status.update(escape(f"{trial.name}: evaluating {name}"))
                 found = evaluate_set(translator, evaluated, Worker(0, 1, translator.device, tokens))
                 assert found is not None, "the only worker is rank zero"
-                trial.evaluated(name, found.scores, {_hypotheses(name): found.text}, found.samples)
+                trial.evaluated(name, found.scores, found.texts, found.samples)
 
 
 def _table(evaluations: list[Evaluation]) -> Table:
@@ -190,5 +204,17 @@ def _notes(evaluations: list[Evaluation]) -> Iterator[str]:
     yield from (f"{label}: {each}" for label, each in signatures(scores))
     for settings in dict.fromkeys(tuple(each["decode"].items()) for each in scores):
         yield "decode: " + ", ".join(f"{key} {value}" for key, value in settings)
+    yield from _unmeasured(evaluations)
     if kept := sum(not each.decoded for each in evaluations):
         yield f"{kept} of {len(evaluations)} evaluations were made before and are read from the trials' folders"
+
+
+def _unmeasured(evaluations: list[Evaluation]) -> Iterator[str]:
+    """Metrics that earlier versions did not measure, and how to measure them now."""
+    translated = [each for each in evaluations if is_translated(each.set_name)]
+    for metric in CARD.printed:
+        lacking = [each for each in translated if metric.name not in each.scores]
+        if lacking:
+            name, trial = lacking[0].set_name, lacking[0].trial.name
+            yield f"{len(lacking)} of {len(evaluations)} evaluations are of an earlier version without {metric.label}"
+            yield f"To measure it: move statistics/{name}.jsonl out of {trial}, and evaluate --set {name} again"

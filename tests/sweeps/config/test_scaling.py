@@ -28,6 +28,9 @@ WORDS: dict[str, Any] = {
     "data.target": "fr",
     "data.mirror": "elsewhere",
     "train.tokens_per_micro_batch": 700,
+    "train.adam_beta1": 0.8,
+    "train.adam_beta2": 0.9,
+    "data.bleu_tokenizer": "char",
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typed import printed, refusal
+from typed import printed, refusal, typed
 
 from sweeps.planning.trial_lock import trial_lock
 from tracking.trial import TrialFolder
@@ -114,3 +115,58 @@ def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained:
     (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert (line["decoded"], line["decode"]["beam"]) == (True, 1)
     assert (twin / "result.json").read_text("utf-8") == result
+
+
+def test_a_sample_of_train_is_evaluated_without_decoding_and_kept(trained: Path, trial: Path, twin: Path) -> None:
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "train_sample")
+    assert (line["decoded"], line["sentences"], line["hypotheses"]) == (True, 40, None)
+    assert "bleu" not in line
+    found = TrialFolder(twin, CARD).statistics("train_sample")
+    assert found is not None
+    right, pieces = (sum(sample[name] for sample in found[1]) for name in ("right", "pieces"))
+    assert 0.9 < line["accuracy"] == right / pieces
+    assert not (twin / "hypotheses" / "train_sample.txt").exists()
+    assert evaluated(trained, "twins/base-s1", "--set", "train_sample") == [{**line, "decoded": False}]
+    shown = json.loads(printed(trained, "table", "sweep.name=twins", "--set", "train_sample", "--format", "json"))
+    assert shown[0]["ppl"] == line["ppl"]
+    assert [each["set"] for each in evaluated(trained, *TRIAL)] == ["dev", "test"]
+
+
+def test_scoring_again_takes_the_tokenizer_of_bleu_and_adds_the_sample(trained: Path, trial: Path, twin: Path) -> None:
+    """`allelse train` on a finished trial only scores."""
+    words = ("data.bleu_tokenizer=char", "decode.train_sample=true", "train.seed=1")
+    done = typed(trained, "train", "sweep.name=twins", *words)
+    assert done.exit_code == 0, done.output
+    before, after = (json.loads((folder / "result.json").read_text("utf-8")) for folder in (trial, twin))
+    assert (after["key"], after["step"], after["seconds"]) == (before["key"], before["step"], before["seconds"])
+    assert [*after["scores"]] == ["dev", "test", "train_sample"]
+    old, new = before["scores"]["test"], after["scores"]["test"]
+    bleu = sacrebleu(trained, twin / "hypotheses" / "test.txt", "test", "-b", "-w", "12", "--tokenize", "char")
+    assert bleu == f"{new['bleu']:.12f}" != f"{old['bleu']:.12f}"
+    assert "tok:char" in new["signature"]
+    assert {name: new[name] for name in ("nll", "accuracy", "chrf")} == {
+        name: old[name] for name in ("nll", "accuracy", "chrf")
+    }
+    table = " ".join(printed(trained, "table", "sweep.name=twins").split())
+    assert "BLEU: sacreBLEU's char" in table
+
+
+def test_an_evaluation_of_an_earlier_version_is_read_and_evaluate_says_how_to_add_accuracy(
+    trained: Path, twin: Path
+) -> None:
+    for name in ("dev", "test"):
+        path = twin / "statistics" / f"{name}.jsonl"
+        path.write_text(re.sub(r'"accuracy": [\d.e-]+, |"right": \d+, ', "", path.read_text("utf-8")), "utf-8")
+    said = " ".join(printed(trained, "evaluate", "twins/base-s1").split())
+    assert "2 of 2 evaluations are of an earlier version without accuracy" in said
+    assert "move statistics/dev.jsonl out of twins/base-s1, and evaluate --set dev again" in said
+    (twin / "statistics" / "dev.jsonl").unlink()
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
+    assert (line["decoded"], 0 < line["accuracy"] <= 1) == (True, True)
+
+
+def test_a_plan_says_what_is_odd_about_its_text(trained: Path) -> None:
+    files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
+    languages = ["data.source=en", "data.target=de", "data.vocab_size=276"]
+    said = " ".join(printed(trained, "plan", "sweep.name=odd", "data=files", *files, *languages).split())
+    assert "target text that is the source text: train, dev, test" in said

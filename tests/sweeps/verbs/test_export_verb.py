@@ -92,7 +92,7 @@ def test_a_card_holds_scores_and_provenance(trained: Path, trial: Path) -> None:
     result = json.loads((trial / "result.json").read_text("utf-8"))
     for name, scores in result["scores"].items():
         numbers = " | ".join(f"{scores[key]:.2f}" for key in ("ppl", "bleu", "bleu_paper", "chrf"))
-        assert f"| {name} | {numbers} |" in card
+        assert f"| {name} | {numbers} | {scores['accuracy']:.4f} |" in card
         assert all(f"`{scores[key]}`" in card for key in ("signature", "bleu_paper_signature", "chrf_signature"))
     provenance = json.loads((trial / "provenance.json").read_text("utf-8"))
     for said in (result["key"], str(provenance["commit"]), provenance["data_fingerprint"], "400 steps, seed 1"):

@@ -54,6 +54,20 @@ def test_a_step_is_the_same_from_any_start_and_depends_on_seed_and_epoch() -> No
     assert len({str([sorted(indices) for indices in order]) for order in orders}) == 3
 
 
+def test_the_order_of_an_epoch_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, shuffled = list[int](), TrainingBatches._shuffled
+
+    def counted(batches: TrainingBatches, epoch: int) -> list[list[np.ndarray]]:
+        made.append(epoch)
+        return shuffled(batches, epoch)
+
+    monkeypatch.setattr(TrainingBatches, "_shuffled", counted)
+    batches = training()
+    for step in range(1, 2 * len(batches) + 1):
+        batches.indices(step)
+    assert made == [0, 1]
+
+
 MIXED = random_pairs(3000, longest=40, seed=3)
 
 

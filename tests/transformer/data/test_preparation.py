@@ -82,7 +82,7 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
         assert (prepared.folder / f"train.{side}.offsets.npy").read_bytes() == offsets.getvalue()
     kinds = {"train": ("npy", "offsets.npy"), **dict.fromkeys(("dev", "test"), ("npy", "offsets.npy", "txt"))}
     files = {f"{name}.{side}.{kind}" for name in kinds for side in ("source", "target") for kind in kinds[name]}
-    assert {path.name for path in prepared.folder.iterdir()} == files | {"vocabulary.model", "sets.json"}
+    assert {path.name for path in prepared.folder.iterdir()} == files | {"vocabulary.model", "sets.json", "notes.json"}
 
 
 def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from small_trials import DECODE, damaged_model, random_pairs, small_model, small_trial
+from small_trials import DECODE, damaged_model, last_norm, random_pairs, small_model, small_trial
 
 from transformer.data.prepared import ParallelSet, Prepared
 from transformer.data.vocabulary import BOS, EOS
@@ -15,8 +15,8 @@ from transformer.decoding.search import beam_search
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.loss import sentence_nats
-from transformer.training.train import dev_nll
+from transformer.training.loss import likelihoods
+from transformer.training.train import dev_metrics
 from transformer.training.worker_group import Worker
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
@@ -35,6 +35,18 @@ def nats(model: Transformer, pairs: ParallelSet) -> list[float]:
     return found
 
 
+@torch.no_grad()
+def right_pieces(model: Transformer, pairs: ParallelSet, place: int) -> int:
+    """Piece by piece: those of one target that the model ranks first after the gold pieces before them."""
+    source, target = (side[place].tolist() for side in (pairs.source, pairs.target))
+    right = 0
+    for position, piece in enumerate(target):
+        before = torch.tensor([[BOS, *target[:position]]])
+        logits = model.logits(model(torch.tensor([source]), before))[0, -1].tolist()
+        right += logits.index(max(logits)) == piece
+    return right
+
+
 @pytest.fixture
 def wordy(copies: Prepared) -> Translator:
     return Translator(small_model(270), copies.vocabulary, WORDY, "fp32")
@@ -49,9 +61,33 @@ def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(tok
         Worker(tokens_per_micro_batch=tokens_per_micro_batch),
     )
     expected = nats(model, pairs)
-    assert sentence_nats(model, pairs, "fp32", worker) == pytest.approx(expected, rel=1e-5)
+    found = likelihoods(model, pairs, "fp32", worker)
+    assert [sentence.nats for sentence in found] == pytest.approx(expected, rel=1e-5)
     mean = sum(expected) / pairs.target.lengths.sum()
-    assert dev_nll(model.train(), pairs, small_trial(label_smoothing=0.2), worker) == pytest.approx(mean, rel=1e-5)
+    on_dev = dev_metrics(model.train(), pairs, small_trial(label_smoothing=0.2), worker)
+    assert on_dev["dev/nll"] == pytest.approx(mean, rel=1e-5)
+    right = [right_pieces(model.eval(), pairs, i) for i in range(len(pairs))]
+    assert [sentence.right for sentence in found] == right
+    assert on_dev["dev/accuracy"] == sum(right) / pairs.target.lengths.sum()
+    assert 0 < sum(right) < pairs.target.lengths.sum()
+
+
+def test_of_equally_likely_pieces_the_first_counts() -> None:
+    """Without weights, every piece is as likely as the padding piece, which no sentence has."""
+    model, pairs = small_model(), random_pairs(5)
+    last_norm(model).weight.data.zero_()
+    last_norm(model).bias.data.zero_()
+    assert [sentence.right for sentence in likelihoods(model, pairs, "fp32", Worker())] == [0] * 5
+
+
+def test_a_sentence_has_its_counts_and_the_set_their_share(wordy: Translator, copies: Prepared) -> None:
+    found = evaluate_set(wordy, EvaluationSet.of(copies, "dev", small_trial()), Worker())
+    assert found is not None
+    pairs = copies.pairs("dev")
+    right = [right_pieces(wordy.model, pairs, i) for i in range(len(pairs))]
+    assert [sample["right"] for sample in found.samples] == right
+    assert [sample["pieces"] for sample in found.samples] == pairs.target.lengths.tolist()
+    assert found.scores["accuracy"] == sum(right) / pairs.target.lengths.sum()
 
 
 def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:
@@ -80,9 +116,9 @@ def test_nan_is_an_error_that_names_set_and_sentence(copies: Prepared) -> None:
     assert lost[0] > 0
     translator = Translator(damaged_model(270, 8), copies.vocabulary, DECODE, "fp32")
     with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: "):
-        evaluate_set(translator, EvaluationSet.of(copies, "dev", "en"), Worker())
+        evaluate_set(translator, EvaluationSet.of(copies, "dev", small_trial()), Worker())
     with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: ") as raised:
-        dev_nll(translator.model, pairs, small_trial(), Worker())
+        dev_metrics(translator.model, pairs, small_trial(), Worker())
     assert raised.value.places == lost
     with pytest.raises(NotFiniteError) as raised:
         translate_set(translator, pairs.source, Worker())

@@ -37,7 +37,7 @@ def model() -> Transformer:
 
 @pytest.fixture
 def trial(model: Transformer) -> TrialConfig:
-    places = {name: [f"/home/anna/{name}"] * 2 for name in ("train", "dev", "test")}
+    places: dict[str, Any] = {name: [f"/home/anna/{name}"] * 2 for name in ("train", "dev", "test")}
     data = DataConfig("files", "en", "de", 270, "https://anna:secret@mirror.example/text", **places)
     return small_trial(data, model.config)
 

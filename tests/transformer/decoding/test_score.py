@@ -38,6 +38,18 @@ def test_scores_and_signatures_are_sacrebleu_s() -> None:
         assert scores[signature] == str(metric.get_signature())
 
 
+@pytest.mark.parametrize("tokenizer", ["zh", "char", "intl", "none"])
+def test_bleu_with_another_tokenizer_is_sacrebleu_s_and_signed(tokenizer: str) -> None:
+    hypotheses, references = [*HYPOTHESES, "我爱北京"], [*REFERENCES, "我爱北京天安门"]
+    metric = sacrebleu.BLEU(tokenize=tokenizer)
+    usual = text_scores(hypotheses, references, "zh")[0]
+    scores = text_scores(hypotheses, references, "zh", tokenizer)[0]
+    assert scores["bleu"] == metric.corpus_score(hypotheses, [references]).score
+    assert scores["signature"] == str(metric.get_signature()) != usual["signature"]
+    for name in ("chrf", "chrf_signature", "bleu_paper", "bleu_paper_signature"):
+        assert scores[name] == usual[name]
+
+
 def test_the_paper_s_bleu_splits_words_at_hyphens_after_moses_tokenized_them() -> None:
     hypothesis, reference = ["a red-hot iron , see Dr. No"], ["a red-hot iron, see Dr. No"]
     moses = sacremoses.MosesTokenizer(lang="en")

@@ -26,6 +26,17 @@ def test_sinusoids_are_interleaved_sines_and_cosines_of_the_papers_formula(d_mod
             assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
 
 
+@pytest.mark.parametrize("k", [1, 7, 40])
+def test_the_encoding_k_positions_later_is_a_linear_function_of_the_encoding(k: int) -> None:
+    """§3.5: one matrix for all positions, which turns each pair of sine and cosine by k times its frequency."""
+    table = sinusoids(100, 16).double()
+    turned = torch.zeros(16, 16, dtype=torch.float64)
+    for i in range(0, 16, 2):
+        sine, cosine = math.sin(k / 10000 ** (i / 16)), math.cos(k / 10000 ** (i / 16))
+        turned[i : i + 2, i : i + 2] = torch.tensor([[cosine, -sine], [sine, cosine]])
+    torch.testing.assert_close(table[:-k] @ turned, table[k:], rtol=0, atol=1e-6)
+
+
 def test_learned_positions_are_two_tables_with_gradients_for_both() -> None:
     model = small_model(positions="learned").train()
     tables = [model.source_positions.table, model.target_positions.table]

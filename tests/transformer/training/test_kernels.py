@@ -75,7 +75,7 @@ def test_a_step_in_the_gpu_s_form_reads_nothing_from_the_device(
         collate(random_pairs(20, longest=9), np.arange(9)),
     )
     state = start(trial, 30, torch.device("cpu"))
-    state.optimizer = adam(state.model, capturable=True)
+    state.optimizer = adam(state.model, trial.train, capturable=True)
     with Kernels() as kernels:
         train_step(state, [batch, batch], trial, Worker(), make_forward_backward(state.model, trial))
     assert batch.source_padded

@@ -17,7 +17,7 @@ PAPER = replace(TRAIN, warmup_steps=4000)
 def fresh(capturable: bool) -> TrainState:
     torch.manual_seed(1)
     model: Any = torch.nn.Linear(5, 3)
-    return TrainState(model, adam(model, capturable))
+    return TrainState(model, adam(model, TRAIN, capturable))
 
 
 def trained(state: TrainState, steps: range) -> TrainState:

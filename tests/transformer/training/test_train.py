@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -48,8 +48,14 @@ def gradients(state: TrainState) -> dict[str, Tensor]:
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
-def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_piece() -> None:
-    trial = small_trial(warmup_steps=4)
+PAPERS_ADAM = {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-9}
+OTHER_ADAM = {"adam_beta1": 0.7, "adam_beta2": 0.999, "adam_epsilon": 1e-3}
+
+
+@pytest.mark.parametrize("settings", [{}, OTHER_ADAM], ids=["the paper's constants", "others"])
+def test_a_step_is_adam_on_the_mean_loss_of_a_target_piece(settings: dict[str, Any]) -> None:
+    trial = small_trial(warmup_steps=4, **settings)
+    beta1, beta2, epsilon = (PAPERS_ADAM | settings).values()
     state, twin = fresh(trial), fresh(trial)
     first_moment: dict[str, Tensor] = {}
     second_moment: dict[str, Tensor] = {}
@@ -62,10 +68,10 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
         with torch.no_grad():
             for name, weight in twin.model.named_parameters():
                 assert weight.grad is not None
-                m = first_moment[name] = 0.9 * first_moment.get(name, 0) + 0.1 * weight.grad
-                v = second_moment[name] = 0.98 * second_moment.get(name, 0) + 0.02 * weight.grad**2
-                corrected = (v / (1 - 0.98**step)).sqrt() + 1e-9
-                weight.sub_(learning_rate(trial.train, 16, step) * m / (1 - 0.9**step) / corrected)
+                m = first_moment[name] = beta1 * first_moment.get(name, 0) + (1 - beta1) * weight.grad
+                v = second_moment[name] = beta2 * second_moment.get(name, 0) + (1 - beta2) * weight.grad**2
+                corrected = (v / (1 - beta2**step)).sqrt() + epsilon
+                weight.sub_(learning_rate(trial.train, 16, step) * m / (1 - beta1**step) / corrected)
                 weight.grad = None
         for name, weight in state.model.named_parameters():
             torch.testing.assert_close(weight, twin.model.get_parameter(name), rtol=1e-4, atol=2e-6)

@@ -27,7 +27,7 @@ from transformer.decoding.evaluation import EvaluationSet, evaluate_set, transla
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.training import worker_group as parallel
-from transformer.training.loss import mean_nll, sentence_nats
+from transformer.training.loss import likelihoods, mean_nll, token_accuracy
 from transformer.training.state import DisagreementError, compare, start
 from transformer.training.train import make_forward_backward, train_step
 from transformer.training.worker_group import StopRequested, Worker, pick_device
@@ -65,16 +65,18 @@ def raised(kind: type[Exception], call: Callable[..., object], *arguments: objec
 def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
     """This worker's results. At the end one worker alone finds NaN, starts with other weights, and is told to stop."""
     dev, vocabulary = prepared.pairs("dev").source, prepared.vocabulary
-    model, evaluated = start(trial, 270, worker.device).model.eval(), EvaluationSet.of(prepared, "dev", "en")
+    model, evaluated = start(trial, 270, worker.device).model.eval(), EvaluationSet.of(prepared, "dev", trial)
     translator = Translator(model, vocabulary, trial.decode, "fp32")
     damaged = Translator(damaged_model(270, int(dev.lengths.max()) - 1), vocabulary, DECODE, "fp32")
     other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
     told = replace(worker, stop=lambda: worker.rank == 1)
+    sentences = likelihoods(model, PAIRS, "fp32", worker)
     return {
         **{name: first_gradients(trial, worker, *batch) for name, batch in BATCHES.items()},
         "translations": translate_set(translator, dev, worker),
         "evaluated": evaluate_set(translator, evaluated, worker),
-        "nll": mean_nll(sentence_nats(model, PAIRS, "fp32", worker), PAIRS),
+        "nll": mean_nll(sentences, PAIRS),
+        "accuracy": token_accuracy(sentences, PAIRS),
         "lost": raised(NotFiniteError, translate_set, damaged, dev, worker),
         "disagreement": raised(DisagreementError, compare, start(other, 30, worker.device), worker),
         "left": raised(StopRequested, evaluate_set, translator, evaluated, told),
@@ -163,6 +165,7 @@ def test_a_worker_whose_gpu_is_lost_does_not_train_on_the_cpu(monkeypatch: pytes
 def test_two_workers_evaluate_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
     for result in found:
         assert result["nll"] == pytest.approx(alone["nll"], rel=1e-6)
+        assert result["accuracy"] == alone["accuracy"]
         assert result["translations"] == alone["translations"]
     assert found[0]["evaluated"] == alone["evaluated"]
     assert found[1]["evaluated"] is None
