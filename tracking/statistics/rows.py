@@ -9,6 +9,7 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 from tracking.card import COSTS, Card, Metric
@@ -19,6 +20,8 @@ from tracking.words import stopped_at
 BASE = "base"
 ABSENT = "default"
 """The value of an omitted setting. Only `transformer` defines the neutral value itself."""
+ROUNDING = 2.0**-48
+"""Relative error of a mean as a float holds it, at most: no smaller difference is measured."""
 ScoringSettings = dict[str, list[Any]]
 """For scoring, of one row: each setting with every value once. One value, unless the row's seeds differ; none without
 scores."""
@@ -166,7 +169,7 @@ def _compared(
     return replace(
         row,
         deltas={name: minus(of, scores[name]) for name, of in row.scores.items()} | dict.fromkeys(unlike, None),
-        published_deltas={name: minus(row.published[name], published[name]) for name in row.scores},
+        published_deltas={name: published_minus(row.published[name], published[name]) for name in row.scores},
         other_decode=tuple(other),
         note=_joined(row.note, _decode_note(study.task, settings, other, usual)),
     )
@@ -241,7 +244,7 @@ def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:
 def mean(values: Sequence[float | None]) -> float | None:
     """None without values, or if one was not finite: leaving out a diverged seed would flatter the row."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 
 
 def deviation(values: Sequence[float | None]) -> float | None:
@@ -251,6 +254,15 @@ def deviation(values: Sequence[float | None]) -> float | None:
 
 
 def minus(value: float | None, base: float | None) -> float | None:
+    """Unrounded; 0 where only rounding errors of the two, which may be means, set them apart."""
     if value is None or base is None:
         return None
-    return round(value - base, 9)  # 5.29 − 4.92 is 0.37, not 0.3700000000000001
+    difference = value - base
+    return 0.0 if abs(difference) <= ROUNDING * max(abs(value), abs(base)) else difference
+
+
+def published_minus(value: float | None, base: float | None) -> float | None:
+    """As on paper: 5.29 − 4.92 is 0.37, where binary fractions give 0.3700000000000001."""
+    if value is None or base is None:
+        return None
+    return float(Decimal(str(value)) - Decimal(str(base)))

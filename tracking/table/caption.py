@@ -15,7 +15,7 @@ from tracking.statistics.rows import TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import COST_LABELS, StudyTable, setting_words
-from tracking.words import listed, millions, parameters, spanned, spread
+from tracking.words import listed, millions, number, parameters, spanned
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family
@@ -158,7 +158,7 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
     """What could have been seen, and what would decide, such as "PPL: a true difference of 0.2 is marked …"."""
     metric = found.metric
     if found.detectable:
-        ends = dict.fromkeys(spread(end, metric.places) for end in found.detectable)
+        ends = dict.fromkeys(number(end, metric.places) for end in found.detectable)
         yield f"{metric.label}: a true difference of {' to '.join(ends)} is marked with probability 0.8."
     deciding: dict[str, list[str]] = {}
     for row in rows:

@@ -15,7 +15,7 @@ from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study
 from tracking.table.text import Column, said
-from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spanned, spread, time
+from tracking.words import flops, millions, number, parameters, signed, spanned, time
 
 PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}
@@ -125,12 +125,12 @@ class _OfMetric:
         """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""
         places, deviation = self.metric.places, row.sd[self.metric.name]
         found = number(row.scores[self.metric.name], places) or self._missing(row)
-        return found if deviation is None else f"{found}{self.plus_minus}{spread(deviation, places)}"
+        return found if deviation is None else f"{found}{self.plus_minus}{number(deviation, places)}"
 
     def _delta(self, row: TableRow) -> str:
         """The difference with its mark; below it, the interval."""
         metric, mark, value = self.metric, self.findings.mark(row, self.metric), row.deltas[self.metric.name]
-        text = signed_nonzero(value, metric.places) if mark else signed(value, metric.places)
+        text = signed(value, metric.places)
         shown = f"{text}{mark}" if text else self._missing_delta(row)
         interval = interval_of(row, metric, self.findings) if self.intervals else ""
         return "\n".join(filter(None, [shown, interval]))
@@ -161,7 +161,7 @@ class _OfMetric:
 def interval_of(row: TableRow, metric: Metric, findings: Findings) -> str:
     """Such as [−1.2, −0.3]; empty without a test."""
     found = findings.interval(row, metric)
-    return f"[{', '.join(signed_nonzero(end, metric.places) for end in found)}]" if found else ""
+    return f"[{', '.join(signed(end, metric.places) for end in found)}]" if found else ""
 
 
 def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:

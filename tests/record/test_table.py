@@ -1,0 +1,64 @@
+"""What a table says follows from the record: every digit, every difference, every reason, by the command line."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import other_tasks
+from typed import printed
+
+from tracking.card import Card, Metric
+from tracking.study import Study, StudyTrial, read_study, write_study
+
+LOSS = Metric("loss", better="down", set="test")
+Values = Mapping[str, Mapping[int, float]]
+"""Row -> seed -> value of the only metric."""
+THREE = (1, 2, 3)
+
+
+def made_study(folder: Path, values: Values, metric: Metric = LOSS, **fields: Any) -> Study:
+    """A finished study of hand-written folders, in ``runs/made``."""
+    trials = tuple(
+        StudyTrial(row, "base" if row == "base" else "A", f"change of {row}", seed, f"{row}-{seed}", {})
+        for row, seeds in values.items()
+        for seed in seeds
+    )
+    home = (folder / "runs" / "made").resolve()
+    write_study(Study(home, trials, {}, (), task=Card("toy", 1, (metric,)), **fields))
+    study = read_study(home)
+    for place, trial in enumerate(trials):
+        other_tasks.train(study, place, {metric.set: {metric.name: values[trial.row][trial.seed]}})
+    return study
+
+
+def table(folder: Path, *words: str) -> str:
+    return " ".join(printed(folder, "table", "sweep.name=made", *words).split())
+
+
+def rows(folder: Path, *words: str) -> dict[str, dict[str, Any]]:
+    text = printed(folder, "table", "sweep.name=made", "--format", "json", *words)
+    return {row["row"]: row for row in json.loads(text)}
+
+
+def csv_rows(folder: Path, *words: str) -> dict[str, dict[str, str]]:
+    text = printed(folder, "table", "sweep.name=made", "--format", "csv", *words)
+    return {row["row"]: row for row in csv.DictReader(io.StringIO(text))}
+
+
+def test_a_small_value_is_never_shown_as_zero_nor_written_as_one(tmp_path: Path) -> None:
+    base, small = (1.00e-10, 1.02e-10, 1.01e-10), (2.00e-10, 1.97e-10, 1.97e-10)
+    values = {"base": dict(zip(THREE, base, strict=True)), "small": dict(zip(THREE, small, strict=True))}
+    made_study(tmp_path, values)
+    row, line = rows(tmp_path)["small"], csv_rows(tmp_path)["small"]
+    assert row["low_loss"] < row["delta_loss"] < row["high_loss"]
+    assert row["delta_loss"] == row["loss"] - rows(tmp_path)["base"]["loss"]
+    assert float(line["delta_loss"]) == row["delta_loss"]
+    text = table(tmp_path, "--intervals")
+    assert "+9.7e−11▼" in text
+    assert "1.0e−10" in text
+    assert "[+" in text
+    made_study(tmp_path / "alike", {"base": {1: 0.9, 2: 0.8}, "same": {1: 0.85, 2: 0.85}})
+    assert rows(tmp_path / "alike")["same"]["delta_loss"] == 0.0, "only rounding errors set the two means apart"
