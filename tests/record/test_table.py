@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import other_tasks
+from finished_trials import study_in, sweep
 from typed import printed
 
 from tracking.card import Card, Metric
@@ -62,3 +63,20 @@ def test_a_small_value_is_never_shown_as_zero_nor_written_as_one(tmp_path: Path)
     assert "[+" in text
     made_study(tmp_path / "alike", {"base": {1: 0.9, 2: 0.8}, "same": {1: 0.85, 2: 0.85}})
     assert rows(tmp_path / "alike")["same"]["delta_loss"] == 0.0, "only rounding errors set the two means apart"
+
+
+def test_seeds_added_after_results_are_said_on_any_clock(tmp_path: Path) -> None:
+    """Results of the first seeds were written by a machine whose clock is centuries ahead."""
+    rows_typed = "sweep.rows=[base,big]"
+    sweep(tmp_path, rows_typed, "sweep.seeds=[1,2,3]")
+    for trial in study_in(tmp_path).trials:
+        folder = study_in(tmp_path).trial_folder(trial)
+        result = folder.result()
+        assert result is not None
+        result["scores"]["dev"] |= {"bleu": 30.0 + trial.seed, "nll": 1.5 + trial.seed / 10}
+        folder.write_result(result)
+        attempts = [json.loads(line) for line in folder.attempts_path.read_text().splitlines()]
+        folder.attempts_path.write_text("".join(json.dumps(line | {"ts": 9e10}) + "\n" for line in attempts))
+    assert "Seeds were added" not in printed(tmp_path, "table", "--format", "md")
+    sweep(tmp_path, rows_typed, "sweep.seeds=[4]", add=True)
+    assert "Seeds were added once after first results (4)" in printed(tmp_path, "table", "--format", "md")

@@ -1,7 +1,7 @@
 """What a study's table says beyond its means: the tests over seeds and over samples, rows that are not alike, and the
 best reports. As marks and words for people, and as fields for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -178,16 +178,14 @@ def later_note(study: Study) -> str:
     """What was added or dropped when results could already be seen, such as "Seeds were added twice after first results
     (4, 5, 6): …"; or nothing. Adding seeds until a difference is marked finds one too often; so does dropping trials.
 
-    By what each command of `study.json` added and dropped, and by when the first trial finished. Seeds of a row that is
-    new itself are no added ones, and neither are planned seeds that finish later. A command that drops trials tells
-    whether it saw results, which may be gone with them."""
-    first = min(_ends(study), default=None)
+    By the order of commands in `study.json`, each with what it added and dropped, and whether it saw results. Seeds of
+    a row that is new itself are no added ones, and neither are planned seeds that finish later."""
     added, drops, known, saw = list[list[int]](), 0, set[str](), False
     for asked in study.asked:
         new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
         seeds = sorted({seed for row, seed in new if row in known})
         known |= {row for row, _ in new}
-        saw |= asked.get("saw_results", False) or (first is not None and (seconds(asked["ts"]) or 0.0) > first)
+        saw = saw or _saw_results(study, asked)
         if saw:
             added += [seeds] * bool(seeds)
             drops += bool(asked.get("dropped"))
@@ -195,6 +193,14 @@ def later_note(study: Study) -> str:
     told = f"Seeds were added {_often(len(added))} after first results ({listed}): p values assume a fixed number."
     dropped = f"Trials were dropped {_often(drops)} after first results: p values do not account for that."
     return " ".join([told] * bool(added) + [dropped] * bool(drops))
+
+
+def _saw_results(study: Study, asked: Mapping[str, Any]) -> bool:
+    """Whether results were there when the command was recorded. Commands of older versions did not say so; of these
+    alone, clocks tell."""
+    if "saw_results" in asked:
+        return bool(asked["saw_results"])
+    return any((seconds(asked["ts"]) or 0.0) > end for end in _ends(study))
 
 
 def _ends(study: Study) -> Iterator[float]:
