@@ -80,3 +80,22 @@ def test_seeds_added_after_results_are_said_on_any_clock(tmp_path: Path) -> None
     assert "Seeds were added" not in printed(tmp_path, "table", "--format", "md")
     sweep(tmp_path, rows_typed, "sweep.seeds=[4]", add=True)
     assert "Seeds were added once after first results (4)" in printed(tmp_path, "table", "--format", "md")
+
+
+def test_a_row_that_builds_on_another_has_no_published_figures_of_it(tmp_path: Path) -> None:
+    """The example of docs/configuration.md, and a row that states a figure of its own."""
+    example = '# @package _global_\ndefaults: [big, _self_]\nrow: {group: big, change: "big, P_drop 0.1"}\n'
+    stated = "# @package _global_\ndefaults: [big, _self_]\nrow: {published: {bleu: 26.0}}\n"
+    (tmp_path / "conf" / "row").mkdir(parents=True)
+    (tmp_path / "conf" / "row" / "big_dropout.yaml").write_text(example + "model: {p_drop: 0.1}\n", "utf-8")
+    (tmp_path / "conf" / "row" / "stated.yaml").write_text(stated + "model: {p_drop: 0.2}\n", "utf-8")
+    sweep(tmp_path, "sweep.rows=[base,big,big_dropout,stated]", "sweep.seeds=[1,2,3]")
+    study = study_in(tmp_path)
+    published = {trial.row: trial.published for trial in study.trials}
+    assert published["big"] == {"ppl": 4.33, "bleu": 26.4, "params_m": 213}
+    assert set(published["big_dropout"].values()) == {None}
+    assert {name: value for name, value in published["stated"].items() if value is not None} == {"bleu": 26.0}
+    assert "P_drop 0.2" in study.trials[-1].change, "its change is said in its own words"
+    found = json.loads(printed(tmp_path, "table", "--format", "json"))
+    row = next(each for each in found if each["row"] == "big_dropout")
+    assert [row["paper_ppl"], row["paper_delta_ppl"], row["verdict_ppl"]] == [None, None, ""]
