@@ -8,6 +8,8 @@ from transformer.config import SEMANTICS
 
 OF_WEIGHTS = ("average_checkpoints", "average_every")
 """The settings of `decode` that change the score of a reference."""
+PIECES = "pieces"
+"""Among the scores of a set: a digest of the vocabulary's pieces and of those of the set."""
 ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
 POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
 
@@ -20,11 +22,13 @@ CARD = Card(
             tabled=False,
             printed=False,
             changed_by=OF_WEIGHTS,
+            within=PIECES,
             from_counts=("ratio", "nats", "pieces"),
         ),
         Metric(
             *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
             changed_by=OF_WEIGHTS,
+            within=PIECES,
             exp_of="nll",
             negligible=0.02,
             agrees_within=0.02,

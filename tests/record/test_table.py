@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,38 @@ from tracking.card import Card, Metric
 from tracking.study import Study, StudyTrial, read_study, write_study
 
 LOSS = Metric("loss", better="down", set="test")
-Values = Mapping[str, Mapping[int, float]]
-"""Row -> seed -> value of the only metric."""
+Scores = Mapping[str, Mapping[int, Mapping[str, Any]]]
+"""Row -> seed -> scores on the set test."""
 THREE = (1, 2, 3)
 
 
-def made_study(folder: Path, values: Values, metric: Metric = LOSS, **fields: Any) -> Study:
+def losses(values: Mapping[str, Sequence[float]]) -> Scores:
+    """Of seeds 1, 2, …"""
+    return {row: {seed: {"loss": value} for seed, value in enumerate(of, 1)} for row, of in values.items()}
+
+
+def made_study(
+    folder: Path,
+    scores: Scores,
+    metrics: tuple[Metric, ...] = (LOSS,),
+    published: Mapping[str, Mapping[str, float]] | None = None,
+    **fields: Any,
+) -> Study:
     """A finished study of hand-written folders, in ``runs/made``."""
+    figures: dict[str, float | None] = dict.fromkeys([metric.name for metric in metrics])
     trials = tuple(
-        StudyTrial(row, "base" if row == "base" else "A", f"change of {row}", seed, f"{row}-{seed}", {})
-        for row, seeds in values.items()
+        StudyTrial(
+            *(row, "base" if row == "base" else "A", f"change of {row}", seed, f"{row}-{seed}"),
+            figures | dict((published or {}).get(row, {})),
+        )
+        for row, seeds in scores.items()
         for seed in seeds
     )
     home = (folder / "runs" / "made").resolve()
-    write_study(Study(home, trials, {}, (), task=Card("toy", 1, (metric,)), **fields))
+    write_study(Study(home, trials, {}, (), task=Card("toy", 1, metrics), **fields))
     study = read_study(home)
     for place, trial in enumerate(trials):
-        other_tasks.train(study, place, {metric.set: {metric.name: values[trial.row][trial.seed]}})
+        other_tasks.train(study, place, {"test": dict(scores[trial.row][trial.seed])})
     return study
 
 
@@ -50,9 +65,8 @@ def csv_rows(folder: Path, *words: str) -> dict[str, dict[str, str]]:
 
 
 def test_a_small_value_is_never_shown_as_zero_nor_written_as_one(tmp_path: Path) -> None:
-    base, small = (1.00e-10, 1.02e-10, 1.01e-10), (2.00e-10, 1.97e-10, 1.97e-10)
-    values = {"base": dict(zip(THREE, base, strict=True)), "small": dict(zip(THREE, small, strict=True))}
-    made_study(tmp_path, values)
+    small = (2.00e-10, 1.97e-10, 1.97e-10)
+    made_study(tmp_path, losses({"base": (1.00e-10, 1.02e-10, 1.01e-10), "small": small}))
     row, line = rows(tmp_path)["small"], csv_rows(tmp_path)["small"]
     assert row["low_loss"] < row["delta_loss"] < row["high_loss"]
     assert row["delta_loss"] == row["loss"] - rows(tmp_path)["base"]["loss"]
@@ -61,7 +75,7 @@ def test_a_small_value_is_never_shown_as_zero_nor_written_as_one(tmp_path: Path)
     assert "+9.7e−11▼" in text
     assert "1.0e−10" in text
     assert "[+" in text
-    made_study(tmp_path / "alike", {"base": {1: 0.9, 2: 0.8}, "same": {1: 0.85, 2: 0.85}})
+    made_study(tmp_path / "alike", losses({"base": (0.9, 0.8), "same": (0.85, 0.85)}))
     assert rows(tmp_path / "alike")["same"]["delta_loss"] == 0.0, "only rounding errors set the two means apart"
 
 
@@ -99,3 +113,64 @@ def test_a_row_that_builds_on_another_has_no_published_figures_of_it(tmp_path: P
     found = json.loads(printed(tmp_path, "table", "--format", "json"))
     row = next(each for each in found if each["row"] == "big_dropout")
     assert [row["paper_ppl"], row["paper_delta_ppl"], row["verdict_ppl"]] == [None, None, ""]
+
+
+PPL = Metric("ppl", "PPL", better="down", decimals=2, set="test", within="pieces")
+ACCURACY = Metric("accuracy", set="test")
+
+
+def pieces_study(folder: Path, pieces: Mapping[str, str]) -> Study:
+    """Rows with their vocabulary; where it is empty, trials do not record it. The data of v500 is another."""
+    scores: dict[str, dict[int, dict[str, Any]]] = {}
+    for place, (row, digest) in enumerate(pieces.items()):
+        recorded = {"pieces": digest} if digest else {}
+        scores[row] = {
+            seed: {"ppl": 4.0 + place + seed / 50, "accuracy": 0.5 + place / 10 + seed / 90, **recorded}
+            for seed in THREE
+        }
+    published = {row: {"ppl": 5.0 + place} for place, row in enumerate(pieces)}
+    study = made_study(folder, scores, (PPL, ACCURACY), published)
+    for trial in study.trials:
+        if trial.row == "v500":
+            path = study.trial_folder(trial).config_path
+            path.write_text(path.read_text("utf-8").replace("f" * 64, "e" * 64), "utf-8")
+    return study
+
+
+VOCABULARIES = {"base": "a", "deep": "a", "wide": "a", "thin": "a", "v500": "b"}
+
+
+def test_scores_over_other_pieces_have_no_difference_in_any_output(tmp_path: Path) -> None:
+    study = pieces_study(tmp_path, VOCABULARIES)
+    row = rows(tmp_path)["v500"]
+    assert (row["delta_ppl"], row["paper_delta_ppl"], row["p_ppl"]) == (None, None, None)
+    assert row["finding_ppl"] == "not tested: other pieces than base"
+    assert (row["delta_accuracy"] > 0, row["finding_accuracy"]) == (True, "better")
+    line = csv_rows(tmp_path)["v500"]
+    assert (line["delta_ppl"], line["paper_delta_ppl"]) == ("not compared", "")
+    assert line["finding_ppl"] == "not tested: other pieces than base"
+    text = table(tmp_path)
+    assert "PPL has no Δ where scores can't be compared: v500 (other pieces than base)." in text
+    assert "3 to 4 rows of 3 seeds are compared" in text, "the family counts the other rows alone"
+    assert "Order of the 3 tested rows" in table(tmp_path, "--verdict")
+    printed(tmp_path, "report", "sweep.name=made", "--no-figures")
+    assert "v500 (other pieces than base)" in (study.folder / "report.html").read_text("utf-8")
+    compared = json.loads(printed(tmp_path, "compare", "base", "v500", "sweep.name=made", "--json"))
+    ppl, accuracy = compared["pairs"][0]["metrics"]
+    assert (ppl["difference"], ppl["over_seeds"]) == (None, {"untested": "other pieces than base"})
+    assert accuracy["difference"] == row["delta_accuracy"]
+
+
+def test_trials_that_do_not_record_their_pieces_are_told_apart_by_their_data(tmp_path: Path) -> None:
+    pieces_study(tmp_path, dict.fromkeys(VOCABULARIES, ""))
+    found = rows(tmp_path)
+    assert found["v500"]["finding_ppl"] == "not tested: other pieces than base"
+    assert found["deep"]["delta_ppl"] is not None
+
+
+def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> None:
+    """As a sweep leaves them; these trials do not record their pieces."""
+    sweep(tmp_path, "sweep.rows=[base,big]", "sweep.vary={data.vocab_size: [500]}", "sweep.seeds=[1,2,3]")
+    found = {row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))}
+    assert (found["vocab_size_500"]["delta_ppl"], found["vocab_size_500"]["delta_bleu"]) == (None, 0.0)
+    assert found["big"]["delta_ppl"] == 0.0

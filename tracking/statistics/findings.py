@@ -130,15 +130,16 @@ def find(
 
 
 def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
-    """Over seeds, of the rows whose settings for scoring are those of the reference."""
+    """Over seeds, of the rows whose scores can be compared with those of the reference."""
     from tracking.statistics.family import (  # SciPy takes a third of a second, which a plan does not need
         Family,
         RowTest,
         family,
     )
 
-    comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
-    others: dict[str, RowTest | str] = {row.row: OTHER_SETTINGS for row in rows if row not in comparable}
+    whys = {row.row: _why_left_out(row, metric) for row in rows}
+    comparable = [row for row in rows if not whys[row.row]]
+    others: dict[str, RowTest | str] = {row: why for row, why in whys.items() if why}
     if reference in others:
         why = f"{reference}: {MIXED_SETTINGS}"
         return Family(metric, reference, {row.row: why for row in rows if row.row != reference})
@@ -147,6 +148,13 @@ def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metr
     seconds, margin = {row.row: row.seconds for row in rows}, study.margins.get(metric.name)
     made = family(metric, values, reference, diverged, seconds, margin)
     return replace(made, rows=made.rows | others) if made else None
+
+
+def _why_left_out(row: TableRow, metric: Metric) -> str:
+    """Why a row is outside of the family; empty if its scores can be compared."""
+    if metric.decided_by((*row.mixed_decode, *row.other_decode)):
+        return OTHER_SETTINGS
+    return row.not_compared.get(metric.name, "")
 
 
 def _over_samples(study: Study, reference: str) -> dict[str, "SampleTests"]:

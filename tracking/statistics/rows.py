@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from tracking.card import COSTS, Card, Metric
+from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.study import Standing, Study
 from tracking.trial import TrialFolder, TrialState
 from tracking.words import stopped_at
@@ -90,6 +91,8 @@ class TableRow:
     seed_values: dict[str, dict[int, float | None]]  # of each metric and seed behind the mean; None: not finite
     diverged: tuple[int, ...]  # finished seeds that diverged
     sd: dict[str, float | None]  # of the values of the seeds; None under two seeds
+    within: dict[str, tuple[str, ...]]  # of each metric, within what its seeds can be compared; each value once
+    not_compared: dict[str, str]  # of each metric without a difference from the reference: why, if scores are unlike
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
@@ -112,8 +115,29 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     for of_row in settings.values():
         usual = agreed(of_row) | usual
     measured = {row: _measured(study, seen, settings[row]) for row, seen in rows.items()}
+    measured = _with_within(study, measured, rows)
     base = measured.get(reference)
     return [_compared(study, row, base, settings[name], usual) for name, row in measured.items()]
+
+
+def _with_within(
+    study: Study, measured: Mapping[str, TableRow], rows: Mapping[str, Sequence[Standing]]
+) -> dict[str, TableRow]:
+    """The rows, each with the values within which it can be compared."""
+    trials = {
+        each.trial.name: (study.trial_folder(each.trial), each.counted)
+        for seen in rows.values()
+        for each in seen
+        if each.counted is not None
+    }
+    found = dict(measured)
+    for metric in study.task.tabled:
+        of_trials = comparable_within(metric, trials)
+        for name, seen in rows.items():
+            of_row = dict.fromkeys(of_trials[each.trial.name] for each in seen if each.trial.name in of_trials)
+            within = {**found[name].within, metric.name: (*of_row,)}
+            found[name] = replace(found[name], within=within)
+    return found
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
@@ -151,6 +175,8 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         seed_values=values,
         diverged=tuple(sorted(diverged)),
         sd=empty | {name: deviation(of) for name, of in shared.items()},
+        within={},
+        not_compared={},
         stopped=tuple(texts),
         size=study.sizes.get(first.row, ""),
         note=_joined(_note(study, seen), _diverged(diverged, len(counted)), _stops(texts)),
@@ -164,15 +190,30 @@ def _compared(
     differing = [(name, value) for name, value in agreed(settings).items() if value != usual[name]]
     other = {name: value for name, value in differing if name.rpartition(".")[2] not in row.cells}  # not its own change
     unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
+    not_compared = _not_compared(study.task, row, base) if base else {}
     empty: dict[str, float | None] = dict.fromkeys(row.scores)
     scores, published = (base.scores, base.published) if base else (empty, empty)
+    deltas = {name: minus(of, scores[name]) for name, of in row.scores.items()}
+    published_deltas = {name: published_minus(row.published[name], published[name]) for name in row.scores}
     return replace(
         row,
-        deltas={name: minus(of, scores[name]) for name, of in row.scores.items()} | dict.fromkeys(unlike, None),
-        published_deltas={name: published_minus(row.published[name], published[name]) for name in row.scores},
+        deltas=deltas | dict.fromkeys([*unlike, *not_compared], None),
+        published_deltas=published_deltas | dict.fromkeys(not_compared, None),
+        not_compared=not_compared,
         other_decode=tuple(other),
         note=_joined(row.note, _decode_note(study.task, settings, other, usual)),
     )
+
+
+def _not_compared(card: Card, row: TableRow, base: TableRow) -> dict[str, str]:
+    """The metrics in which the row's scores cannot be compared with those of the reference, each with the reason."""
+    if row.row == base.row:
+        return {}
+    reasons = {
+        metric.name: why_not_compared(metric, row.within[metric.name], base.within[metric.name], base.row)
+        for metric in card.tabled
+    }
+    return {name: why for name, why in reasons.items() if why}
 
 
 def _counted(seen: Iterable[Standing]) -> dict[int, dict[str, Any]]:

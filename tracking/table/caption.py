@@ -111,12 +111,25 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
     if seeds := table.view.seeds:
         yield f"Only of seeds {_numbers(seeds)}; p values do not account for that choice."
+    yield from _not_compared(table.rows, compared)
     yield from _of_seeds(table, compared)
     yield from _of_samples(table, compared)
     if table.view.verdicts:
         yield from _verdicts(table.card, table.findings)
     yield from _unlike(table)
     yield from _stopped(table.rows)
+
+
+def _not_compared(rows: Sequence[TableRow], compared: Sequence[Metric]) -> Iterator[str]:
+    """Such as "PPL has no Δ where scores can't be compared: vocab_size_500 (other pieces than base)."."""
+    for metric in compared:
+        of_reason: dict[str, list[str]] = {}
+        for row in rows:
+            if why := row.not_compared.get(metric.name):
+                of_reason.setdefault(why, []).append(row.row)
+        if of_reason:
+            named = "; ".join(f"{', '.join(names)} ({why})" for why, names in of_reason.items())
+            yield f"{metric.label} has no Δ where scores can't be compared: {named}."
 
 
 def _of_seeds(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
@@ -186,8 +199,9 @@ def _untested(rows: Sequence[TableRow], families: Sequence["Family"]) -> str:
 
 def _why_untested(row: TableRow, families: Sequence["Family"]) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
+    families = [of for of in families if of.metric.name not in row.not_compared]
     reasons = {of.metric.label: why for of in families if isinstance(why := of.rows.get(row.row), str)}
-    if len(reasons) == len(families) and len(set(reasons.values())) == 1:
+    if reasons and len(reasons) == len(families) and len(set(reasons.values())) == 1:
         return next(iter(reasons.values()))
     return ", ".join(f"{label}: {why}" for label, why in reasons.items())
 

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from tracking.card import TESTED, Card, Metric
+from tracking.statistics.comparable_scores import NOT_COMPARED
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings, find
 from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
 from tracking.statistics.rows import table as table_of
@@ -105,10 +106,12 @@ class _OfMetric:
     def columns(self, table: StudyTable) -> Iterator[StudyColumn]:
         """The best value is the best of the shown rows."""
         metric, name, label, rows = self.metric, self.metric.name, self.metric.label, table.rows
-        top = number(metric.best(row.scores[name] for row in rows), metric.places) if table.view.best else ""
+        comparable = [row.scores[name] for row in rows if name not in row.not_compared]
+        top = number(metric.best(comparable), metric.places) if table.view.best else ""
 
         def is_best(row: TableRow) -> bool:
-            return bool(top) and number(row.scores[name], metric.places) == top
+            is_comparable = name not in row.not_compared
+            return bool(top) and is_comparable and number(row.scores[name], metric.places) == top
 
         yield Column(name, label, self._score, _got("scores", name), missing=self._missing, best=is_best)
         delta = _got("deltas", name)
@@ -144,6 +147,8 @@ class _OfMetric:
             return self._missing(row)
         if self.metric.decided_by(row.other_decode):
             return OTHER_SETTINGS
+        if self.metric.name in row.not_compared:
+            return NOT_COMPARED
         family, mixed = self.findings.families.get(self.metric.name), f"{self.findings.reference}: {MIXED_SETTINGS}"
         return mixed if family and family.rows.get(row.row) == mixed else f"no {self.findings.reference}"
 

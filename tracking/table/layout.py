@@ -7,6 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from tracking.card import TESTED, Card, Metric
+from tracking.statistics.comparable_scores import NOT_COMPARED
 from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS, Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.table.caption import caption
@@ -37,8 +38,8 @@ from tracking.table.text import (
 )
 
 MISSING = "–"
-EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
-"""The words that the row's note explains, for tables without room for them."""
+EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NOT_COMPARED)
+"""The words that the row's note or the caption explains, for tables without room for them."""
 
 
 def written(kind: str, table: StudyTable) -> str:

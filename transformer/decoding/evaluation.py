@@ -6,6 +6,7 @@ They only observe: no random number is drawn, and the model is left as it was. T
 over all of dev, so these have names of their own.
 """
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass, replace
@@ -122,9 +123,22 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
         return None
     nll = mean_nll(nats, evaluated.pairs)
     words, counts = text_scores(hypotheses, evaluated.references, evaluated.language)
-    scores = {"nll": nll, "ppl": perplexity(nll), **words}
+    digest = pieces_digest(translator.vocabulary, evaluated.pairs)
+    scores = {"nll": nll, "ppl": perplexity(nll), "pieces": digest, **words}
     lines = zip(nats, evaluated.pairs.target.lengths.tolist(), counts, strict=True)
     return SetEvaluation(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
+
+
+def pieces_digest(vocabulary: Vocabulary, pairs: ParallelSet) -> str:
+    """The first digits of the SHA-256 of the vocabulary's pieces and of those of the set, sentence by sentence.
+
+    A perplexity is one per piece, so it compares only with those over the same pieces.
+    """
+    whole = hashlib.sha256("\n".join(vocabulary.texts()).encode())
+    for side in (pairs.source, pairs.target):
+        whole.update(side.pieces.astype("<i4").tobytes())
+        whole.update(side.lengths.astype("<i8").tobytes())
+    return whole.hexdigest()[:DIGEST_DIGITS]
 
 
 def translate_set(translator: Translator, sources: Sentences, worker: Worker) -> list[str]:
@@ -137,6 +151,7 @@ def translate_set(translator: Translator, sources: Sentences, worker: Worker) ->
     return best_texts(translator.vocabulary, best)
 
 
+DIGEST_DIGITS = 16
 SENTENCES = 200
 GREEDY_SCORES = ("bleu", "chrf")
 
