@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import other_tasks
+import sentence_studies
 from finished_trials import study_in, sweep
 from typed import printed
 
@@ -174,3 +175,15 @@ def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> 
     found = {row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))}
     assert (found["vocab_size_500"]["delta_ppl"], found["vocab_size_500"]["delta_bleu"]) == (None, 0.0)
     assert found["big"]["delta_ppl"] == 0.0
+
+
+def test_a_set_of_three_samples_is_not_tested(tmp_path: Path) -> None:
+    """The row is right in each of them, and base in none."""
+    study = sentence_studies.make(tmp_path / "runs" / "made", {"base": 0.5, "right": 0.5}, (1,))
+    for place, chance in enumerate((0.01, 1.0)):
+        sentence_studies.finish(study, place, sentence_studies.lines(place, chance)[:3])
+    assert "Not tested over samples: right (3 samples)." in table(tmp_path, "--sentences", "--format", "md")
+    found = rows(tmp_path, "--sentences")["right"]["sample_tests"]
+    assert found["accuracy"] == {"1": "3 samples"}
+    compared = printed(tmp_path, "compare", "base", "right", "sweep.name=made", "--metric", "accuracy")
+    assert "not tested: 3 samples" in " ".join(compared.split())

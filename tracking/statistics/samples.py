@@ -25,6 +25,8 @@ from tracking.study import Study, StudyTrial
 
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
+LEAST_SAMPLES = 20
+"""Fewer of them hardly differ from draw to draw, so that a bootstrap finds almost any difference certain."""
 SAMPLING_SEED = 12345  # sacreBLEU's default
 BETA = 2.0  # of the F score of n-grams
 CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB
@@ -113,6 +115,8 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
     for key, (ours, theirs) in pairs.items():
         if isinstance(ours, str) or isinstance(theirs, str):
             found[key] = ours if isinstance(ours, str) else str(theirs)
+        elif few := _too_few(len(ours.counts_NC), noun):
+            found[key] = few
         elif fault := _unlike(metric, ours, theirs) or _fault(formula, ours, theirs, noun):
             found[key] = fault
         else:
@@ -126,6 +130,11 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
             test = resampled(drawn[ours], drawn[theirs], ours.score - theirs.score, size)
             found[key] = test or "not every draw of the set has a score"
     return found
+
+
+def _too_few(samples: int, noun: str) -> str:
+    """Such as "3 sentences", if resampling them says nothing; otherwise empty."""
+    return f"{samples} {noun}{'s' * (samples != 1)}" if samples < LEAST_SAMPLES else ""
 
 
 def _unlike(metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet) -> str:

@@ -189,10 +189,14 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
 
 def _untested(rows: Sequence[TableRow], families: Sequence["Family"]) -> str:
     """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
+    return _named_by_reason((row.row, why) for row in rows if (why := _why_untested(row, families)))
+
+
+def _named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
+    """Of rows with their reasons, such as "big, base_2 (2 seeds)"; many rows are counted."""
     of_reason: dict[str, list[str]] = {}
-    for row in rows:
-        if why := _why_untested(row, families):
-            of_reason.setdefault(why, []).append(row.row)
+    for row, why in reasons:
+        of_reason.setdefault(why, []).append(row)
     named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
     return ", ".join(f"{of} ({why})" for why, of in named.items())
 
@@ -206,9 +210,21 @@ def _why_untested(row: TableRow, families: Sequence["Family"]) -> str:
     return ", ".join(f"{label}: {why}" for label, why in reasons.items())
 
 
+def _untested_over_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[tuple[str, str]]:
+    """Rows of the reference's only seed whose samples were to be tested, each with why they are not; each once."""
+    findings, seed = table.findings, table.findings.only_seed
+    for row in table.rows:
+        tests = [findings.samples.get(metric.name, {}).get(row.row, {}) for metric in compared]
+        reasons = [why for of_row in tests if seed in of_row and isinstance(why := of_row[seed], str)]
+        if row.seeds and reasons:
+            yield row.row, reasons[0]
+
+
 def _of_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """Only where seeds say nothing."""
     findings, pairs = table.findings, [(row, metric) for row in table.rows for metric in compared]
+    if left := _named_by_reason(_untested_over_samples(table, compared)):
+        yield f"Not tested over {table.card.sample}s: {left}."
     tests = [test for of in pairs if not findings.test(*of) and (test := findings.sample_test(*of))]
     if not tests:
         return
