@@ -42,12 +42,14 @@ and makes the score of the sums. So a score of any other choice of samples needs
 COSTS = ("params", "flops", "seconds")
 TAKEN_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
+    "summary",
     *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "sample_tests", "best_step", "best_by_seed"),
 )
 """Fields of the table that are no metrics."""
 TESTED = ("low", "high", "p", "p_dunnett", "p_welch")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
-BEFORE = ("", *(f"{kind}_" for kind in ("delta", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)))
+OF_METRIC = ("delta", "delta_common_seeds", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)
+BEFORE = ("", *(f"{kind}_" for kind in OF_METRIC))
 """What stands before a metric's name in fields of the table."""
 
 

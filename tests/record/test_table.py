@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import other_tasks
+import pytest
 import sentence_studies
 from finished_trials import study_in, sweep
 from typed import printed
@@ -187,3 +188,104 @@ def test_a_set_of_three_samples_is_not_tested(tmp_path: Path) -> None:
     assert found["accuracy"] == {"1": "3 samples"}
     compared = printed(tmp_path, "compare", "base", "right", "sweep.name=made", "--metric", "accuracy")
     assert "not tested: 3 samples" in " ".join(compared.split())
+
+
+HARD = {"base": (0.100, 0.104, 0.102, 0.055, 0.057), "still": (0.1047, 0.1067, 0.1027), "moved": (0.2, 0.21, 0.19)}
+"""Of loss: base's seeds 4 and 5 are easy ones, so that every row looks worse for them."""
+
+
+def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_seeds(tmp_path: Path) -> None:
+    made_study(tmp_path, losses(HARD | {"moved": (*HARD["moved"], 0.15, 0.16)}))
+    still, moved = rows(tmp_path)["still"], rows(tmp_path)["moved"]
+    assert still["delta_loss"] == pytest.approx(0.0211), "from the mean over all seeds of base"
+    assert still["delta_common_seeds_loss"] == pytest.approx(0.0027)
+    assert moved["delta_common_seeds_loss"] == moved["delta_loss"]
+    assert float(csv_rows(tmp_path)["still"]["delta_common_seeds_loss"]) == still["delta_common_seeds_loss"]
+    for text in (table(tmp_path), table(tmp_path, "--format", "md")):
+        assert "Rows have other seeds than base, which has 1 to 5: still has 1 to 3." in text
+        assert "At the seeds in common Δloss is +0.003 (still)." in text
+
+
+def test_where_base_alone_has_more_seeds_the_caption_stays_short(tmp_path: Path) -> None:
+    many = {f"row_{place}": [value + place / 50 for value in HARD["still"]] for place in range(9)}
+    made_study(tmp_path, losses({"base": HARD["base"], **many}))
+    text = table(tmp_path)
+    assert "Rows have other seeds than base, which has 1 to 5: 9 rows have 1 to 3." in text
+    assert "At the seeds in common Δloss is 0.018 lower in 9 rows." in text
+    same = losses({"base": (0.5, 0.6, 0.55), "row": (0.5, 0.6)})
+    made_study(tmp_path / "alike", same)
+    assert "At the seeds in common Δ" in table(tmp_path / "alike")
+    equal = losses({"base": (0.5, 0.6), "row": (0.5, 0.6)})
+    made_study(tmp_path / "equal", equal)
+    assert "seeds in common" not in table(tmp_path / "equal")
+
+
+FOUND = {
+    "base": (30.0, 30.4, 29.6, 30.1, 30.2, 29.8, 29.9, 30.3, 29.7),
+    **{"good": (40.2, 39.9, 40.1), "fine": (35.0, 35.2, 34.9), "bad": (20.0, 20.5, 19.6)},
+    **{"like": (30.2, 29.8, 30.1), "noisy": (25.0, 31.0, 32.0), "short": (31.0, 29.0)},
+}
+
+
+@pytest.mark.parametrize(
+    ("better", "margin", "line"),
+    [
+        ("up", None, "2 rows better than base, 1 worse, 2 undecided (3 seeds), 1 not tested (2 seeds)"),
+        ("down", None, "1 row better than base, 2 worse, 2 undecided (3 seeds), 1 not tested (2 seeds)"),
+        (
+            *("up", 3.0),
+            "2 rows better than base by at least 3 loss, 1 worse, 1 no worse than 3 loss, 1 undecided (3 seeds), "
+            "1 not tested (2 seeds)",
+        ),
+    ],
+)
+def test_the_first_line_says_what_was_found(tmp_path: Path, better: Any, margin: float | None, line: str) -> None:
+    metric, margins = Metric("loss", better=better, set="test"), {} if margin is None else {"loss": margin}
+    study = made_study(tmp_path, losses(FOUND), (metric,), margins=margins)
+    assert table(tmp_path).startswith(f"made {line} ")
+    assert printed(tmp_path, "table", "sweep.name=made", "--format", "md").count(f"\n{line}\n") == 1
+    assert f"\\caption{{made. {line} " in printed(tmp_path, "table", "sweep.name=made", "--format", "tex")
+    assert f">{line}<" in printed(tmp_path, "table", "sweep.name=made", "--format", "html")
+    assert {row["summary"] for row in rows(tmp_path, "--rows", "base,good").values()} == {line}
+    printed(tmp_path, "report", "sweep.name=made", "--no-figures")
+    page = (study.folder / "report.html").read_text("utf-8")
+    assert page.index(f'<h1>made</h1>\n<p class="summary">{line}</p>') < page.index("Ablation study of toy")
+
+
+def test_with_one_seed_the_first_line_says_that_nothing_was_tested(tmp_path: Path) -> None:
+    made_study(tmp_path, losses({row: values[:1] for row, values in FOUND.items()}))
+    assert table(tmp_path).startswith("made 6 rows not tested (1 seed) ")
+
+
+def test_metrics_that_found_different_things_have_a_part_each(tmp_path: Path) -> None:
+    pieces_study(tmp_path, VOCABULARIES)
+    line = "PPL: 3 rows worse than base (3 seeds), 1 not tested (other pieces than base); accuracy: 4 rows better"
+    assert table(tmp_path).startswith(f"made {line} than base (3 seeds) ")
+
+
+def test_one_error_is_said_once_with_its_rows(tmp_path: Path) -> None:
+    """Two rows failed whole, one with its second seed alone."""
+    study = made_study(tmp_path, losses(dict.fromkeys(("base", "a", "b", "c"), (1.0, 1.1))))
+    for trial in study.trials:
+        if trial.row in ("a", "b") or trial.name == "c-s2":
+            folder = study.trial_folder(trial)
+            folder.result_path.unlink()
+            folder.write_error("RuntimeError: out of memory\nTraceback")
+    printed(tmp_path, "report", "sweep.name=made", "--no-figures")
+    texts = [table(tmp_path), (study.folder / "report.html").read_text("utf-8")]
+    for form in ("md", "tex", "html"):
+        texts.append(table(tmp_path, "--format", form))
+    for text in texts:
+        assert text.count("RuntimeError") == 1, text
+        assert "FAILED: RuntimeError: out of memory (a, b, seed 2 of c)" in text
+    assert csv_rows(tmp_path)["a"]["note"] == "FAILED: RuntimeError: out of memory"
+
+
+def test_a_table_without_a_finished_trial_does_not_say_how_costs_came_about(tmp_path: Path) -> None:
+    study = made_study(tmp_path, losses({"base": (1.0,), "a": (1.0,)}))
+    for trial in study.trials:
+        study.trial_folder(trial).result_path.unlink()
+        study.trial_folder(trial).write_error("ValueError: no")
+    text = table(tmp_path)
+    assert "No seed is finished." in text
+    assert not any(words in text for words in ("computed", "measured", "difference from base"))

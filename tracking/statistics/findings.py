@@ -46,6 +46,13 @@ class Findings:
     published: dict[str, dict[str, float | None]] = field(default_factory=dict)  # by row
 
     @cached_property
+    def summary(self) -> str:
+        """What was found of all rows, in one line; empty where nothing was looked for."""
+        from tracking.statistics.study_findings import findings_line
+
+        return findings_line(self.families)
+
+    @cached_property
     def verdicts(self) -> dict[str, "MetricVerdict"]:
         """Our differences against the published ones, only of metrics with published values."""
         from tracking.statistics.verdict import verdict

@@ -95,12 +95,31 @@ class TableRow:
     not_compared: dict[str, str]  # of each metric without a difference from the reference: why, if scores are unlike
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
+    reference_seeds: tuple[int, ...]  # finished ones of the reference that did not diverge; () without a reference
+    common_deltas: dict[str, float | None]  # differences between means over the seeds that both have
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
+    brief: str  # the note without causes of errors
+    errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
 
     @property
     def status(self) -> str:
         """The text in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
         return "not finite" if self.seeds else re.split("[:;]", self.note)[0].partition(" (")[0]
+
+    @property
+    def finished_seeds(self) -> tuple[int, ...]:
+        """Those behind its means."""
+        return next((tuple(of) for of in self.seed_values.values()), ())
+
+    @property
+    def has_other_seeds(self) -> bool:
+        """Whether its means are over other seeds than those of the reference."""
+        return self.finished_seeds != self.reference_seeds
+
+    @property
+    def common_seeds(self) -> tuple[int, ...]:
+        """The seeds that the reference has, too."""
+        return tuple(seed for seed in self.finished_seeds if seed in self.reference_seeds)
 
 
 def table(study: Study, reference: str = BASE) -> list[TableRow]:
@@ -155,6 +174,8 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
     shared = {each.name: [*values[each.name].values()] for each in card.tabled if not each.decided_by(mixed)}
     empty: dict[str, float | None] = dict.fromkeys(names)
     texts = {seed: text for seed, result in sorted(counted.items()) if (text := stopped_at(result))}
+    unfinished = _unfinished(study, seen)
+    more = _joined(_diverged(diverged, len(counted)), _stops(texts))
     return TableRow(
         row=first.row,
         group=first.group,
@@ -179,7 +200,11 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         not_compared={},
         stopped=tuple(texts),
         size=study.sizes.get(first.row, ""),
-        note=_joined(_note(study, seen), _diverged(diverged, len(counted)), _stops(texts)),
+        reference_seeds=(),
+        common_deltas=empty,
+        note=_joined(_note([each.text for each in unfinished], unfinished, len(seen)), more),
+        brief=_joined(_note([each.word for each in unfinished], unfinished, len(seen)), more),
+        errors=_errors(unfinished),
     )
 
 
@@ -194,15 +219,30 @@ def _compared(
     empty: dict[str, float | None] = dict.fromkeys(row.scores)
     scores, published = (base.scores, base.published) if base else (empty, empty)
     deltas = {name: minus(of, scores[name]) for name, of in row.scores.items()}
+    without = [*unlike, *not_compared, *(name for name, of in deltas.items() if of is None)]
+    decode_note = _decode_note(study.task, settings, other, usual)
     published_deltas = {name: published_minus(row.published[name], published[name]) for name in row.scores}
     return replace(
         row,
-        deltas=deltas | dict.fromkeys([*unlike, *not_compared], None),
+        deltas=deltas | dict.fromkeys(without, None),
         published_deltas=published_deltas | dict.fromkeys(not_compared, None),
         not_compared=not_compared,
+        reference_seeds=base.finished_seeds if base else (),
+        common_deltas=_common_deltas(study.task, row, base) | dict.fromkeys(without, None) if base else empty,
         other_decode=tuple(other),
-        note=_joined(row.note, _decode_note(study.task, settings, other, usual)),
+        note=_joined(row.note, decode_note),
+        brief=_joined(row.brief, decode_note),
     )
+
+
+def _common_deltas(card: Card, row: TableRow, base: TableRow) -> dict[str, float | None]:
+    """Differences between means over the seeds that both have. None where they have none."""
+    seeds = [seed for seed in row.finished_seeds if seed in base.finished_seeds]
+    found = dict[str, float | None]()
+    for metric in card.tabled:
+        ours, theirs = ([each.seed_values[metric.name][seed] for seed in seeds] for each in (row, base))
+        found[metric.name] = minus(metric_mean(metric, ours), metric_mean(metric, theirs))
+    return found
 
 
 def _not_compared(card: Card, row: TableRow, base: TableRow) -> dict[str, str]:
@@ -251,22 +291,52 @@ def _stops(stopped: Mapping[int, str]) -> str:
     return "; ".join(f"{text} ({', '.join(of)})" for text, of in seeds.items())
 
 
-def _note(study: Study, seen: Sequence[Standing]) -> str:
-    unfinished = [each for each in seen if each.result is None]
-    notes = [_why_unfinished(study.trial_folder(each.trial), each.state) for each in unfinished]
-    if len(unfinished) == len(seen):  # the most serious first: a failure needs a person
-        return "; ".join(dict.fromkeys(sorted(notes, key=_gravity)))
-    rest = [f"s{each.trial.seed} {note}" for each, note in zip(unfinished, notes, strict=True)]
-    return "; ".join([f"{len(seen) - len(rest)} of {len(seen)} seeds", *rest]) if rest else ""
+@dataclass(frozen=True)
+class _Unfinished:
+    """A trial without a result: its state in a word, and the cause of its error, if it has one."""
+
+    seed: int
+    word: str
+    cause: str
+
+    @property
+    def text(self) -> str:
+        return ": ".join(filter(None, [self.word, self.cause]))
 
 
-def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:
-    """The state with its cause; the state alone if a retry or a repair has just removed the cause."""
+def _unfinished(study: Study, seen: Sequence[Standing]) -> list[_Unfinished]:
+    """A state stands alone if a retry or a repair has just removed the cause."""
+    return [
+        _Unfinished(each.trial.seed, *_why_unfinished(study.trial_folder(each.trial), each.state))
+        for each in seen
+        if each.result is None
+    ]
+
+
+def _why_unfinished(folder: TrialFolder, state: TrialState) -> tuple[str, str]:
+    """The state and its cause."""
     if state == "failed":
-        return ": ".join(filter(None, ["FAILED", folder.cause()]))
+        return "FAILED", folder.cause() or ""
     if state == "damaged":
-        return ": ".join(filter(None, ["damaged", ", ".join(error.note for error in folder.damage())]))
-    return state
+        return "damaged", ", ".join(error.note for error in folder.damage())
+    return state, ""
+
+
+def _note(texts: Sequence[str], unfinished: Sequence[_Unfinished], trials: int) -> str:
+    """``texts`` say of each unfinished trial why. The most serious comes first: a failure needs a person."""
+    if len(unfinished) == trials:
+        return "; ".join(dict.fromkeys(sorted(texts, key=_gravity)))
+    rest = [f"s{each.seed} {text}" for each, text in zip(unfinished, texts, strict=True)]
+    return "; ".join([f"{trials - len(rest)} of {trials} seeds", *rest]) if rest else ""
+
+
+def _errors(unfinished: Sequence[_Unfinished]) -> dict[str, tuple[int, ...]]:
+    """The seeds of each error."""
+    found: dict[str, tuple[int, ...]] = {}
+    for each in unfinished:
+        if each.cause:
+            found[each.text] = (*found.get(each.text, ()), each.seed)
+    return found
 
 
 def _gravity(note: str) -> int:

@@ -15,6 +15,7 @@ from tracking.statistics.rows import TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import COST_LABELS, StudyTable, setting_words
+from tracking.table.row_captions import errors, not_compared, other_seeds
 from tracking.words import listed, millions, number, parameters, spanned
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 4
 COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-COMPARING = ("delta_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
+COMPARING = ("delta_", "delta_common_seeds_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
 """What stands before a metric's name in columns that say how a row differs from the reference."""
 BEST = "best_"
 MEASURED = [kind for kind in BEFORE if not kind.startswith((BEST, "paper_"))]
@@ -40,16 +41,17 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     metrics, measured, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING))
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
+    is_finished = any(row.seeds for row in rows)
     about = [
-        *_measured(card, rows, measured),
+        *_measured(card, rows, measured if is_finished else []),
         *(f"{metric.label}: {metric.note}" for metric in metrics if metric.note),
         *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
         *(
             f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}"
             for name in ("seconds", "params", "flops")
-            if name in shown
+            if name in shown and is_finished
         ),
-        *_difference_notes(table, compared),
+        *_difference_notes(table, compared if is_finished else []),
         *["±: standard deviation over seeds"] * any(row.sd[of.name] is not None for row in rows for of in scores),
     ]
     notes = [f"{'; '.join(about)}." * bool(about), card.published_note * published, _seeds_note(rows)]
@@ -111,25 +113,15 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
     if seeds := table.view.seeds:
         yield f"Only of seeds {_numbers(seeds)}; p values do not account for that choice."
-    yield from _not_compared(table.rows, compared)
+    yield from other_seeds(table.rows, compared, table.findings.reference)
+    yield from not_compared(table.rows, compared)
     yield from _of_seeds(table, compared)
     yield from _of_samples(table, compared)
     if table.view.verdicts:
         yield from _verdicts(table.card, table.findings)
     yield from _unlike(table)
     yield from _stopped(table.rows)
-
-
-def _not_compared(rows: Sequence[TableRow], compared: Sequence[Metric]) -> Iterator[str]:
-    """Such as "PPL has no Δ where scores can't be compared: vocab_size_500 (other pieces than base)."."""
-    for metric in compared:
-        of_reason: dict[str, list[str]] = {}
-        for row in rows:
-            if why := row.not_compared.get(metric.name):
-                of_reason.setdefault(why, []).append(row.row)
-        if of_reason:
-            named = "; ".join(f"{', '.join(names)} ({why})" for why, names in of_reason.items())
-            yield f"{metric.label} has no Δ where scores can't be compared: {named}."
+    yield from errors(table.rows)
 
 
 def _of_seeds(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:

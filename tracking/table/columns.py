@@ -116,6 +116,9 @@ class _OfMetric:
         yield Column(name, label, self._score, _got("scores", name), missing=self._missing, best=is_best)
         delta = _got("deltas", name)
         yield Column(f"delta_{name}", f"Δ{label}", self._delta, delta, missing=self._missing_delta)
+        common = f"delta_common_seeds_{name}"
+        write = partial(signed, places=metric.places)
+        yield _written(common, f"Δ{label} at common seeds", _got("common_deltas", name), write, self._missing_delta)
         yield said(f"verdict_{name}", partial(self.findings.verdict, metric=name), head=f"{label}: verdict")
         yield said(f"finding_{name}", partial(self.findings.words, metric=metric), head=f"{label}: finding")
         yield _written(f"sd_{name}", f"sd {label}", _got("sd", name), partial(number, places=metric.decimals))
@@ -180,7 +183,7 @@ def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     yield _plain("seeds", attrgetter("seeds"))
     yield _plain("asked", attrgetter("asked"))
     yield _written("steps", "steps", attrgetter("steps"), "{:.10g}".format, attrgetter("status"))
-    yield said("note", attrgetter("note"), "note")
+    yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
     yield Column("diverged", "diverged", lambda row: " ".join(map(str, row.diverged)), attrgetter("diverged"), "text")
     for name in OBJECTS:
         yield _plain(name, attrgetter(name))
@@ -224,6 +227,7 @@ def _published(card: Card) -> Iterator[StudyColumn]:
 
 def _found(findings: Findings) -> Iterator[StudyColumn]:
     """What was found beyond metrics, for programs."""
+    yield _plain("summary", lambda _: findings.summary)
     yield _plain("unlike", lambda row: [difference.text for difference in findings.unlike.get(row.row, [])])
     yield _plain("sample_tests", findings.sample_fields)
 
