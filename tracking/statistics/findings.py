@@ -11,6 +11,7 @@ from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.journal import Journal
 from tracking.statistics.rows import TableRow
+from tracking.statistics.study_findings import findings_line
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study, seconds
 
@@ -48,8 +49,6 @@ class Findings:
     @cached_property
     def summary(self) -> str:
         """What was found of all rows, in one line; empty where nothing was looked for."""
-        from tracking.statistics.study_findings import findings_line
-
         return findings_line(self.families)
 
     @cached_property

@@ -144,19 +144,22 @@ def _with_within(
 ) -> dict[str, TableRow]:
     """The rows, each with the values within which it can be compared."""
     trials = {
-        each.trial.name: (study.trial_folder(each.trial), each.counted)
-        for seen in rows.values()
-        for each in seen
-        if each.counted is not None
+        standing.trial.name: (study.trial_folder(standing.trial), standing.counted)
+        for standings in rows.values()
+        for standing in standings
+        if standing.counted is not None
     }
-    found = dict(measured)
-    for metric in study.task.tabled:
-        of_trials = comparable_within(metric, trials)
-        for name, seen in rows.items():
-            of_row = dict.fromkeys(of_trials[each.trial.name] for each in seen if each.trial.name in of_trials)
-            within = {**found[name].within, metric.name: (*of_row,)}
-            found[name] = replace(found[name], within=within)
-    return found
+    within = {metric.name: comparable_within(metric, trials) for metric in study.task.tabled}
+    return {name: replace(row, within=_row_within(rows[name], within)) for name, row in measured.items()}
+
+
+def _row_within(standings: Sequence[Standing], within: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Of each metric the values of the row's trials, each once."""
+    names = [standing.trial.name for standing in standings]
+    row_within = {}
+    for metric, value_of_trial in within.items():
+        row_within[metric] = tuple(_once(value_of_trial[name] for name in names if name in value_of_trial))
+    return row_within
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
@@ -238,11 +241,13 @@ def _compared(
 def _common_deltas(card: Card, row: TableRow, base: TableRow) -> dict[str, float | None]:
     """Differences between means over the seeds that both have. None where they have none."""
     seeds = [seed for seed in row.finished_seeds if seed in base.finished_seeds]
-    found = dict[str, float | None]()
+    differences = dict[str, float | None]()
     for metric in card.tabled:
-        ours, theirs = ([each.seed_values[metric.name][seed] for seed in seeds] for each in (row, base))
-        found[metric.name] = minus(metric_mean(metric, ours), metric_mean(metric, theirs))
-    return found
+        row_values, base_values = row.seed_values[metric.name], base.seed_values[metric.name]
+        row_mean = metric_mean(metric, [row_values[seed] for seed in seeds])
+        base_mean = metric_mean(metric, [base_values[seed] for seed in seeds])
+        differences[metric.name] = minus(row_mean, base_mean)
+    return differences
 
 
 def _not_compared(card: Card, row: TableRow, base: TableRow) -> dict[str, str]:
@@ -332,11 +337,11 @@ def _note(texts: Sequence[str], unfinished: Sequence[_Unfinished], trials: int) 
 
 def _errors(unfinished: Sequence[_Unfinished]) -> dict[str, tuple[int, ...]]:
     """The seeds of each error."""
-    found: dict[str, tuple[int, ...]] = {}
-    for each in unfinished:
-        if each.cause:
-            found[each.text] = (*found.get(each.text, ()), each.seed)
-    return found
+    seeds_of_error: dict[str, tuple[int, ...]] = {}
+    for trial in unfinished:
+        if trial.cause:
+            seeds_of_error[trial.text] = (*seeds_of_error.get(trial.text, ()), trial.seed)
+    return seeds_of_error
 
 
 def _gravity(note: str) -> int:

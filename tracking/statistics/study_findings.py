@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from tracking.statistics.family import Family
 from tracking.statistics.finding import FindingKind
 from tracking.words import spanned
+
+if TYPE_CHECKING:
+    from tracking.statistics.family import Family
 
 PHRASES: dict[FindingKind, str] = {
     "better by": "better{than} by at least {margin}",
@@ -20,7 +23,7 @@ UNFINISHED = {"no seed": "no finished seed"}
 MOST_REASONS = 2
 
 
-def findings_line(families: Mapping[str, Family]) -> str:
+def findings_line(families: Mapping[str, "Family"]) -> str:
     """Such as "2 rows better than base, 5 worse, 3 no worse than 0.3 BLEU, 9 undecided (3 seeds)".
 
     Of several metrics that say different things, each stands behind its label. Empty without a row to compare.
@@ -32,7 +35,7 @@ def findings_line(families: Mapping[str, Family]) -> str:
     return "; ".join(f"{label}: {text}" for label, text in lines.items())
 
 
-def _of_metric(family: Family) -> str:
+def _of_metric(family: "Family") -> str:
     tested = _tested(family)
     untested = _untested(family.rows[row] for row in family.rows if row not in family.tests)
     first, *others = [*tested, *untested]
@@ -46,7 +49,7 @@ def _of_metric(family: Family) -> str:
     return ", ".join(parts)
 
 
-def _tested(family: Family) -> list[str]:
+def _tested(family: "Family") -> list[str]:
     """Such as "2 better{than}": one part for each kind that any row has."""
     kinds = Counter(test.finding.kind for test in family.tests.values())
     margin = "" if family.margin is None else f"{family.margin:g} {family.metric.label}"

@@ -15,7 +15,7 @@ from tracking.statistics.rows import TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import COST_LABELS, StudyTable, setting_words
-from tracking.table.row_captions import errors, not_compared, other_seeds
+from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.words import listed, millions, number, parameters, spanned
 
 if TYPE_CHECKING:
@@ -113,15 +113,15 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
     if seeds := table.view.seeds:
         yield f"Only of seeds {_numbers(seeds)}; p values do not account for that choice."
-    yield from other_seeds(table.rows, compared, table.findings.reference)
-    yield from not_compared(table.rows, compared)
+    yield from seed_lines(table.rows, compared, table.findings.reference)
+    yield from not_compared_lines(table.rows, compared)
     yield from _of_seeds(table, compared)
     yield from _of_samples(table, compared)
     if table.view.verdicts:
         yield from _verdicts(table.card, table.findings)
     yield from _unlike(table)
     yield from _stopped(table.rows)
-    yield from errors(table.rows)
+    yield from error_lines(table.rows)
 
 
 def _of_seeds(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:

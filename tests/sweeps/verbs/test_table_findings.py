@@ -11,6 +11,7 @@ import other_tasks
 import pytest
 import sentence_studies
 from finished_trials import study_in, sweep
+from place import FILES, STUDY, TOY, Place
 from typed import printed
 
 from tracking.card import Card, Metric
@@ -176,6 +177,20 @@ def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> 
     found = {row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))}
     assert (found["vocab_size_500"]["delta_ppl"], found["vocab_size_500"]["delta_bleu"]) == (None, 0.0)
     assert found["big"]["delta_ppl"] == 0.0
+
+
+def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) -> None:
+    """Trained; the toy's rows have other sizes."""
+    task = TOY.replace('{"score": done}', '{"score": done, "units": f"size {trial.config.model.size}"}')
+    task = task.replace('Metric("score", set="test")', 'Metric("score", set="test", within="units")')
+    place = Place(tmp_path)
+    place.write(FILES | {"toy.py": task})
+    place.train("base")
+    place.train("size_2", "--add")
+    base, size_2 = json.loads(place.must("table", STUDY, "--format", "json"))
+    assert (base["score"], size_2["score"]) == (4.0, 8.0)
+    assert size_2["delta_score"] is None
+    assert "score has no Δ where scores can't be compared: size_2 (other units than base)." in place.table("md")
 
 
 def test_a_set_of_three_samples_is_not_tested(tmp_path: Path) -> None:
