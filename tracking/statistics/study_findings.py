@@ -1,7 +1,7 @@
 """What a study found, in one line: how many rows are better than base, worse, no worse, undecided, and not tested."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tracking.statistics.finding import FindingKind
@@ -36,30 +36,33 @@ def findings_line(families: Mapping[str, "Family"]) -> str:
 
 
 def _of_metric(family: "Family") -> str:
-    tested = _tested(family)
-    untested = _untested(family.rows[row] for row in family.rows if row not in family.tests)
-    first, *others = [*tested, *untested]
-    number, space, phrase = first.partition(" ")
+    parts = [*_tested_parts(family), *_untested_parts(family)]
+    number, _, words = parts[0].partition(" ")
     noun = "row" if number == "1" else "rows"
-    than = f" than {family.reference}"
-    parts = [f"{number} {noun}{space}{phrase.format(than=than)}", *(part.format(than="") for part in others)]
-    if tested:
-        seeds = {family.seeds[row] for row in family.tests}
-        parts[len(tested) - 1] += f" ({spanned(seeds)} seeds)"
-    return ", ".join(parts)
+    return ", ".join([f"{number} {noun} {words}", *parts[1:]])
 
 
-def _tested(family: "Family") -> list[str]:
-    """Such as "2 better{than}": one part for each kind that any row has."""
-    kinds = Counter(test.finding.kind for test in family.tests.values())
+def _tested_parts(family: "Family") -> list[str]:
+    """Such as "2 better than base", "5 worse": one for each kind that any row has, and after the last one the seeds."""
+    rows = Counter(test.finding.kind for test in family.tests.values())
+    kinds = [kind for kind in PHRASES if rows[kind]]
+    if not kinds:
+        return []
     margin = "" if family.margin is None else f"{family.margin:g} {family.metric.label}"
-    words = {kind: phrase.replace("{margin}", margin) for kind, phrase in PHRASES.items()}
-    return [f"{kinds[kind]} {phrase}" for kind, phrase in words.items() if kinds[kind]]
+    parts = []
+    for kind in kinds:
+        than = f" than {family.reference}" if kind == kinds[0] else ""
+        words = PHRASES[kind].replace("{than}", than).replace("{margin}", margin)
+        parts.append(f"{rows[kind]} {words}")
+    seeds = spanned({family.seeds[row] for row in family.tests})
+    parts[-1] += f" ({seeds} seeds)"
+    return parts
 
 
-def _untested(reasons: Iterable[object]) -> list[str]:
-    """Such as "19 not tested (1 seed)"; many reasons are left to the caption."""
-    rows = Counter(UNFINISHED.get(str(reason), str(reason)) for reason in reasons)
+def _untested_parts(family: "Family") -> list[str]:
+    """Such as "19 not tested (1 seed)"; more than a few reasons are left to the caption."""
+    reasons = [reason for reason in family.rows.values() if isinstance(reason, str)]
+    rows = Counter(UNFINISHED.get(reason, reason) for reason in reasons)
     if len(rows) > MOST_REASONS:
-        return [f"{rows.total()} not tested"]
+        return [f"{len(reasons)} not tested"]
     return [f"{number} not tested ({reason})" for reason, number in rows.items()]
