@@ -41,17 +41,18 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     metrics, measured, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING))
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
-    is_finished = any(row.seeds for row in rows)
+    if not any(row.seeds for row in rows):  # there is no number to explain
+        shown, measured, compared = shown - COST_LABELS.keys(), [], []
     about = [
-        *_measured(card, rows, measured if is_finished else []),
+        *_measured(card, rows, measured),
         *(f"{metric.label}: {metric.note}" for metric in metrics if metric.note),
         *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
         *(
             f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}"
             for name in ("seconds", "params", "flops")
-            if name in shown and is_finished
+            if name in shown
         ),
-        *_difference_notes(table, compared if is_finished else []),
+        *_difference_notes(table, compared),
         *["±: standard deviation over seeds"] * any(row.sd[of.name] is not None for row in rows for of in scores),
     ]
     notes = [f"{'; '.join(about)}." * bool(about), card.published_note * published, _seeds_note(rows)]
