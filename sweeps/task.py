@@ -34,7 +34,8 @@ Config = TypeVar("Config")
 Config_co = TypeVar("Config_co", covariant=True)
 
 Numbers = Mapping[str, Any]
-"""Numbers by name: whatever ``float()`` takes. Among scores, a metric's signature may be text."""
+"""Numbers by name: whatever ``float()`` takes. Among scores, what a metric names as its ``signature`` and ``within``
+may be text."""
 Texts = Mapping[str, str]
 """Texts to keep, by their paths in the trial's folder, each in a folder of its own: ``texts/test.txt``."""
 NO_TEXTS: Texts = MappingProxyType({})

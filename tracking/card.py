@@ -42,12 +42,14 @@ and makes the score of the sums. So a score of any other choice of samples needs
 COSTS = ("params", "flops", "seconds")
 TAKEN_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
+    "summary",
     *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "sample_tests", "best_step", "best_by_seed"),
 )
 """Fields of the table that are no metrics."""
 TESTED = ("low", "high", "p", "p_dunnett", "p_welch")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
-BEFORE = ("", *(f"{kind}_" for kind in ("delta", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)))
+OF_METRIC = ("delta", "delta_common_seeds", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)
+BEFORE = ("", *(f"{kind}_" for kind in OF_METRIC))
 """What stands before a metric's name in fields of the table."""
 
 
@@ -68,6 +70,7 @@ class Metric:
     changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
     note: str = ""  # below the table; `{name:usual}` stands for the value of a setting for scoring
     from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
+    within: str | None = None  # the name, among the scores, of a text: values compare only where it is the same
     exp_of: str | None = None  # the metric whose exponential it is: tests and means are made on that one
     negligible: float = 0.0  # a published difference up to this counts as none
     agrees_within: float | None = None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
@@ -82,6 +85,11 @@ class Metric:
     def places(self) -> int:
         """The decimals in the table."""
         return self.decimals if self.table_decimals is None else self.table_decimals
+
+    @property
+    def texts(self) -> list[str]:
+        """The names among the scores that belong to it and hold text."""
+        return [name for name in (self.signature, self.within) if name is not None]
 
     def best(self, values: Iterable[float | None]) -> float | None:
         """None without a finite value."""
@@ -112,6 +120,8 @@ class Metric:
             name: getattr(self, name) or 0 for name in ("decimals", "table_decimals", "negligible", "agrees_within")
         }
         found += [f"{called} must have a number from 0 as its {name}" for name, of in bounds.items() if not of >= 0]
+        if self.within is not None and not NAME.fullmatch(str(self.within)):
+            found.append(f"{called} must have one plain name as its within, such as pieces, but has {self.within}")
         if fault := formula_fault(self.from_counts):
             found.append(f"{called} {fault}")
         return found
@@ -216,8 +226,8 @@ class Card:
         of_seeds = re.compile(f"({'|'.join(re.escape(metric.name) for metric in self.metrics)})_s\\d+")
         doubled = [name for name, count in names.items() if count > 1]
         doubled += [metric.name for metric in self.metrics if of_seeds.fullmatch(metric.name)]
-        signatures = [str(metric.signature) for metric in self.metrics if metric.signature in names]
-        return [f"{name} stands for two things in tables and files" for name in (*doubled, *signatures)]
+        texts = dict.fromkeys(name for metric in self.metrics for name in metric.texts if name in names)
+        return [f"{name} stands for two things in tables and files" for name in (*doubled, *texts)]
 
     def _wrong_exponentials(self) -> list[str]:
         """Metrics whose ``exp_of`` is no other metric of this card on the same set."""

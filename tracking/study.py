@@ -89,7 +89,7 @@ class Study:
     folder: Path
     trials: tuple[StudyTrial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
-    asked: tuple[dict[str, Any], ...]  # every command: {"ts", "command", "added", "dropped"}; the last two are trials
+    asked: tuple[dict[str, Any], ...]  # every command: {"ts", "command", "added", "dropped", "saw_results"}
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows
     rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling", "size"}
     seeds: tuple[int, ...] = ()
@@ -113,6 +113,11 @@ class Study:
     def begun(self) -> bool:
         """Whether any trial has a configuration on disk, with which other settings could be mixed."""
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
+
+    @property
+    def has_results(self) -> bool:
+        """Whether any trial is finished, so that somebody may have seen its scores."""
+        return any(self.trial_folder(trial).finished_result(trial.key) is not None for trial in self.trials)
 
     @property
     def sizes(self) -> dict[str, str]:
@@ -245,8 +250,9 @@ def last_active(study: Study) -> float:
 
 
 def last_asked(study: Study) -> float | None:
-    """When the last command asked for the study, in Unix seconds."""
-    return max(_asked(study), default=None)
+    """When the last command of its record asked for the study, in Unix seconds."""
+    times = [*_asked(study)]
+    return times[-1] if times else None
 
 
 def _times(study: Study) -> Iterator[float]:

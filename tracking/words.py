@@ -16,15 +16,31 @@ PLAIN = re.compile(r"[\w.,/@%+~:=\[\]-]*")
 HYDRA_PLAIN = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
 """What Hydra reads as a text without quotes, unless it is one of HYDRA_NO_TEXT."""
 HYDRA_NO_TEXT = ("null", "true", "false", "nan", "inf")
+MORE_PLACES = 2
+"""How many more decimals than usual a small number may have before it is written with an exponent."""
 NO_ANSWER = ("ConnectionError", "Timeout", "TimeoutError", "OperationalError", "InterfaceError")
 """Classes of the standard library, of requests, and of databases' drivers; the latter also for a locked database."""
 
 
 def number(value: float | None, places: int) -> str:
-    """Fixed decimals; four significant digits for a huge value, such as the perplexity of a diverged run."""
+    """Fixed decimals; four significant digits for a huge value, such as the perplexity of a diverged run.
+
+    Only 0 itself is shown as 0: a value that these decimals would hide has more of them, or two significant digits.
+    """
     if value is None:
         return ""
-    return f"{value:.3e}" if abs(value) >= 1e5 else f"{value:.{places}f}"
+    if abs(value) >= 1e5:
+        return f"{value:.3e}"
+    is_hidden = value != 0 and round(abs(value), places) == 0
+    return _small(value, places) if is_hidden else f"{value:.{places}f}"
+
+
+def _small(value: float, places: int) -> str:
+    """Such as 0.003, or 9.7e−11 for a value that needs many zeros."""
+    needed = -math.floor(math.log10(abs(value)))
+    if needed <= places + MORE_PLACES:
+        return f"{value:.{needed}f}"
+    return f"{value:.1e}".replace("e-", "e−")
 
 
 def stopped_at(result: Mapping[str, Any] | None) -> str:
@@ -65,26 +81,9 @@ def signed(value: float | None, places: int) -> str:
     if value is None:
         return ""
     text = number(abs(value), places)
-    if not any(digit in text for digit in "123456789"):
+    if value == 0:
         return text
     return f"{'+' if value > 0 else '−'}{text}"
-
-
-def spread(value: float, places: int) -> str:
-    """A standard deviation: with as many decimals as its mean, or with the first one that is not 0."""
-    return number(value, _least_places(value, places))
-
-
-def signed_nonzero(value: float | None, places: int) -> str:
-    """With its sign, and with enough decimals for one digit that is not 0."""
-    return signed(value, places if value is None else _least_places(value, places))
-
-
-def _least_places(value: float, places: int) -> int:
-    """As many, unless the number would be 0."""
-    if value == 0 or not math.isfinite(value) or round(abs(value), places):
-        return places
-    return min(-math.floor(math.log10(abs(value))), 12)
 
 
 def millions(value: float | None) -> str:

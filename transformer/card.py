@@ -11,6 +11,8 @@ OF_WEIGHTS = ("average_checkpoints", "average_every")
 OF_SEARCH = ("beam", "alpha", "max_extra", *OF_WEIGHTS)
 """Those that change the translations."""
 TOKENIZER = "bleu_tokenizer"
+PIECES = "pieces"
+"""Among the scores of a set: a digest of the vocabulary's pieces and of those of the set."""
 ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
 POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
 
@@ -26,11 +28,13 @@ CARD = Card(
             tabled=False,
             printed=False,
             changed_by=OF_WEIGHTS,
+            within=PIECES,
             from_counts=("ratio", "nats", "pieces"),
         ),
         Metric(
             *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
             changed_by=OF_WEIGHTS,
+            within=PIECES,
             exp_of="nll",
             negligible=0.02,
             agrees_within=0.02,
@@ -64,6 +68,7 @@ CARD = Card(
             *("accuracy", "accuracy", ACCURACY_UNIT, "up", 4),
             tabled=False,
             changed_by=OF_WEIGHTS,
+            within=PIECES,
             from_counts=("ratio", "right", "pieces"),
         ),
     ),

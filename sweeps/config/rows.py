@@ -351,8 +351,24 @@ class RowTrees:
             if tree is not None and made.of != row:
                 about = {"group": made.group or tree["row"].get("group")}
                 tree = merged(tree, nested(made.values)) | {"row": about}
+            elif tree is not None and row != BASE:
+                self._drop_words_of_others(tree, row)
             self._papers[row] = tree
         return self._papers[row]
+
+    def _drop_words_of_others(self, tree: Tree, row: str) -> None:
+        """Words and published figures belong to the row whose file states them, not to rows that build on it."""
+        file, about = self.library.folders.find(f"row/{row}"), tree.get("row")
+        if file is None or not isinstance(about, dict):
+            return
+        stated = lines_of(file)
+        if "row.change" not in stated:
+            about.pop("change", None)
+        published = about.get("published")
+        if isinstance(published, dict):
+            about["published"] = {
+                name: figure for name, figure in published.items() if f"row.published.{name}" in stated
+            }
 
     def _composed(self, *options: str) -> Tree | None:
         """As Hydra composes it, without the lists of which rows are made; a problem is kept."""

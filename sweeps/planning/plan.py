@@ -293,6 +293,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shell_line(shown_words(command)),
         "added": [name for name in now if name not in known],
+        "saw_results": before.has_results,
     }
     merged = {trial.name: trial for trial in before.trials} | now
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))

@@ -23,7 +23,7 @@ from tracking.mlflow.ledger import Lag
 from tracking.study import Study, StudyTrial
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.trial import TrialFolder
-from tracking.words import stopped_at
+from tracking.words import number, stopped_at
 from tracking.words import time as as_time
 
 Line = dict[str, Any]
@@ -241,7 +241,7 @@ def _watched(name: str, line: Line) -> str:
 
 def _number(value: float | None) -> str:
     """A watched metric: a loss, or a large rate."""
-    return "" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}"
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= 100 else number(value, 3)
 
 
 def _note(line: Line) -> str:

@@ -36,7 +36,7 @@ from tracking.statistics.finding import DRAWS
 from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
 from tracking.study import Study
-from tracking.words import signed
+from tracking.words import number, signed
 
 SIDES_KEY = "compare"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
@@ -280,7 +280,7 @@ def _samples(compared: Compared, found: Differing) -> Iterator[RenderableType]:
 
 
 def _sample(sample: SampleCompared, places: int, noun: str) -> RenderableType:
-    scores = f"{sample.first:.{places}f} → {sample.second:.{places}f}"
+    scores = f"{number(sample.first, places)} → {number(sample.second, places)}"
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -189,7 +189,7 @@ def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) 
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shell_line(shown_words(typed)),
         "dropped": [trial.name for trial in dropped],
-        "saw_results": any(study.trial_folder(trial).finished_result(trial.key) for trial in study.trials),
+        "saw_results": study.has_results,
     }
     return replace(
         study,

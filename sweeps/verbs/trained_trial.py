@@ -127,8 +127,8 @@ class TrainedTrial:
                 raise RefusedError([Problem(self.name, f"lacks a state: {missing}", allowed)]) from None
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
-        signatures = [metric.signature for metric in self.source.task.metrics if metric.signature]
-        measured = numbers(scores, f"the evaluation of {on}", signatures)
+        texts_of = [text for metric in self.source.task.metrics for text in metric.texts]
+        measured = numbers(scores, f"the evaluation of {on}", texts_of)
         kept = {**measured, "decode": self._settings}
         label = f"{on}{self._suffix}"
         head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": kept}

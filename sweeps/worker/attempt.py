@@ -205,8 +205,8 @@ class Attempt:
         if self.rank:
             return
         self._time.pause()
-        on, signatures = name(on, "an evaluated set"), [each.signature for each in self.task.metrics if each.signature]
-        measured = numbers(scores, f"the evaluation of {on}", signatures)
+        on, texts_of = name(on, "an evaluated set"), [text for metric in self.task.metrics for text in metric.texts]
+        measured = numbers(scores, f"the evaluation of {on}", texts_of)
         self._scores[on] = kept = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
         head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in, "scores": kept}
         written = checked_artifacts(texts) | samples_text(on, head, samples)

@@ -37,11 +37,12 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     head, *lines = csv.reader(io.StringIO(written("csv", finished)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
-        *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "accuracy_s1", "accuracy_s2"),
+        *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "delta_common_seeds_accuracy"),
+        *("accuracy_s1", "accuracy_s2"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
     content = json.loads(written("json", finished))
-    objects = {*SETTING_COLUMNS, "before_scaling", "cells", "seed_values"}
+    objects = {*SETTING_COLUMNS, "before_scaling", "cells", "seed_values", "summary"}
     assert content[0].keys() == objects | {name for name in head if not name.startswith("accuracy_s")}
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
     markdown = written("md", finished).splitlines()

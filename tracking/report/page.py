@@ -98,6 +98,7 @@ def page(content: Content) -> str:
     """The page. The same study gives the same bytes."""
     sections = [section for section in _sections(content) if section.shown]
     known = {"study": content.table.study, "entries": content.entries, "facts": _facts(content), "sections": sections}
+    known["summary"] = content.table.findings.summary
     return templates(Path(__file__).parent / "templates").get_template("page.html").render(known)
 
 

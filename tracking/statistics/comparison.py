@@ -1,13 +1,14 @@
 """Two trials, rows or whole studies compared: configuration, every metric with both kinds of chance, single samples."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.provenance import Code, changed_files, code_diff, read_code
+from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.findings import find
 from tracking.statistics.rows import metric_mean, minus, table
@@ -72,11 +73,12 @@ class MetricCompared:
     rows: int  # over which p and interval are adjusted: of the study, or the pairs that are tested together
     of_study: bool  # whether the test is that of the study's table, with the first side as reference
     over_samples: dict[str, SampleTest | str]  # by "seed 1"
+    not_compared: str = ""  # why there is no difference, if scores are unlike
 
     @property
     def difference(self) -> float | None:
         first, second = self.means
-        return minus(second, first)
+        return None if self.not_compared else minus(second, first)
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,8 @@ def _families_of_study(
 
 
 def _testable(pair: SidePair, metric: Metric, set_name: str) -> bool:
+    if _why_not_compared(pair, metric, set_name):
+        return False
     first, second = (metric.tested_values(side.values(metric, set_name)) for side in pair)
     return not (why_untested(first, reference=True) or why_untested(second, pair[1].diverged))
 
@@ -204,16 +208,33 @@ def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None
         diverged, row = {FIRST: first.diverged, SECOND: second.diverged}, SECOND
         found = family(metric, two, FIRST, diverged, families=pairs)
     assert found is not None, "the reference is among the two"
+    why = _why_not_compared(sides, metric, set_name)
     return MetricCompared(
         metric,
         set_name,
         (metric_mean(metric, [*values[0].values()]), metric_mean(metric, [*values[1].values()])),
         (len(values[0]), len(values[1])),
-        found.rows.get(row, "not tested"),
+        why or found.rows.get(row, "not tested"),
         len(found.tests) * pairs,
         known is not None,
         _over_samples(first, second, metric, set_name),
+        why,
     )
+
+
+def _why_not_compared(sides: SidePair, metric: Metric, set_name: str) -> str:
+    """Such as "other pieces than base"; empty if their scores can be compared."""
+    there = replace(metric, set=set_name)
+    trials = {
+        f"{side.label} {trial.name}": (side.study.trial_folder(trial), side.results[trial.seed])
+        for side in sides
+        for trial in side.trials
+    }
+    within = comparable_within(there, trials)
+    first, second = (
+        [within[name] for trial in side.trials if (name := f"{side.label} {trial.name}") in within] for side in sides
+    )
+    return why_not_compared(there, second, first, sides[0].label)
 
 
 def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SampleTest | str]:

@@ -1,7 +1,7 @@
 """What a study's table says beyond its means: the tests over seeds and over samples, rows that are not alike, and the
 best reports. As marks and words for people, and as fields for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.journal import Journal
 from tracking.statistics.rows import TableRow
+from tracking.statistics.study_findings import findings_line
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study, seconds
 
@@ -44,6 +45,11 @@ class Findings:
     best_of: Metric | None = None  # the metric of these
     later_seeds: str = ""  # a note on seeds that were added after first results
     published: dict[str, dict[str, float | None]] = field(default_factory=dict)  # by row
+
+    @cached_property
+    def summary(self) -> str:
+        """What was found of all rows, in one line; empty where nothing was looked for."""
+        return findings_line(self.families)
 
     @cached_property
     def verdicts(self) -> dict[str, "MetricVerdict"]:
@@ -130,15 +136,16 @@ def find(
 
 
 def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
-    """Over seeds, of the rows whose settings for scoring are those of the reference."""
+    """Over seeds, of the rows whose scores can be compared with those of the reference."""
     from tracking.statistics.family import (  # SciPy takes a third of a second, which a plan does not need
         Family,
         RowTest,
         family,
     )
 
-    comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
-    others: dict[str, RowTest | str] = {row.row: OTHER_SETTINGS for row in rows if row not in comparable}
+    whys = {row.row: _why_left_out(row, metric) for row in rows}
+    comparable = [row for row in rows if not whys[row.row]]
+    others: dict[str, RowTest | str] = {row: why for row, why in whys.items() if why}
     if reference in others:
         why = f"{reference}: {MIXED_SETTINGS}"
         return Family(metric, reference, {row.row: why for row in rows if row.row != reference})
@@ -147,6 +154,13 @@ def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metr
     seconds, margin = {row.row: row.seconds for row in rows}, study.margins.get(metric.name)
     made = family(metric, values, reference, diverged, seconds, margin)
     return replace(made, rows=made.rows | others) if made else None
+
+
+def _why_left_out(row: TableRow, metric: Metric) -> str:
+    """Why a row is outside of the family; empty if its scores can be compared."""
+    if metric.decided_by((*row.mixed_decode, *row.other_decode)):
+        return OTHER_SETTINGS
+    return row.not_compared.get(metric.name, "")
 
 
 def _over_samples(study: Study, reference: str) -> dict[str, "SampleTests"]:
@@ -178,16 +192,14 @@ def later_note(study: Study) -> str:
     """What was added or dropped when results could already be seen, such as "Seeds were added twice after first results
     (4, 5, 6): …"; or nothing. Adding seeds until a difference is marked finds one too often; so does dropping trials.
 
-    By what each command of `study.json` added and dropped, and by when the first trial finished. Seeds of a row that is
-    new itself are no added ones, and neither are planned seeds that finish later. A command that drops trials tells
-    whether it saw results, which may be gone with them."""
-    first = min(_ends(study), default=None)
+    By the order of commands in `study.json`, each with what it added and dropped, and whether it saw results. Seeds of
+    a row that is new itself are no added ones, and neither are planned seeds that finish later."""
     added, drops, known, saw = list[list[int]](), 0, set[str](), False
     for asked in study.asked:
         new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
         seeds = sorted({seed for row, seed in new if row in known})
         known |= {row for row, _ in new}
-        saw |= asked.get("saw_results", False) or (first is not None and (seconds(asked["ts"]) or 0.0) > first)
+        saw = saw or _saw_results(study, asked)
         if saw:
             added += [seeds] * bool(seeds)
             drops += bool(asked.get("dropped"))
@@ -195,6 +207,14 @@ def later_note(study: Study) -> str:
     told = f"Seeds were added {_often(len(added))} after first results ({listed}): p values assume a fixed number."
     dropped = f"Trials were dropped {_often(drops)} after first results: p values do not account for that."
     return " ".join([told] * bool(added) + [dropped] * bool(drops))
+
+
+def _saw_results(study: Study, asked: Mapping[str, Any]) -> bool:
+    """Whether results were there when the command was recorded. Commands of older versions did not say so; of these
+    alone, clocks tell."""
+    if "saw_results" in asked:
+        return bool(asked["saw_results"])
+    return any((seconds(asked["ts"]) or 0.0) > end for end in _ends(study))
 
 
 def _ends(study: Study) -> Iterator[float]:

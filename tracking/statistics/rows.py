@@ -9,9 +9,11 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 from tracking.card import COSTS, Card, Metric
+from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.study import Standing, Study
 from tracking.trial import TrialFolder, TrialState
 from tracking.words import stopped_at
@@ -19,6 +21,8 @@ from tracking.words import stopped_at
 BASE = "base"
 ABSENT = "default"
 """The value of an omitted setting. Only `transformer` defines the neutral value itself."""
+ROUNDING = 2.0**-48
+"""Relative error of a mean as a float holds it, at most: no smaller difference is measured."""
 ScoringSettings = dict[str, list[Any]]
 """For scoring, of one row: each setting with every value once. One value, unless the row's seeds differ; none without
 scores."""
@@ -87,14 +91,35 @@ class TableRow:
     seed_values: dict[str, dict[int, float | None]]  # of each metric and seed behind the mean; None: not finite
     diverged: tuple[int, ...]  # finished seeds that diverged
     sd: dict[str, float | None]  # of the values of the seeds; None under two seeds
+    within: dict[str, tuple[str, ...]]  # of each metric, within what its seeds can be compared; each value once
+    not_compared: dict[str, str]  # of each metric without a difference from the reference: why, if scores are unlike
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
+    reference_seeds: tuple[int, ...]  # finished ones of the reference that did not diverge; () without a reference
+    common_deltas: dict[str, float | None]  # differences between means over the seeds that both have
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
+    brief: str  # the note without causes of errors
+    errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
 
     @property
     def status(self) -> str:
         """The text in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
         return "not finite" if self.seeds else re.split("[:;]", self.note)[0].partition(" (")[0]
+
+    @property
+    def finished_seeds(self) -> tuple[int, ...]:
+        """Those behind its means."""
+        return next((tuple(of) for of in self.seed_values.values()), ())
+
+    @property
+    def has_other_seeds(self) -> bool:
+        """Whether its means are over other seeds than those of the reference."""
+        return self.finished_seeds != self.reference_seeds
+
+    @property
+    def common_seeds(self) -> tuple[int, ...]:
+        """The seeds that the reference has, too."""
+        return tuple(seed for seed in self.finished_seeds if seed in self.reference_seeds)
 
 
 def table(study: Study, reference: str = BASE) -> list[TableRow]:
@@ -109,8 +134,32 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     for of_row in settings.values():
         usual = agreed(of_row) | usual
     measured = {row: _measured(study, seen, settings[row]) for row, seen in rows.items()}
+    measured = _with_within(study, measured, rows)
     base = measured.get(reference)
     return [_compared(study, row, base, settings[name], usual) for name, row in measured.items()]
+
+
+def _with_within(
+    study: Study, measured: Mapping[str, TableRow], rows: Mapping[str, Sequence[Standing]]
+) -> dict[str, TableRow]:
+    """The rows, each with the values within which it can be compared."""
+    trials = {
+        standing.trial.name: (study.trial_folder(standing.trial), standing.counted)
+        for standings in rows.values()
+        for standing in standings
+        if standing.counted is not None
+    }
+    within = {metric.name: comparable_within(metric, trials) for metric in study.task.tabled}
+    return {name: replace(row, within=_row_within(rows[name], within)) for name, row in measured.items()}
+
+
+def _row_within(standings: Sequence[Standing], within: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Of each metric the values of the row's trials, each once."""
+    names = [standing.trial.name for standing in standings]
+    row_within = {}
+    for metric, value_of_trial in within.items():
+        row_within[metric] = tuple(_once(value_of_trial[name] for name in names if name in value_of_trial))
+    return row_within
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
@@ -128,6 +177,8 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
     shared = {each.name: [*values[each.name].values()] for each in card.tabled if not each.decided_by(mixed)}
     empty: dict[str, float | None] = dict.fromkeys(names)
     texts = {seed: text for seed, result in sorted(counted.items()) if (text := stopped_at(result))}
+    unfinished = _unfinished(study, seen)
+    more = _joined(_diverged(diverged, len(counted)), _stops(texts))
     return TableRow(
         row=first.row,
         group=first.group,
@@ -148,9 +199,15 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         seed_values=values,
         diverged=tuple(sorted(diverged)),
         sd=empty | {name: deviation(of) for name, of in shared.items()},
+        within={},
+        not_compared={},
         stopped=tuple(texts),
         size=study.sizes.get(first.row, ""),
-        note=_joined(_note(study, seen), _diverged(diverged, len(counted)), _stops(texts)),
+        reference_seeds=(),
+        common_deltas=empty,
+        note=_joined(_note([each.text for each in unfinished], unfinished, len(seen)), more),
+        brief=_joined(_note([each.word for each in unfinished], unfinished, len(seen)), more),
+        errors=_errors(unfinished),
     )
 
 
@@ -161,15 +218,47 @@ def _compared(
     differing = [(name, value) for name, value in agreed(settings).items() if value != usual[name]]
     other = {name: value for name, value in differing if name.rpartition(".")[2] not in row.cells}  # not its own change
     unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
+    not_compared = _not_compared(study.task, row, base) if base else {}
     empty: dict[str, float | None] = dict.fromkeys(row.scores)
     scores, published = (base.scores, base.published) if base else (empty, empty)
+    deltas = {name: minus(of, scores[name]) for name, of in row.scores.items()}
+    without = [*unlike, *not_compared, *(name for name, of in deltas.items() if of is None)]
+    decode_note = _decode_note(study.task, settings, other, usual)
+    published_deltas = {name: published_minus(row.published[name], published[name]) for name in row.scores}
     return replace(
         row,
-        deltas={name: minus(of, scores[name]) for name, of in row.scores.items()} | dict.fromkeys(unlike, None),
-        published_deltas={name: minus(row.published[name], published[name]) for name in row.scores},
+        deltas=deltas | dict.fromkeys(without, None),
+        published_deltas=published_deltas | dict.fromkeys(not_compared, None),
+        not_compared=not_compared,
+        reference_seeds=base.finished_seeds if base else (),
+        common_deltas=_common_deltas(study.task, row, base) | dict.fromkeys(without, None) if base else empty,
         other_decode=tuple(other),
-        note=_joined(row.note, _decode_note(study.task, settings, other, usual)),
+        note=_joined(row.note, decode_note),
+        brief=_joined(row.brief, decode_note),
     )
+
+
+def _common_deltas(card: Card, row: TableRow, base: TableRow) -> dict[str, float | None]:
+    """Differences between means over the seeds that both have. None where they have none."""
+    seeds = [seed for seed in row.finished_seeds if seed in base.finished_seeds]
+    differences = dict[str, float | None]()
+    for metric in card.tabled:
+        row_values, base_values = row.seed_values[metric.name], base.seed_values[metric.name]
+        row_mean = metric_mean(metric, [row_values[seed] for seed in seeds])
+        base_mean = metric_mean(metric, [base_values[seed] for seed in seeds])
+        differences[metric.name] = minus(row_mean, base_mean)
+    return differences
+
+
+def _not_compared(card: Card, row: TableRow, base: TableRow) -> dict[str, str]:
+    """The metrics in which the row's scores cannot be compared with those of the reference, each with the reason."""
+    if row.row == base.row:
+        return {}
+    reasons = {
+        metric.name: why_not_compared(metric, row.within[metric.name], base.within[metric.name], base.row)
+        for metric in card.tabled
+    }
+    return {name: why for name, why in reasons.items() if why}
 
 
 def _counted(seen: Iterable[Standing]) -> dict[int, dict[str, Any]]:
@@ -207,22 +296,52 @@ def _stops(stopped: Mapping[int, str]) -> str:
     return "; ".join(f"{text} ({', '.join(of)})" for text, of in seeds.items())
 
 
-def _note(study: Study, seen: Sequence[Standing]) -> str:
-    unfinished = [each for each in seen if each.result is None]
-    notes = [_why_unfinished(study.trial_folder(each.trial), each.state) for each in unfinished]
-    if len(unfinished) == len(seen):  # the most serious first: a failure needs a person
-        return "; ".join(dict.fromkeys(sorted(notes, key=_gravity)))
-    rest = [f"s{each.trial.seed} {note}" for each, note in zip(unfinished, notes, strict=True)]
-    return "; ".join([f"{len(seen) - len(rest)} of {len(seen)} seeds", *rest]) if rest else ""
+@dataclass(frozen=True)
+class _Unfinished:
+    """A trial without a result: its state in a word, and the cause of its error, if it has one."""
+
+    seed: int
+    word: str
+    cause: str
+
+    @property
+    def text(self) -> str:
+        return ": ".join(filter(None, [self.word, self.cause]))
 
 
-def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:
-    """The state with its cause; the state alone if a retry or a repair has just removed the cause."""
+def _unfinished(study: Study, seen: Sequence[Standing]) -> list[_Unfinished]:
+    """A state stands alone if a retry or a repair has just removed the cause."""
+    return [
+        _Unfinished(each.trial.seed, *_why_unfinished(study.trial_folder(each.trial), each.state))
+        for each in seen
+        if each.result is None
+    ]
+
+
+def _why_unfinished(folder: TrialFolder, state: TrialState) -> tuple[str, str]:
+    """The state and its cause."""
     if state == "failed":
-        return ": ".join(filter(None, ["FAILED", folder.cause()]))
+        return "FAILED", folder.cause() or ""
     if state == "damaged":
-        return ": ".join(filter(None, ["damaged", ", ".join(error.note for error in folder.damage())]))
-    return state
+        return "damaged", ", ".join(error.note for error in folder.damage())
+    return state, ""
+
+
+def _note(texts: Sequence[str], unfinished: Sequence[_Unfinished], trials: int) -> str:
+    """``texts`` say of each unfinished trial why. The most serious comes first: a failure needs a person."""
+    if len(unfinished) == trials:
+        return "; ".join(dict.fromkeys(sorted(texts, key=_gravity)))
+    rest = [f"s{each.seed} {text}" for each, text in zip(unfinished, texts, strict=True)]
+    return "; ".join([f"{trials - len(rest)} of {trials} seeds", *rest]) if rest else ""
+
+
+def _errors(unfinished: Sequence[_Unfinished]) -> dict[str, tuple[int, ...]]:
+    """The seeds of each error."""
+    seeds_of_error: dict[str, tuple[int, ...]] = {}
+    for trial in unfinished:
+        if trial.cause:
+            seeds_of_error[trial.text] = (*seeds_of_error.get(trial.text, ()), trial.seed)
+    return seeds_of_error
 
 
 def _gravity(note: str) -> int:
@@ -241,7 +360,7 @@ def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:
 def mean(values: Sequence[float | None]) -> float | None:
     """None without values, or if one was not finite: leaving out a diverged seed would flatter the row."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 
 
 def deviation(values: Sequence[float | None]) -> float | None:
@@ -251,6 +370,15 @@ def deviation(values: Sequence[float | None]) -> float | None:
 
 
 def minus(value: float | None, base: float | None) -> float | None:
+    """Unrounded; 0 where only rounding errors of the two, which may be means, set them apart."""
     if value is None or base is None:
         return None
-    return round(value - base, 9)  # 5.29 − 4.92 is 0.37, not 0.3700000000000001
+    difference = value - base
+    return 0.0 if abs(difference) <= ROUNDING * max(abs(value), abs(base)) else difference
+
+
+def published_minus(value: float | None, base: float | None) -> float | None:
+    """As on paper: 5.29 − 4.92 is 0.37, where binary fractions give 0.3700000000000001."""
+    if value is None or base is None:
+        return None
+    return float(Decimal(str(value)) - Decimal(str(base)))

@@ -25,6 +25,8 @@ from tracking.study import Study, StudyTrial
 
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
+LEAST_SAMPLES = 20
+"""Fewer of them hardly differ from draw to draw, so that a bootstrap finds almost any difference certain."""
 SAMPLING_SEED = 12345  # sacreBLEU's default
 BETA = 2.0  # of the F score of n-grams
 CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB
@@ -39,6 +41,7 @@ class EvaluatedSet:
     score: float
     decode: Mapping[str, Any]
     data: str  # the fingerprint of its data; "" if it is unknown
+    within: str  # within what its score can be compared; "" if it does not say so
     counts_NC: Floats
 
 
@@ -112,7 +115,9 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
     for key, (ours, theirs) in pairs.items():
         if isinstance(ours, str) or isinstance(theirs, str):
             found[key] = ours if isinstance(ours, str) else str(theirs)
-        elif fault := _fault(formula, ours, theirs, noun):
+        elif few := _too_few(len(ours.counts_NC), noun):
+            found[key] = few
+        elif fault := _unlike(metric, ours, theirs) or _fault(formula, ours, theirs, noun):
             found[key] = fault
         else:
             sound[key] = ours, theirs
@@ -125,6 +130,17 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
             test = resampled(drawn[ours], drawn[theirs], ours.score - theirs.score, size)
             found[key] = test or "not every draw of the set has a score"
     return found
+
+
+def _too_few(samples: int, noun: str) -> str:
+    """Such as "3 sentences", if resampling them says nothing; otherwise empty."""
+    return f"{samples} {noun}{'s' * (samples != 1)}" if samples < LEAST_SAMPLES else ""
+
+
+def _unlike(metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet) -> str:
+    """Why the two scores cannot be compared, if both say within what they can."""
+    is_unlike = ours.within != theirs.within and ours.within and theirs.within
+    return f"other {metric.within} than {theirs.trial.name}" if is_unlike else ""
 
 
 def _fault(formula: str, ours: EvaluatedSet, theirs: EvaluatedSet, noun: str) -> str:
@@ -186,7 +202,8 @@ def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) ->
     except ValueError as error:
         return f"{trial.name}: {name}: {error}"
     data = str(unless_damaged(folder.provenance, dict[str, Any]()).get("data_fingerprint") or "")
-    return EvaluatedSet(trial, score, of_set.get("decode", {}), data, counts_NC)
+    within = str(of_set.get(metric.within or "") or "")
+    return EvaluatedSet(trial, score, of_set.get("decode", {}), data, within, counts_NC)
 
 
 def _counts_behind(

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracking.card import Metric
 from tracking.statistics.family import Family, RowTest
+from tracking.statistics.rows import published_minus
 
 WORDS = ("agrees", "disagrees", "not shown", "not tested")
 PublishedNumbers = Mapping[str, float | None]
@@ -53,8 +54,8 @@ def verdict(found: Family, published: PublishedNumbers) -> MetricVerdict | None:
     if base is None:
         return None
     others = {row: of for row, of in published.items() if of is not None}
-    known = {row: round(others[row] - base, 9) for row in found.rows if row in others}  # 0.02, not 0.02000000000000046
-    rows = {row: _verdict(metric, delta, found.rows[row]) for row, delta in known.items()}
+    deltas = {row: published_minus(others[row], base) for row in found.rows if row in others}
+    rows = {row: _verdict(metric, delta, found.rows[row]) for row, delta in deltas.items() if delta is not None}
     order = [(test.difference, others[row]) for row, test in found.tests.items() if row in others]
     return MetricVerdict(metric, found.reference, rows, order) if rows else None
 

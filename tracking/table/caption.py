@@ -15,14 +15,15 @@ from tracking.statistics.rows import ABSENT, TableRow, agreed, decode_of, over_s
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import COST_LABELS, StudyTable, setting_words
-from tracking.words import listed, millions, parameters, spanned, spread
+from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
+from tracking.words import listed, millions, number, parameters, spanned
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family
 
 MOST_NAMED = 4
 COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-COMPARING = ("delta_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
+COMPARING = ("delta_", "delta_common_seeds_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
 """What stands before a metric's name in columns that say how a row differs from the reference."""
 BEST = "best_"
 MEASURED = [kind for kind in BEFORE if not kind.startswith((BEST, "paper_"))]
@@ -43,6 +44,8 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
     settings = decode_of(rows)
+    if not any(row.seeds for row in rows):  # there is no number to explain
+        shown, measured, compared = shown - COST_LABELS.keys(), [], []
     about = [
         *_measured(card, rows, measured),
         *(f"{metric.label}: {_noted(metric, settings)}" for metric in metrics if metric.note),
@@ -125,12 +128,15 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
     if seeds := table.view.seeds:
         yield f"Only of seeds {_numbers(seeds)}; p values do not account for that choice."
+    yield from seed_lines(table.rows, compared, table.findings.reference)
+    yield from not_compared_lines(table.rows, compared)
     yield from _of_seeds(table, compared)
     yield from _of_samples(table, compared)
     if table.view.verdicts:
         yield from _verdicts(table.card, table.findings)
     yield from _unlike(table)
     yield from _stopped(table.rows)
+    yield from error_lines(table.rows)
 
 
 def _of_seeds(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
@@ -172,7 +178,7 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
     """What could have been seen, and what would decide, such as "PPL: a true difference of 0.2 is marked …"."""
     metric = found.metric
     if found.detectable:
-        ends = dict.fromkeys(spread(end, metric.places) for end in found.detectable)
+        ends = dict.fromkeys(number(end, metric.places) for end in found.detectable)
         yield f"{metric.label}: a true difference of {' to '.join(ends)} is marked with probability 0.8."
     deciding: dict[str, list[str]] = {}
     for row in rows:
@@ -190,25 +196,42 @@ def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
 
 def _untested(rows: Sequence[TableRow], families: Sequence["Family"]) -> str:
     """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
+    return _named_by_reason((row.row, why) for row in rows if (why := _why_untested(row, families)))
+
+
+def _named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
+    """Of rows with their reasons, such as "big, base_2 (2 seeds)"; many rows are counted."""
     of_reason: dict[str, list[str]] = {}
-    for row in rows:
-        if why := _why_untested(row, families):
-            of_reason.setdefault(why, []).append(row.row)
+    for row, why in reasons:
+        of_reason.setdefault(why, []).append(row)
     named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
     return ", ".join(f"{of} ({why})" for why, of in named.items())
 
 
 def _why_untested(row: TableRow, families: Sequence["Family"]) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
+    families = [of for of in families if of.metric.name not in row.not_compared]
     reasons = {of.metric.label: why for of in families if isinstance(why := of.rows.get(row.row), str)}
-    if len(reasons) == len(families) and len(set(reasons.values())) == 1:
+    if reasons and len(reasons) == len(families) and len(set(reasons.values())) == 1:
         return next(iter(reasons.values()))
     return ", ".join(f"{label}: {why}" for label, why in reasons.items())
+
+
+def _untested_over_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[tuple[str, str]]:
+    """Rows of the reference's only seed whose samples were to be tested, each with why they are not; each once."""
+    findings, seed = table.findings, table.findings.only_seed
+    for row in table.rows:
+        tests = [findings.samples.get(metric.name, {}).get(row.row, {}) for metric in compared]
+        reasons = [why for of_row in tests if seed in of_row and isinstance(why := of_row[seed], str)]
+        if row.seeds and reasons:
+            yield row.row, reasons[0]
 
 
 def _of_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """Only where seeds say nothing."""
     findings, pairs = table.findings, [(row, metric) for row in table.rows for metric in compared]
+    if left := _named_by_reason(_untested_over_samples(table, compared)):
+        yield f"Not tested over {table.card.sample}s: {left}."
     tests = [test for of in pairs if not findings.test(*of) and (test := findings.sample_test(*of))]
     if not tests:
         return

@@ -10,12 +10,13 @@ from operator import attrgetter
 from typing import Any
 
 from tracking.card import TESTED, Card, Metric
+from tracking.statistics.comparable_scores import NOT_COMPARED
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings, find
 from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study
 from tracking.table.text import Column, said
-from tracking.words import cell_text, flops, millions, number, parameters, signed, signed_nonzero, spanned, spread, time
+from tracking.words import cell_text, flops, millions, number, parameters, signed, spanned, time
 
 PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}
@@ -105,14 +106,19 @@ class _OfMetric:
     def columns(self, table: StudyTable) -> Iterator[StudyColumn]:
         """The best value is the best of the shown rows."""
         metric, name, label, rows = self.metric, self.metric.name, self.metric.label, table.rows
-        top = number(metric.best(row.scores[name] for row in rows), metric.places) if table.view.best else ""
+        comparable = [row.scores[name] for row in rows if name not in row.not_compared]
+        top = number(metric.best(comparable), metric.places) if table.view.best else ""
 
         def is_best(row: TableRow) -> bool:
-            return bool(top) and number(row.scores[name], metric.places) == top
+            is_comparable = name not in row.not_compared
+            return bool(top) and is_comparable and number(row.scores[name], metric.places) == top
 
         yield Column(name, label, self._score, _got("scores", name), missing=self._missing, best=is_best)
         delta = _got("deltas", name)
         yield Column(f"delta_{name}", f"Δ{label}", self._delta, delta, missing=self._missing_delta)
+        common = f"delta_common_seeds_{name}"
+        write = partial(signed, places=metric.places)
+        yield _written(common, f"Δ{label} at common seeds", _got("common_deltas", name), write, self._missing_delta)
         yield said(f"verdict_{name}", partial(self.findings.verdict, metric=name), head=f"{label}: verdict")
         yield said(f"finding_{name}", partial(self.findings.words, metric=metric), head=f"{label}: finding")
         yield _written(f"sd_{name}", f"sd {label}", _got("sd", name), partial(number, places=metric.decimals))
@@ -125,12 +131,12 @@ class _OfMetric:
         """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""
         places, deviation = self.metric.places, row.sd[self.metric.name]
         found = number(row.scores[self.metric.name], places) or self._missing(row)
-        return found if deviation is None else f"{found}{self.plus_minus}{spread(deviation, places)}"
+        return found if deviation is None else f"{found}{self.plus_minus}{number(deviation, places)}"
 
     def _delta(self, row: TableRow) -> str:
         """The difference with its mark; below it, the interval."""
         metric, mark, value = self.metric, self.findings.mark(row, self.metric), row.deltas[self.metric.name]
-        text = signed_nonzero(value, metric.places) if mark else signed(value, metric.places)
+        text = signed(value, metric.places)
         shown = f"{text}{mark}" if text else self._missing_delta(row)
         interval = interval_of(row, metric, self.findings) if self.intervals else ""
         return "\n".join(filter(None, [shown, interval]))
@@ -144,6 +150,8 @@ class _OfMetric:
             return self._missing(row)
         if self.metric.decided_by(row.other_decode):
             return OTHER_SETTINGS
+        if self.metric.name in row.not_compared:
+            return NOT_COMPARED
         family, mixed = self.findings.families.get(self.metric.name), f"{self.findings.reference}: {MIXED_SETTINGS}"
         return mixed if family and family.rows.get(row.row) == mixed else f"no {self.findings.reference}"
 
@@ -161,7 +169,7 @@ class _OfMetric:
 def interval_of(row: TableRow, metric: Metric, findings: Findings) -> str:
     """Such as [−1.2, −0.3]; empty without a test."""
     found = findings.interval(row, metric)
-    return f"[{', '.join(signed_nonzero(end, metric.places) for end in found)}]" if found else ""
+    return f"[{', '.join(signed(end, metric.places) for end in found)}]" if found else ""
 
 
 def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
@@ -175,7 +183,7 @@ def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     yield _plain("seeds", attrgetter("seeds"))
     yield _plain("asked", attrgetter("asked"))
     yield _written("steps", "steps", attrgetter("steps"), "{:.10g}".format, attrgetter("status"))
-    yield said("note", attrgetter("note"), "note")
+    yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
     yield Column("diverged", "diverged", lambda row: " ".join(map(str, row.diverged)), attrgetter("diverged"), "text")
     for name in OBJECTS:
         yield _plain(name, attrgetter(name))
@@ -219,6 +227,7 @@ def _published(card: Card) -> Iterator[StudyColumn]:
 
 def _found(findings: Findings) -> Iterator[StudyColumn]:
     """What was found beyond metrics, for programs."""
+    yield _plain("summary", lambda _: findings.summary)
     yield _plain("unlike", lambda row: [difference.text for difference in findings.unlike.get(row.row, [])])
     yield _plain("sample_tests", findings.sample_fields)
 

@@ -7,6 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from tracking.card import TESTED, Card, Metric
+from tracking.statistics.comparable_scores import NOT_COMPARED
 from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS, Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.table.caption import caption
@@ -37,8 +38,8 @@ from tracking.table.text import (
 )
 
 MISSING = "–"
-EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
-"""The words that the row's note explains, for tables without room for them."""
+EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NOT_COMPARED)
+"""The words that the row's note or the caption explains, for tables without room for them."""
 
 
 def written(kind: str, table: StudyTable) -> str:
@@ -52,8 +53,10 @@ def written(kind: str, table: StudyTable) -> str:
     names = view.named or [*(print_names if kind == "tex" else page_names)(table), *verdicts]
     columns = [known[name] for name in names]
     made = _text_table(table, columns, lines_of(columns, rows))
+    if kind in ("md", "tex"):  # a file has no place above its table
+        made = replace(made, caption="\n".join(filter(None, [made.summary, made.caption])))
     if kind == "tex":
-        return latex(made, [f"{row.row}: {row.note}." for row in rows if row.note])
+        return latex(made, [f"{row.row}: {row.brief}." for row in rows if row.brief])
     return (markdown if kind == "md" else html)(made)
 
 
@@ -120,7 +123,7 @@ def _described(findings: Findings) -> Callable[[TableRow], str]:
 
     def text(row: TableRow) -> str:
         change = change_of(row) + findings.row_mark(row)
-        return change if row.note in ("", row.status) else f"{change}\n{row.note}"
+        return change if row.brief in ("", row.status) else f"{change}\n{row.brief}"
 
     return text
 
@@ -146,7 +149,7 @@ def brief(
 
 def _text_table(table: StudyTable, columns: Sequence[StudyColumn], lines: Sequence[tuple[Cell, ...]]) -> TextTable:
     groups, below = tuple(row.group for row in table.rows), caption(table, [column.name for column in columns])
-    return TextTable(table.study.name, tuple(columns), tuple(lines), groups, below)
+    return TextTable(table.study.name, tuple(columns), tuple(lines), groups, below, summary=table.findings.summary)
 
 
 def csv_names(table: StudyTable) -> list[str]:
@@ -160,7 +163,8 @@ def csv_names(table: StudyTable) -> list[str]:
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
         *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
-        *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
+        *(*tests, *verdicts, "unlike", *best, *(f"delta_common_seeds_{name}" for name in names)),
+        *_seed_names(table),
     ]
 
 
@@ -172,7 +176,7 @@ def json_names(table: StudyTable) -> list[str]:
     """The columns of CSV but for seeds, then changed cells, settings and seeds as objects."""
     seeds, findings = {*_seed_names(table)}, table.findings
     more = ["sample_tests"] * bool(findings.samples) + ["best_by_seed"] * (findings.best_of is not None)
-    return [*(name for name in csv_names(table) if name not in seeds), *OBJECTS, *more]
+    return [*(name for name in csv_names(table) if name not in seeds), *OBJECTS, "summary", *more]
 
 
 def column_names(table: StudyTable, headline: Metric) -> list[str]:

@@ -105,6 +105,7 @@ class TextTable:
     caption: str = ""
     styles: tuple[str, ...] = ()  # of the lines, in a terminal
     names_groups: bool = True  # whether they have a column
+    summary: str = ""  # what the table shows, in one line, for below its title
 
     @property
     def has_groups(self) -> bool:
@@ -130,7 +131,8 @@ def terminal(table: TextTable, width: int | None = None, needed: int = 1, text: 
     kept = table if width is None else fitting(table, width, needed, text)
     left = [column.head.replace("\n", " ") for column in table.columns if column not in kept.columns]
     more = f" A wider terminal also shows {', '.join(left)}." if left and table.caption else ""
-    shown = Table(title=escape(table.title) or None, box=box.SIMPLE_HEAD, caption=escape(table.caption + more) or None)
+    title = "\n".join(filter(None, [table.title, table.summary]))
+    shown = Table(title=escape(title) or None, box=box.SIMPLE_HEAD, caption=escape(table.caption + more) or None)
     shown.title_justify = shown.caption_justify = "left"
     if kept.has_groups:
         shown.add_column("", no_wrap=True)

@@ -6,6 +6,7 @@ They only observe: no random number is drawn, and the model is left as it was. T
 over all of dev, so these have names of their own.
 """
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass, replace
@@ -142,7 +143,12 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
     if not worker.is_rank_zero:
         return None
     nll = mean_nll(sentences, pairs)
-    scores: dict[str, Any] = {"nll": nll, "ppl": perplexity(nll), "accuracy": token_accuracy(sentences, pairs)}
+    scores: dict[str, Any] = {
+        "nll": nll,
+        "ppl": perplexity(nll),
+        "accuracy": token_accuracy(sentences, pairs),
+        "pieces": pieces_digest(translator.vocabulary, pairs),
+    }
     samples: list[dict[str, Any]] = [
         {"nats": sentence.nats, "pieces": pieces, "right": sentence.right}
         for sentence, pieces in zip(sentences, pairs.target.lengths.tolist(), strict=True)
@@ -152,6 +158,18 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
         scores |= of_texts
         samples = [sample | of_sentence for sample, of_sentence in zip(samples, counts, strict=True)]
     return SetEvaluation(evaluated.name, scores, hypotheses, samples)
+
+
+def pieces_digest(vocabulary: Vocabulary, pairs: ParallelSet) -> str:
+    """The first digits of the SHA-256 of the vocabulary's pieces and of those of the set, sentence by sentence.
+
+    A perplexity is one per piece, so it compares only with those over the same pieces.
+    """
+    whole = hashlib.sha256("\n".join(vocabulary.texts()).encode())
+    for side in (pairs.source, pairs.target):
+        whole.update(side.pieces.astype("<i4").tobytes())
+        whole.update(side.lengths.astype("<i8").tobytes())
+    return whole.hexdigest()[:DIGEST_DIGITS]
 
 
 def translate_set(translator: Translator, sources: Sentences, worker: Worker) -> list[str]:
@@ -164,6 +182,7 @@ def translate_set(translator: Translator, sources: Sentences, worker: Worker) ->
     return best_texts(translator.vocabulary, best)
 
 
+DIGEST_DIGITS = 16
 SENTENCES = 200
 GREEDY_SCORES = ("bleu", "chrf")
 

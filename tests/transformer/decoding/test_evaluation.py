@@ -2,11 +2,21 @@
 
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from small_trials import DECODE, damaged_model, last_norm, random_pairs, small_model, small_trial
+from small_trials import (
+    DECODE,
+    copy_data,
+    damaged_model,
+    last_norm,
+    prepared_text,
+    random_pairs,
+    small_model,
+    small_trial,
+)
 
 from transformer.data.prepared import ParallelSet, Prepared
 from transformer.data.vocabulary import BOS, EOS
@@ -123,3 +133,20 @@ def test_nan_is_an_error_that_names_set_and_sentence(copies: Prepared) -> None:
     with pytest.raises(NotFiniteError) as raised:
         translate_set(translator, pairs.source, Worker())
     assert raised.value.places == lost
+
+
+def test_scores_say_over_which_pieces_they_are(tmp_path: Path) -> None:
+    """The same text in two vocabularies."""
+    digests = dict[tuple[int, str], set[str]]()
+    for vocab_size in (270, 272, 270):
+        folder = tmp_path / f"{len(digests)}-{vocab_size}"
+        folder.mkdir()
+        data = copy_data(folder, (60, 4, 3), "abcdef", longest=8, vocab_size=vocab_size)
+        text = prepared_text(data, folder)
+        translator = Translator(small_model(vocab_size), text.vocabulary, replace(DECODE, beam=1), "fp32")
+        for name in ("dev", "test"):
+            found = evaluate_set(translator, EvaluationSet.of(text, name, "en"), Worker())
+            assert found is not None
+            digests.setdefault((vocab_size, name), set()).add(found.scores["pieces"])
+    assert all(len(of) == 1 for of in digests.values()), "equal text and vocabulary, equal digest"
+    assert len(set.union(*digests.values())) == 4
