@@ -25,10 +25,10 @@ from sweeps.worker.checkpoint_files import (
     DamagedCheckpointError,
     Manifest,
     Owner,
-    Parts,
     described,
     finite,
 )
+from sweeps.worker.plain_state import Parts
 
 KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 T = TypeVar("T")
