@@ -61,8 +61,16 @@ class Driver:
         self.assignment, self.tell = assignment, tell
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
-        place, keep = (assignment.checkpoints, assignment.key, assignment.attempt), self.task.keep(self.config)
-        self.store = Checkpoints(*place, keep, OwnFormat.of(self.task), lambda line: tell(Noticed(line)))
+        self.store = Checkpoints(
+            assignment.checkpoints,
+            assignment.key,
+            assignment.attempt,
+            self.task.keep(self.config),
+            OwnFormat.of(self.task),
+            lambda line: tell(Noticed(line)),
+            assignment.lineage,
+            assignment.code,
+        )
         self.restored: Restored | None = None
         self.unsynced = Unsynced()
 
@@ -172,7 +180,8 @@ class Attempt:
     @property
     def folder(self) -> Path:
         """Beside the checkpoints; for those of a URL in this machine's temporary folder."""
-        home = Path(self.store.root) if self.store.is_local else Path(tempfile.gettempdir()) / self.given.key
+        root = Path(self.store.root)
+        home = root if self.store.is_local else Path(tempfile.gettempdir()) / root.name
         (home / "files").mkdir(parents=True, exist_ok=True)
         return home / "files"
 

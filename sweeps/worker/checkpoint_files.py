@@ -32,6 +32,8 @@ class Manifest:
     """``files``: bytes and SHA-256 by name. ``reports``: those up to the step that the journal may lack on disk.
 
     ``score`` decides the best, the lowest one. ``outline`` is the state's; None with the task's own ``save``.
+    ``lineage`` and ``run`` are those of the attempt that wrote it, and ``code`` the hash of the user's code that it
+    trained with: "" where they are not known.
     """
 
     key: str
@@ -41,6 +43,9 @@ class Manifest:
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     outline: Any = None
     reports: tuple[Report, ...] = ()
+    lineage: str = ""
+    run: str = ""
+    code: str = ""
 
     def content(self) -> bytes:
         fields = {**vars(self), "reports": [asdict(report) for report in self.reports]}

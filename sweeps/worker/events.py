@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweeps.processes.times import POLL_S
+from tracking.attempts import Lineage
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,15 @@ class Assignment:
     data_folder: str
     data_fingerprint: str
     checkpoints: str  # fsspec URL
-    key: str  # of the trial; checkpoints with other keys are neither read nor removed
+    key: str  # of the trial; checkpoints with other keys or lineages are neither read nor removed
     threads: int = 1  # CPU threads of each worker
     gpus: float = 0.0  # of each worker
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # by set, the head of its samples
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
+    lineage: Lineage = field(default_factory=Lineage)
+    code: str = ""  # the hash of the user's code that trains it; "" for our own task
 
 
 @dataclass(frozen=True)

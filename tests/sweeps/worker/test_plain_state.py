@@ -181,7 +181,7 @@ def test_what_stands_in_two_places_stays_one(tmp_path: Path) -> None:
     assert back["c"] is not back["e"]
 
 
-Point = namedtuple("Point", "x y")  # noqa: PYI024 - as users write it
+Point = namedtuple("Point", "x y")
 LEARNED = torch.ones(1, requires_grad=True)
 
 
