@@ -26,6 +26,7 @@ from tracking.files import (
     read_object,
     read_whole,
     read_yaml,
+    replace_last_line,
     set_aside,
     to_json,
     unless_damaged,
@@ -129,14 +130,20 @@ class TrialFolder:
     ) -> bool:
         """Append to the journal, with fsync if ``synced``. A fenced report returns False and writes nothing.
 
-        Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
-        increase.
+        Reports are fenced if a newer attempt exists, or if the journal is past their step. Reports of one step are one
+        line, in which the later value of a metric stands.
         """
         newest, last = self.attempts.newest(), Journal(self.journal_path, NEWEST).newest
-        if newest is None or newest.number != attempt or (last and last.step >= step):
+        if newest is None or newest.number != attempt or (last and last.step > step):
             return False
-        line = journal_line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
-        append_line(self.journal_path, to_json(line), fsync=synced)
+        ts = time.time() if ts is None else ts
+        if last and last.step == step:
+            checkpoint = last.checkpoint if checkpoint is None else checkpoint
+            merged = journal_line(ts, attempt, step, last.metrics | metrics, checkpoint)
+            replace_last_line(self.journal_path, to_json(merged), fsync=synced)
+        else:
+            line = journal_line(ts, attempt, step, metrics, checkpoint)
+            append_line(self.journal_path, to_json(line), fsync=synced)
         return True
 
     def restore(self, attempt: int, step: int, history: Iterable[PastReport]) -> None:

@@ -16,6 +16,7 @@ PLAIN = re.compile(r"[\w.,/@%+~:=\[\]-]*")
 HYDRA_PLAIN = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
 """What Hydra reads as a text without quotes, unless it is one of HYDRA_NO_TEXT."""
 HYDRA_NO_TEXT = ("null", "true", "false", "nan", "inf")
+UNKNOWN_STEP = "ended at an unknown step"
 NO_ANSWER = ("ConnectionError", "Timeout", "TimeoutError", "OperationalError", "InterfaceError")
 """Classes of the standard library, of requests, and of databases' drivers; the latter also for a locked database."""
 
@@ -32,7 +33,15 @@ def stopped_at(result: Mapping[str, Any] | None) -> str:
     otherwise empty."""
     if result and result.get("diverged") is not None:
         return f"diverged at step {result['diverged']}"
-    return f"stopped at {result['step']} of {result['steps']}" if result and result.get("steps") else ""
+    if not (result and result.get("steps")):
+        return ""
+    return UNKNOWN_STEP if known_step(result) is None else f"stopped at {result['step']} of {result['steps']}"
+
+
+def known_step(result: Mapping[str, Any]) -> int | None:
+    """The step at which a trial ended; None if it has neither reported nor saved any of its ``steps``."""
+    step: int | None = result.get("step")
+    return None if result.get("steps") and not step else step
 
 
 def listed(names: Sequence[str]) -> str:

@@ -152,7 +152,7 @@ class Recorder:
                 self._came_from({"from": step, "of": of})
                 self._restore(step, reports)
                 self._log(f"--- resumed at step {step}\n")
-            case Noticed(text):
+            case Noticed(text=text):
                 self._log(f"--- {text}\n")
             case About(entries):
                 self._came_from(entries)

@@ -43,10 +43,11 @@ from sweeps.worker.events import (
 )
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
-from sweeps.worker.system_metrics import SystemMetrics, device
+from sweeps.worker.system_metrics import CpuTime, SystemMetrics, device
 from tracking.provenance import of_process, versions
 
 Stop = Callable[[], bool]
+JOINED = "step {step} was reported more than once: the reports of a step are merged, the later value of a metric counts"
 SYNCED_EVERY = 100
 """After how many reports the journal must be on disk: a checkpoint holds the ones since."""
 
@@ -73,6 +74,7 @@ class Driver:
         )
         self.restored: Restored | None = None
         self.unsynced = Unsynced()
+        self.cpu = CpuTime()
 
     def newest(self) -> Start | None:
         """Own the trial's checkpoints, and read the newest whole one: on rank zero. Raises StorageError."""
@@ -88,6 +90,7 @@ class Driver:
         """Call the task's work; its events are told. Raises what the work raises."""
         if world > 1:
             use_interface_to(address)
+        self.cpu = CpuTime()
         place, identity = Path(self.assignment.data_folder), self.assignment.prepared_as
         data = prepared_folder(self.task, [self.config], place, self.assignment.data_fingerprint, identity)
         attempt = Attempt(self, (rank, world, address), stop, data)
@@ -112,8 +115,15 @@ class Unsynced:
         self.recorded = 0  # the sweep has written the reports up to this step
         self._since = 0  # how many came after the last one that the journal must have on disk
 
-    def told(self, report: Report, checkpoint: int | None) -> Report:
-        """The report as it is told, with the checkpoint that was written since the last one."""
+    def told(self, report: Report, checkpoint: int | None, again: bool = False) -> Report:
+        """The report as it is told, with the checkpoint that was written since the last one.
+
+        ``again``: the last report was of the same step. Only a later one shows that this one is on disk.
+        """
+        if again:
+            self.reports = [each for each in self.reports if each.step < report.step]
+            self.reports.append(replace(report, checkpoint=checkpoint))
+            return self.reports[-1]
         self._since = 0 if checkpoint is not None else (self._since + 1) % SYNCED_EVERY
         self.reports.append(replace(report, checkpoint=checkpoint, synced=self._since == 0))
         return self.reports[-1]
@@ -126,23 +136,34 @@ class Unsynced:
 
 
 class TrainingTime:
-    """The seconds of training over all attempts, without evaluation.
+    """The seconds of training over all attempts, without evaluation, by the clock and by the workers' CPUs.
 
     What follows a pause counts as training once training has gone on: a report after an evaluation tells so.
+    ``cpu_before`` is None if earlier attempts have not counted it; then it stays unknown.
     """
 
-    def __init__(self, before: float) -> None:
-        self._before, self._since, self._runs = before, time.monotonic(), False
+    def __init__(self, before: float, cpu_before: float | None, cpu: CpuTime) -> None:
+        self._before, self._cpu_before, self._cpu = before, cpu_before, cpu
+        self._since, self._cpu_since = time.monotonic(), cpu.total
+        self._runs = False
 
     @property
     def seconds(self) -> float:
         return self._before + (time.monotonic() - self._since if self._runs else 0.0)
 
+    @property
+    def cpu_seconds(self) -> float | None:
+        if self._cpu_before is None:
+            return None
+        return self._cpu_before + (self._cpu.total - self._cpu_since if self._runs else 0.0)
+
     def go_on(self) -> None:
         self._runs = True
 
     def pause(self) -> None:
-        self._before, self._since, self._runs = self.seconds, time.monotonic(), False
+        self._before, self._cpu_before = self.seconds, self.cpu_seconds
+        self._since, self._cpu_since = time.monotonic(), self._cpu.total
+        self._runs = False
 
 
 class Attempt:
@@ -165,12 +186,15 @@ class Attempt:
         }
         self._scores: dict[str, dict[str, Any]] = {}
         self._costs = checked_costs(self.task.costs(self.config))
-        self._time = TrainingTime(self._restored.manifest.seconds if self._restored else 0.0)
+        before = self._restored.manifest if self._restored else None
+        self._time = TrainingTime(before.seconds if before else 0.0, before.cpu_seconds if before else 0.0, driver.cpu)
         if not trained:
             self._time.go_on()
         if self._restored:
             self._unsynced.reports += self._restored.manifest.reports
+        self._newest = Report(self._reported, {}) if trained else None  # the report that others of its step join
         self._held: Report | None = None  # the last report
+        self._joins = self._said_that_reports_join = False
         self._about: dict[str, Any] = {}
         self._system = SystemMetrics()
         self._not_finite: set[str] = set()
@@ -189,14 +213,24 @@ class Attempt:
         self._heard()
         if self.rank:
             return
-        step = next_step(step, self._reported, "report")
+        step = next_step(step, self._reported, "report", again=self._newest is not None)
         found = numbers(metrics, f"the report of step {step}")
         self._tell_not_finite(step, found)
         self._train_until(step)
-        self._reported = step
-        self._held = Report(step, self._system.with_metrics(finite(found)))
+        self._hold(Report(step, self._system.with_metrics(finite(found))))
         if not self._asked_to_stop and step < self.steps:
             self._release()
+
+    def _hold(self, report: Report) -> None:
+        """Reports of one step are one, such as those of training and of an evaluation."""
+        self._joins = self._newest is not None and self._newest.step == report.step
+        if self._joins and self._newest is not None:
+            report = replace(report, metrics=self._newest.metrics | report.metrics)
+        if self._joins and not self._said_that_reports_join:
+            self._said_that_reports_join = True
+            self.tell(Noticed(JOINED.format(step=report.step), quiet=True))
+        self._reported = report.step
+        self._newest = self._held = report
 
     def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
         self._heard(release=False)
@@ -205,7 +239,8 @@ class Attempt:
         step = next_step(step, self._saved_step, "checkpoint")
         self._train_until(step)
         held = [self._held] if self._held and self._held.step <= step else []
-        self.store.save(step, state, self._time.seconds, score, [*self._unsynced.up_to(step), *held])
+        reports = [each for each in self._unsynced.up_to(step) if not held or each.step < held[0].step]
+        self.store.save(step, state, self._time.seconds, score, [*reports, *held], self._time.cpu_seconds)
         self._saved_step = step
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
@@ -262,17 +297,22 @@ class Attempt:
             return
         self.store.settle()
         self.tell(About({"versions": versions()}))  # a library may be imported only where it is used
-        short = 0 < self._last < self.steps
+        whole = self._last >= self.steps
         scores = self._all_scores()
         missing = [each for each in self.task.metrics if each.tabled and each.name not in scores.get(each.set, {})]
-        if self._asked_to_stop and (short or missing):
+        if self._asked_to_stop and (missing or not whole):
             self.tell(Stopped(self._saved_step))
             return
         if missing:
             raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
         self.store.tidy()
-        planned = self.steps if short and not self.task.early_stop else None
-        self._finish(planned, self._last if self._has_diverged(scores) else None)
+        self._finish(self._planned_unless_reached(), self._last if self._has_diverged(scores) else None)
+
+    def _planned_unless_reached(self) -> int | None:
+        """The planned steps if training ended before them, or if no step of several was ever reported or saved."""
+        if self._last == 0:
+            return self.steps if self.steps > 1 else None
+        return self.steps if self._last < self.steps and not self.task.early_stop else None
 
     def end_diverged(self, error: DivergedError) -> None:
         """The work has found that training diverged: the trial ends so, with the scores that it has."""
@@ -283,7 +323,12 @@ class Attempt:
         self._finish(None, error.step)
 
     def _finish(self, planned: int | None, diverged: int | None) -> None:
-        costs = {"params": self._costs.params, "flops": self._costs.flops, "seconds": self._time.seconds}
+        costs = {
+            "params": self._costs.params,
+            "flops": self._costs.flops,
+            "seconds": self._time.seconds,
+            "cpu_seconds": self._time.cpu_seconds,
+        }
         self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged))
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
@@ -314,7 +359,7 @@ class Attempt:
         """Tell the report. The last one waits for the last checkpoint, and tells of it."""
         assert self._held is not None
         report, self._held = self._held, None
-        self.tell(self._unsynced.told(report, self.store.written()))
+        self.tell(self._unsynced.told(report, self.store.written(), self._joins))
 
     def _tell_start(self) -> None:
         if self.rank:

@@ -46,6 +46,7 @@ class Manifest:
     lineage: str = ""
     run: str = ""
     code: str = ""
+    cpu_seconds: float | None = None  # of training so far; None if an earlier version counted none
 
     def content(self) -> bytes:
         fields = {**vars(self), "reports": [asdict(report) for report in self.reports]}

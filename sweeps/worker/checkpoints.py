@@ -168,7 +168,15 @@ class Checkpoints:
         """The checkpoint from which rank zero starts. Raises OSError while this process does not see that one."""
         return self._patiently(partial(self._at, start))
 
-    def save(self, step: int, state: Any, seconds: float, score: float | None, reports: Iterable[Any]) -> None:
+    def save(
+        self,
+        step: int,
+        state: Any,
+        seconds: float,
+        score: float | None,
+        reports: Iterable[Any],
+        cpu_seconds: float | None = None,
+    ) -> None:
         """Copy the state, and write it while training goes on; an earlier write is waited for.
 
         Raises StateError, and what ``settle`` raises.
@@ -185,6 +193,7 @@ class Checkpoints:
             lineage=self.lineage.name,
             run=self.lineage.runs.get(self.attempt, ""),
             code=self.code,
+            cpu_seconds=cpu_seconds,
         )
         self._running = self._writer.submit(lambda: self._write(manifest, files()))
 

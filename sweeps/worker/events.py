@@ -62,9 +62,10 @@ class Started:
 
 @dataclass(frozen=True)
 class Noticed:
-    """A notice for the user, such as a damaged checkpoint that was skipped."""
+    """A notice for the user, such as a damaged checkpoint that was skipped. ``quiet``: for log.txt alone."""
 
     text: str
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class About:
 
 @dataclass(frozen=True)
 class Report:
-    """The metrics after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
+    """The metrics after ``step``, measured at ``ts`` (Unix seconds). A later one of the same step has all of them.
 
     ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report. ``synced``:
     the journal must be on disk up to this report before another one is taken.

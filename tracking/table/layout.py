@@ -161,6 +161,7 @@ def csv_names(table: StudyTable) -> list[str]:
         *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
         *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
+        "cpu_seconds",
     ]
 
 

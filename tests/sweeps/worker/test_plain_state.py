@@ -36,7 +36,7 @@ def array_of(chance: random.Random) -> Any:
     shape = shape_of(chance)
     numbers = np.random.default_rng(chance.randrange(2**32))
     raw = numbers.integers(256, size=math.prod(shape) * dtype.itemsize, dtype=np.uint8)
-    array = (raw % 2 if dtype == bool else raw).view(dtype).reshape(shape)
+    array = (raw % 2 if dtype.kind == "b" else raw).view(dtype).reshape(shape)
     array = array.transpose(chance.sample(range(len(shape)), len(shape)))
     return array[::-1] if array.ndim and chance.random() < 0.2 else array
 
