@@ -1,4 +1,4 @@
-"""How a trial ends: finished with its last step, stopped as asked, or at a step that nobody knows, as all outputs say."""
+"""How a trial ends: with its last step, stopped as asked, or at a step that nobody knows, and all outputs say so."""
 
 import json
 import re

@@ -186,6 +186,17 @@ trial.evaluated("dev", {"score": 1.0})
     assert max(later - earlier for earlier, later in pairwise(synced)) <= 100
 
 
+def test_cpu_seconds_stay_unknown_where_an_earlier_version_counted_none(tmp_path: Path) -> None:
+    before = driver_of(tmp_path, LOOP, lambda event: None)
+    before.store.save(2, {"step": 2}, 1.0, None, ())
+    before.store.settle()
+    finished = events_of(tmp_path, LOOP, attempt=2)[-1]
+    assert isinstance(finished, Finished)
+    assert finished.step == 4
+    assert finished.costs["seconds"] > 1.0
+    assert finished.costs["cpu_seconds"] is None
+
+
 WRONG = [
     ('trial.report(1, {"a": "x"})', TypeError, "has a 'x', which is not a number"),
     ('trial.report(1, {"lone \\ud800": 1.0})', TypeError, "which must be printable text"),
