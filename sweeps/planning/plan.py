@@ -16,7 +16,7 @@ from sweeps.planning.composition import Composition, cells, recording, shown_cha
 from sweeps.planning.naming import known_study
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
-from sweeps.worker.checkpoints import folders_at
+from sweeps.worker.checkpoint_files import folders_at
 from sweeps.worker.prepared import data_place, identity
 from tracking.attempts import in_hand
 from tracking.files import DamagedFileError, unless_damaged

@@ -121,7 +121,7 @@ class Unsynced:
         ``again``: the last report was of the same step. Only a later one shows that this one is on disk.
         """
         if again:
-            self.reports = [each for each in self.reports if each.step < report.step]
+            self.reports = [earlier for earlier in self.reports if earlier.step < report.step]
             self.reports.append(replace(report, checkpoint=checkpoint))
             return self.reports[-1]
         self._since = 0 if checkpoint is not None else (self._since + 1) % SYNCED_EVERY
@@ -143,8 +143,9 @@ class TrainingTime:
     """
 
     def __init__(self, before: float, cpu_before: float | None, cpu: CpuTime) -> None:
-        self._before, self._cpu_before, self._cpu = before, cpu_before, cpu
-        self._since, self._cpu_since = time.monotonic(), cpu.total
+        self._before, self._since = before, time.monotonic()
+        self._cpu_before, self._cpu_since = cpu_before, cpu.total
+        self._cpu = cpu
         self._runs = False
 
     @property
@@ -161,8 +162,8 @@ class TrainingTime:
         self._runs = True
 
     def pause(self) -> None:
-        self._before, self._cpu_before = self.seconds, self.cpu_seconds
-        self._since, self._cpu_since = time.monotonic(), self._cpu.total
+        self._before, self._since = self.seconds, time.monotonic()
+        self._cpu_before, self._cpu_since = self.cpu_seconds, self._cpu.total
         self._runs = False
 
 
@@ -239,8 +240,8 @@ class Attempt:
         step = next_step(step, self._saved_step, "checkpoint")
         self._train_until(step)
         held = [self._held] if self._held and self._held.step <= step else []
-        reports = [each for each in self._unsynced.up_to(step) if not held or each.step < held[0].step]
-        self.store.save(step, state, self._time.seconds, score, [*reports, *held], self._time.cpu_seconds)
+        reports = {report.step: report for report in [*self._unsynced.up_to(step), *held]}
+        self.store.save(step, state, self._time.seconds, score, reports.values(), self._time.cpu_seconds)
         self._saved_step = step
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
@@ -359,7 +360,8 @@ class Attempt:
         """Tell the report. The last one waits for the last checkpoint, and tells of it."""
         assert self._held is not None
         report, self._held = self._held, None
-        self.tell(self._unsynced.told(report, self.store.written(), self._joins))
+        told = self._unsynced.told(report, self.store.written(), self._joins)
+        self.tell(replace(told, synced=told.synced or report.step >= self.steps))
 
     def _tell_start(self) -> None:
         if self.rank:

@@ -9,13 +9,17 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import alive, unless_in_use
+from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.worker.events import Report
 
 MANIFEST = "manifest.json"
@@ -82,6 +86,22 @@ def _compact(fields: Mapping[str, Any]) -> bytes:
 def finite(score: float | None) -> float | None:
     """None for a score that decides nothing."""
     return score if score is not None and math.isfinite(score) else None
+
+
+def folders_at(url: str) -> set[str]:
+    """The names of the folders at this address; none where nothing is, or where nothing answers in time."""
+    names: set[str] = set()
+
+    def look() -> None:
+        with suppress(Exception):  # each filesystem has its own errors, and preflight tells them
+            filesystem, home = fsspec.core.url_to_fs(url)
+            paths = filesystem.ls(home, detail=False)
+            names.update(path.rstrip("/").rpartition("/")[2] for path in paths)
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(PLACE_ANSWER_S)
+    return {*names}
 
 
 class CheckpointFiles:

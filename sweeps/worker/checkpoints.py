@@ -13,14 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any, TypeVar
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import StorageError, own_temporary, patiently
-from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.task import Keep, MissingStepError, Saved, Task
 from sweeps.worker.checkpoint_files import (
     CheckpointFiles,
@@ -88,22 +87,6 @@ def saved_steps(url: str, key: str, lineage: Lineage | None) -> set[int]:
     return Checkpoints(url, key, sys.maxsize, Keep(), lineage=lineage).steps() if lineage else set()
 
 
-def folders_at(url: str) -> set[str]:
-    """The names of the folders at this address; none where nothing is, or where nothing answers in time."""
-    names: set[str] = set()
-
-    def look() -> None:
-        with suppress(Exception):  # each filesystem has its own errors, and preflight tells them
-            filesystem, home = fsspec.core.url_to_fs(url)
-            entries = filesystem.ls(home, detail=True)
-            names.update(entry["name"].rstrip("/").rpartition("/")[2] for entry in entries)
-
-    thread = Thread(target=look, daemon=True)
-    thread.start()
-    thread.join(PLACE_ANSWER_S)
-    return {*names}
-
-
 def root_name(key: str, lineage: str) -> str:
     """The folder of the attempts of this lineage at the trial ``key``."""
     return f"{key[:KEY_DIGITS]}-{lineage}" if lineage else key[:KEY_DIGITS]
@@ -127,7 +110,8 @@ class Checkpoints:
         code: str = "",
     ) -> None:
         filesystem, home = fsspec.core.url_to_fs(url)
-        self.lineage, self.code = lineage or Lineage(), code
+        self.lineage = lineage or Lineage()
+        self.code = code
         name = root_name(key, self.lineage.name)
         self.url, self.root = (f"{place.rstrip('/')}/{name}" for place in (url, home))
         self.key, self.attempt, self.keep, self.own, self.tell = key, attempt, keep, own, tell
