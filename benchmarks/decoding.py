@@ -41,6 +41,8 @@ from sweeps.planning.compose import compose_row
 from sweeps.schema import Problem, RefusedError, parse
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
+from tracking.card import Card
+from tracking.trial import TrialFolder
 from transformer.config import DecodeConfig, TrialConfig
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.prepared import ParallelSet, Prepared
@@ -251,7 +253,8 @@ def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
 
 def _last_weights(folder: Path) -> dict[str, Tensor]:
     key = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))["key"]
-    found = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep()).newest()
+    lineage = TrialFolder(folder, Card("any", 1, ())).lineage()
+    found = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep(), lineage=lineage).newest()
     if found is None:
         raise RefusedError([Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")])
     weights: dict[str, Tensor] = found.saved.state["model"]

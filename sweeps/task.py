@@ -115,7 +115,7 @@ class Trial(Protocol[Config_co]):
         """The sets that these weights and settings have scores for already."""
 
     def report(self, step: int, metrics: Numbers) -> None:
-        """Keep the metrics after ``step``; at most one report per step."""
+        """Keep the metrics after ``step``. Reports of one step are merged; the later value of a metric counts."""
 
     def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
         """Save the state after ``step``: copied now, written while training goes on.

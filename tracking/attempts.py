@@ -13,9 +13,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -32,7 +32,10 @@ from tracking.uri import without_password
 from tracking.words import time as span
 
 ATTEMPT = (
-    {"attempt": int, "ts": float, "host": str, "pid": int, "birth": str | None, "reason": NoneType},
+    {
+        **{"attempt": int, "ts": float, "host": str, "pid": int, "birth": str | None, "reason": NoneType},
+        **{"lineage": str | None, "run": str | None},
+    },
     {"attempt": int, "ts": float, "end": bool, "reason": str},
 )
 """A line of ``attempts.jsonl``: the beginning of an attempt, or its end."""
@@ -100,10 +103,30 @@ class AttemptRecord:
     process: Process
     ended: float | None = None
     reason: str | None = None
+    lineage: str = ""
+    run: str = ""
 
     def lives(self) -> bool:
         """Whether it is open and its process runs on this machine."""
         return self.ended is None and self.process.lives_here
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The attempts of one trial from its first on, by which its checkpoints are known wherever they lie.
+
+    ``name`` is random, and "" in studies of earlier versions. ``runs`` has the run of each attempt: a name that all
+    attempts of one sweep share. A trial that is removed and trained again has another lineage; a copy of its folder
+    has the same one, and further attempts with other runs. ``codes`` are the hashes of the code that trained the study.
+    """
+
+    name: str = ""
+    runs: Mapping[int, str] = field(default_factory=dict)
+    codes: Sequence[str] = ()
+
+    def has(self, attempt: int, run: str) -> bool:
+        """Whether this attempt is its own. One whose record is lost, or that has no run, counts as such."""
+        return run in ("", self.runs.get(attempt) or run)
 
 
 class Attempts:
@@ -112,7 +135,7 @@ class Attempts:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def begin(self, number: int, process: Process) -> None:
+    def begin(self, number: int, process: Process, lineage: str = "", run: str = "") -> None:
         """Record with fsync that attempt ``number``, from 1, begins. An earlier open attempt is closed as lost.
 
         After an error it may be repeated. Raises OSError if another process has begun it, or a later one.
@@ -123,7 +146,7 @@ class Attempts:
         if last and last.ended is None and last.number < number:
             self.end(last.number, "lost")
         if last is None or last.number < number:
-            line = {"attempt": number, "ts": time.time(), **asdict(process)}
+            line = {"attempt": number, "ts": time.time(), **asdict(process), "lineage": lineage, "run": run}
             append_line(self._path, to_json(line), fsync=True)
 
     def end(self, number: int, reason: str) -> None:
@@ -138,7 +161,8 @@ class Attempts:
             number = line["attempt"]
             if line.get("reason") is None:
                 process = Process(line["host"], line["pid"], line.get("birth") or "")
-                found[number] = AttemptRecord(number, line["ts"], process)
+                lineage, run = line.get("lineage") or "", line.get("run") or ""
+                found[number] = AttemptRecord(number, line["ts"], process, lineage=lineage, run=run)
             elif number in found:
                 found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
         return list(found.values())

@@ -39,7 +39,7 @@ and makes the score of the sums. So a score of any other choice of samples needs
 - ``ngram_f``: from a list, per order: n-grams of the sample, of the reference, in both. F2 of mean precision and mean
   recall, 0 to 100.
 """
-COSTS = ("params", "flops", "seconds")
+COSTS = ("params", "flops", "seconds", "cpu_seconds")
 TAKEN_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
     "summary",

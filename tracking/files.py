@@ -158,6 +158,29 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
             _sync_folder(path.parent)
 
 
+def replace_last_line(path: Path, line: str, fsync: bool = False) -> None:
+    """Put `line` in the place of the last complete line, in one write that leaves no shorter file.
+
+    Spaces fill what a shorter line leaves. Raises OSError; the old line stays where the new one does not fit.
+    """
+    with _writing(path):
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            _drop_torn_tail(descriptor)
+            content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+            start = content.rfind(b"\n", 0, -1) + 1
+            before = content[start:-1]
+            data = line.encode().ljust(len(before)) + b"\n"
+            if os.pwrite(descriptor, data, start) != len(data):
+                os.pwrite(descriptor, before + b"\n", start)
+                os.ftruncate(descriptor, len(content))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def read_whole(path: Path) -> bytes | None:
     """The file's bytes; None without a file. Raises DamagedFileError if the path is not a file."""
     try:

@@ -6,12 +6,13 @@ Only the process of the sweep (or of `train`) writes here. Others may read at an
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
-from tracking.attempts import ATTEMPT, AttemptRecord, Attempts, Process
+from tracking.attempts import ATTEMPT, AttemptRecord, Attempts, Lineage, Process
 from tracking.card import COSTS, Card
 from tracking.files import (
     NEWEST,
@@ -25,6 +26,7 @@ from tracking.files import (
     read_object,
     read_whole,
     read_yaml,
+    replace_last_line,
     set_aside,
     to_json,
     unless_damaged,
@@ -96,9 +98,21 @@ class TrialFolder:
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)
 
-    def begin_attempt(self, number: int, process: Process) -> None:
+    def lineage(self, codes: Sequence[str] = ()) -> Lineage | None:
+        """That of its attempts; None before the first. ``codes`` are those of its study."""
+        attempts = self.attempts.all()
+        names = [attempt.lineage for attempt in attempts] or self._lineages_below()
+        if not names:
+            return None
+        return Lineage(names[-1], {attempt.number: attempt.run for attempt in attempts}, codes)
+
+    def _lineages_below(self) -> list[str]:
+        """As folders of checkpoints have them: they outlive a lost record of attempts."""
+        return sorted(path.name.partition("-")[2] for path in self.path.glob("checkpoints/*") if path.is_dir())
+
+    def begin_attempt(self, number: int, process: Process, lineage: str = "", run: str = "") -> None:
         """Begin attempt ``number``. It is recorded before the last error is removed, so that a crash loses neither."""
-        self.attempts.begin(number, process)
+        self.attempts.begin(number, process, lineage, run)
         self.error_path.unlink(missing_ok=True)
 
     def newest_attempt(self) -> AttemptRecord | None:
@@ -116,14 +130,20 @@ class TrialFolder:
     ) -> bool:
         """Append to the journal, with fsync if ``synced``. A fenced report returns False and writes nothing.
 
-        Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
-        increase.
+        Reports are fenced if a newer attempt exists, or if the journal is past their step. Reports of one step are one
+        line, in which the later value of a metric stands.
         """
         newest, last = self.attempts.newest(), Journal(self.journal_path, NEWEST).newest
-        if newest is None or newest.number != attempt or (last and last.step >= step):
+        if newest is None or newest.number != attempt or (last and last.step > step):
             return False
-        line = journal_line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
-        append_line(self.journal_path, to_json(line), fsync=synced)
+        ts = time.time() if ts is None else ts
+        if last and last.step == step:
+            checkpoint = last.checkpoint if checkpoint is None else checkpoint
+            merged = journal_line(ts, attempt, step, last.metrics | metrics, checkpoint)
+            replace_last_line(self.journal_path, to_json(merged), fsync=synced)
+        else:
+            line = journal_line(ts, attempt, step, metrics, checkpoint)
+            append_line(self.journal_path, to_json(line), fsync=synced)
         return True
 
     def restore(self, attempt: int, step: int, history: Iterable[PastReport]) -> None:
@@ -275,7 +295,8 @@ class TrialFolder:
             done = f"kept as {set_aside(path).name}" if path.exists() else "was lost"
         newest = self.attempts.newest() if highest else None
         if highest > (newest.number if newest else 0):  # attempts are fenced by their number: none is used twice
-            self.attempts.begin(highest, Process("unknown", 0))
+            lineage = self.lineage() or Lineage(uuid.uuid4().hex)
+            self.attempts.begin(highest, Process("unknown", 0), lineage.name)
             self.attempts.end(highest, "lost: attempts.jsonl was damaged")
         return done
 

@@ -18,6 +18,7 @@ HYDRA_PLAIN = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
 HYDRA_NO_TEXT = ("null", "true", "false", "nan", "inf")
 MORE_PLACES = 2
 """How many more decimals than usual a small number may have before it is written with an exponent."""
+UNKNOWN_STEP = "ended at an unknown step"
 NO_ANSWER = ("ConnectionError", "Timeout", "TimeoutError", "OperationalError", "InterfaceError")
 """Classes of the standard library, of requests, and of databases' drivers; the latter also for a locked database."""
 
@@ -48,7 +49,15 @@ def stopped_at(result: Mapping[str, Any] | None) -> str:
     otherwise empty."""
     if result and result.get("diverged") is not None:
         return f"diverged at step {result['diverged']}"
-    return f"stopped at {result['step']} of {result['steps']}" if result and result.get("steps") else ""
+    if not (result and result.get("steps")):
+        return ""
+    return UNKNOWN_STEP if known_step(result) is None else f"stopped at {result['step']} of {result['steps']}"
+
+
+def known_step(result: Mapping[str, Any]) -> int | None:
+    """The step at which a trial ended; None if it has neither reported nor saved any of its ``steps``."""
+    step: int | None = result.get("step")
+    return None if result.get("steps") and not step else step
 
 
 LONGEST_VALUE = 60  # characters of one value in a table

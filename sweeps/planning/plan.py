@@ -16,13 +16,14 @@ from sweeps.planning.composition import Composition, cells, recording, shown_cha
 from sweeps.planning.naming import known_study
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
+from sweeps.worker.checkpoint_files import folders_at
 from sweeps.worker.prepared import data_place, identity
 from tracking.attempts import in_hand
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.provenance import Code
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder, TrialState
-from tracking.uri import shown_words, without_passwords
+from tracking.uri import shown_words, without_password, without_passwords
 from tracking.words import shell_line
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
@@ -196,6 +197,7 @@ def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
 
 def cautions(plan: Plan) -> Iterator[str]:
     """What is valid but probably unintended: one line per fault, with the trials that have it."""
+    yield from _taken_place(plan)
     found: dict[str, list[str]] = {}
     for planned in plan.pending:
         for line in planned.task.cautions(planned.config, planned.prepared_folder):
@@ -203,6 +205,21 @@ def cautions(plan: Plan) -> Iterator[str]:
     for line, names in found.items():
         others = f" and {len(names) - 1} more" * (len(names) > 1)
         yield f"{names[0]}{others}: {line}"
+
+
+def _taken_place(plan: Plan) -> Iterator[str]:
+    """A line if checkpoints of trials that have not begun are there already."""
+    elsewhere = plan.composition.shared.paths.checkpoints
+    new = [planned.trial.name for planned in plan.pending if not planned.folder.attempts_path.exists()]
+    if not (elsewhere and new):
+        return
+    address = f"{elsewhere}/{plan.folder.name}"
+    there = folders_at(address)
+    if taken := [name for name in new if name in there]:
+        more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
+        owners = f"another study named {plan.folder.name}, or removed trials of this one"
+        where = without_password(address)
+        yield f"{where} is taken: it holds checkpoints of {taken[0]}{more} from {owners}; they are not used"
 
 
 def _same_models(composition: Composition, trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:

@@ -113,7 +113,10 @@ def _is_held(study: Study, checkpoints: str | None) -> bool:
     if any(folder.journal_path.exists() or folder.result_path.exists() for folder, _ in folders):
         return True
     begun = ((folder, key) for folder, key in folders if folder.attempts_path.exists())
-    return any(saved_steps(folder.checkpoints_url(checkpoints), key) for folder, key in begun)
+    return any(
+        saved_steps(folder.checkpoints_url(checkpoints), key, unless_damaged(folder.lineage, None))
+        for folder, key in begun
+    )
 
 
 def user_code(source: TaskSource) -> Code | None:

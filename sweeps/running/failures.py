@@ -47,9 +47,17 @@ INSTALL_SAME = "install this version there"
 INSTALL_IT = "install it for the Python that starts Ray there"
 
 
+HINTS = {
+    "signal only works in main thread": (
+        "a sweep calls work outside of the main thread; ask trial.stopping(), which tells when to save and return"
+    )
+}
+"""What to do about an error, by a part of its message."""
+
+
 def ended_by(error: BaseException) -> Failed | Lost:
     """The event of a worker whose work raised ``error``."""
-    said, details = cause(error), printable(traceback.format_exc())
+    said, details = _with_hint(cause(error)), printable(traceback.format_exc())
     number = error.errno if isinstance(error, OSError) else None
     words = str(error) if isinstance(error, RuntimeError) else ""  # torch's errors have few types of their own
     if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
@@ -64,6 +72,11 @@ def ended_by(error: BaseException) -> Failed | Lost:
         return Lost(said, details, peer=True)
     storage_away = number in AWAY | BUSY and not isinstance(error, StorageError)  # that was tried for long enough
     return (Lost if storage_away or LOST_GPU.search(words) else Failed)(said, details)
+
+
+def _with_hint(said: str) -> str:
+    hints = [hint for part, hint in HINTS.items() if part in said]
+    return "; ".join([said, *hints])
 
 
 def died(error: BaseException, name: str, place: Any = None) -> Lost:

@@ -54,11 +54,15 @@ Waits = Generator[Sequence[Event], None, T]
 
 @dataclass(frozen=True)
 class Answer:
-    """A worker's answer to a poll: its events since the last one, its signs of life, and whether its work is over."""
+    """A worker's answer to a poll: its events since the last one, its signs of life, and whether its work is over.
+
+    ``cpu_seconds``: of its process since the work began.
+    """
 
     events: list[Event]
     signs: int
     over: bool
+    cpu_seconds: float = 0.0
 
 
 @ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
@@ -116,19 +120,21 @@ class WorkerActor:
         self.events.put(None)  # wakes a poll that waits
 
     @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
-    def poll(self, stop: bool, recorded: int, wait_s: float) -> Answer:
-        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop, and up to which step
-        the sweep has recorded the reports."""
+    def poll(self, stop: bool, recorded: int, others_cpu: float, wait_s: float) -> Answer:
+        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop, up to which step
+        the sweep has recorded the reports, and the CPU seconds of the other workers."""
         if stop:
             self.stop.set()
         if self.driver is not None:
             self.driver.recorded(recorded)
+            self.driver.cpu.others = others_cpu
         self.stacks.look()  # before the wait, too: this process may hang within it
         events = self._said(0.0 if self.over.is_set() else wait_s)
         over = self.over.is_set() and self.events.empty()
         text = self._printed()
         self.stacks.look()
-        return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
+        used = self.driver.cpu.own if self.driver is not None else 0.0
+        return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over, used)
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
         use_code(code)
@@ -242,6 +248,7 @@ class WorkerGroup:
         yield from self._started(assignment)
         self._unfinished, self._recorded = set(range(len(self._workers))), 0
         self._signs: list[int | None] = [None] * len(self._workers)
+        self._cpu = [0.0] * len(self._workers)  # seconds
         self._silence = Silence(self._stall_s)
 
     def _ready(self) -> Waits[None]:
@@ -298,7 +305,8 @@ class WorkerGroup:
     def _polled(self, stop: bool, within_s: float) -> list[Event]:
         """The answers to one poll of each unfinished worker. One that does not answer is not asked again yet."""
         for rank in self._unfinished - set(self._polls.values()):
-            poll = self._workers[rank].poll.remote(stop, self._recorded, within_s)
+            others_cpu = sum(self._cpu) - self._cpu[rank]
+            poll = self._workers[rank].poll.remote(stop, self._recorded, others_cpu, within_s)
             self._polls[poll] = rank
         events: list[Event] = []
         deadline = time.monotonic() + within_s
@@ -318,6 +326,7 @@ class WorkerGroup:
             self._unfinished.discard(rank)
             return [died(error, f"worker {rank}", self._places[rank])]
         self._signs[rank] = answer.signs
+        self._cpu[rank] = answer.cpu_seconds
         if any(not isinstance(event, Printed) for event in answer.events):
             self._silence.heard()
         if answer.over:

@@ -82,7 +82,8 @@ def _refuse_missing_steps(plan: Plan) -> None:
     for planned in plan.pending:
         name, needed = planned.trial.name, planned.task.keep(planned.config).steps
         if needed and planned.folder.finished_result(planned.trial.key):
-            there = saved_steps(planned.checkpoints, planned.trial.key)
+            lineage = unless_damaged(planned.folder.lineage, None)
+            there = saved_steps(planned.checkpoints, planned.trial.key, lineage)
             missing, others = ([*map(str, steps)] for steps in (sorted({*needed} - there), sorted(there)))
             found = f"would be scored over the steps {', '.join(missing)}, which were not kept"
             allowed = f"must be steps with a checkpoint: {', '.join(others) or 'there is none'}"

@@ -98,8 +98,9 @@ class Progress:
                 self._become(name, "running")
                 if name in self._going_on and hosts:
                     self._going_on[name] = f" on {hosts[0]}"
-            case Noticed(text):
-                self.notice(name, text)
+            case Noticed(text, quiet):
+                if not quiet:
+                    self.notice(name, text)
             case Resumed(step):
                 begun.step = begun.safe = step
                 if self._going_on.pop(name, None) is not None:

@@ -18,15 +18,17 @@ from sweeps.running.failures import MAY_BE_MEMORY
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
-from sweeps.worker.events import Event, Failed, Finished, Lost, Order, Report, Resumed
+from sweeps.worker.events import Event, Failed, Finished, Lost, Order
 from tracking.files import DamagedFileError
 
 T = TypeVar("T")
 NOTHING = Order(None)
 SAME_FAILURES = 3
-"""Of trials in a row that fail with one error before they report: as long as nothing has succeeded, all would."""
+"""Of trials in a row that fail with the same error at the same place: the next one most likely would, too."""
 ANY_NUMBER = re.compile(r"\d+")
 """In an error, may differ from trial to trial."""
+PLACE = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+"""A call in a traceback."""
 
 
 @dataclass
@@ -53,8 +55,7 @@ class Queue:
         self._removed: set[str] = set()  # trials whose folder was removed while they ran
         self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
         self._sent_at = 0.0
-        self._succeeds = len(progress.plan.pending) < len(progress.plan.trials)  # whether any trial ever has reported
-        self._failures: list[str] = []  # the errors of trials that failed before that
+        self._failures: list[tuple[str, Any]] = []  # error and place, since a trial has finished
 
     @property
     def waiting(self) -> int:
@@ -97,18 +98,20 @@ class Queue:
                 self._count(event)
 
     def _count(self, event: Event) -> None:
-        self._succeeds = self._succeeds or isinstance(event, Report | Resumed | Finished)
+        if isinstance(event, Finished):
+            self._failures.clear()
         if isinstance(event, Failed):
-            self._count_failure(event.cause)
+            self._count_failure(event.cause, event.details)
 
-    def _count_failure(self, cause: str) -> None:
-        """End the sweep if each trial fails at its beginning with one error, which no lack of memory explains."""
-        if self._succeeds or MAY_BE_MEMORY in cause:
+    def _count_failure(self, cause: str, details: str) -> None:
+        """End the sweep if trials in a row fail alike, unless a lack of memory explains it."""
+        if MAY_BE_MEMORY in cause:
             return
-        self._failures.append(ANY_NUMBER.sub("N", cause))
+        calls = PLACE.findall(details)
+        self._failures.append((ANY_NUMBER.sub("N", cause), calls[-1] if calls else None))
         last = self._failures[-SAME_FAILURES:]
         if len(last) == SAME_FAILURES and len(set(last)) == 1:
-            self.stopping.end(f"{SAME_FAILURES} trials in a row failed before their first report: {cause}")
+            self.stopping.end(f"{SAME_FAILURES} trials in a row failed with the same error: {cause}")
 
     def end(self, process: str) -> None:
         """The process has no more to do for its trial, or was told to begin none."""
@@ -130,7 +133,7 @@ class Queue:
         elif self._losses[name] > self._max_failures and not lost.unfit:
             self._fail(name, lost.cause, lost.details)
             if not lost.memory:
-                self._count_failure(lost.cause)
+                self._count_failure(lost.cause, lost.details)
         else:
             self._retry(name, lost)
 

@@ -1,7 +1,7 @@
 """Records the events of a trial's workers in its folder. Only the process of the sweep writes there."""
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -25,13 +25,14 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
-from tracking.attempts import own_process
+from tracking.attempts import Lineage, own_process
 from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, marked, utc
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 
 T = TypeVar("T")
+LINEAGE_DIGITS = 12  # of a random name, in a path
 REMOVED = "its folder was removed; the same command trains it again"
 
 
@@ -58,8 +59,11 @@ class Recorder:
     ``attempt`` is the number of the current or next attempt. Events of earlier attempts are dropped.
     """
 
-    def __init__(self, planned: PlannedTrial, origin: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, planned: PlannedTrial, origin: Mapping[str, Any] | None = None, codes: Sequence[str] = ()
+    ) -> None:
         self.origin = dict(origin or {})  # what holds for all attempts of this sweep
+        self.codes = codes  # the hashes of all code that the study has been trained with
         self.planned, self.folder = planned, planned.folder
         self.prepared_as = planned.prepared_as()
         self.began = False  # whether ``attempt`` is on disk
@@ -69,6 +73,7 @@ class Recorder:
         self.stopped = False  # as requested
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
         self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts.all()), default=0)
+        self._before = self.folder.lineage() or Lineage(uuid.uuid4().hex[:LINEAGE_DIGITS])
 
     def assignment(self) -> Assignment:
         """The attempt as its workers receive it."""
@@ -89,7 +94,15 @@ class Recorder:
             evaluated=self.evaluated(),
             run=self.run,
             trial=trial.name,
+            lineage=self.lineage(),
+            code=self.origin.get("code") or "",
         )
+
+    def lineage(self) -> Lineage:
+        """With this attempt; all of this sweep share a run."""
+        earlier = self.folder.attempts.all()
+        runs = {attempt.number: attempt.run for attempt in earlier} | {self.attempt: self.run}
+        return Lineage(self._before.name, runs, self.codes)
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
         """The heads of what ended attempts have scored, by set, if the settings are the same.
@@ -105,7 +118,7 @@ class Recorder:
         if self.attempt > 1:
             self.folder.attempts.check_begun(self.attempt - 1)  # an unmounted folder may be writable
         write_config(self.planned)
-        self.folder.begin_attempt(self.attempt, self.process)
+        self.folder.begin_attempt(self.attempt, self.process, self._before.name, self.run)
         self._log(f"--- attempt {self.attempt}, {utc()}, started from {self.process.host}\n")
         self.began = True
 
@@ -139,7 +152,7 @@ class Recorder:
                 self._came_from({"from": step, "of": of})
                 self._restore(step, reports)
                 self._log(f"--- resumed at step {step}\n")
-            case Noticed(text):
+            case Noticed(text=text):
                 self._log(f"--- {text}\n")
             case About(entries):
                 self._came_from(entries)

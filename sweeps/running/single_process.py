@@ -29,7 +29,7 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
     with unrecorded_as_error(), open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
             use_code(plan.code)
-            recorder = Recorder(plan.pending[0], plan.origin)
+            recorder = Recorder(plan.pending[0], plan.origin, plan.codes)
             with Progress(plan, console) as progress:
                 queue = Queue({recorder.planned.trial.name: recorder}, progress, stopping, max_failures=0)
                 _Lone(queue, recorder).run()

@@ -1,4 +1,7 @@
-"""Ctrl-C, SIGTERM and `allelse stop`: trials finish their step and save a checkpoint; a second ends this process."""
+"""Ctrl-C, other signals and `allelse stop`: trials finish their step and save a checkpoint.
+
+A second signal ends this process.
+"""
 
 import os
 import signal
@@ -15,7 +18,8 @@ from sweeps.processes.times import ECHO_S, LEAVING_S, LOOK_FOR_STOPS_S
 from tracking.attempts import BEAT_S, Runner, announce, own_process, request_stop, stop_requests, withdraw
 from tracking.words import shell_line
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Slurm and submitit announce the end of a job by SIGUSR1 or SIGUSR2."""
 STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
 STOPPED_BY = "{fault}. Stopping after the current step, with a checkpoint. Press Ctrl-C to quit at once."
 
@@ -32,7 +36,8 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """As a shell reports it: 130 after Ctrl-C or `allelse stop`, 143 after SIGTERM. 1 after a fault."""
+        """As a shell reports it: 130 after Ctrl-C or `allelse stop`, 143 after SIGTERM; on Linux 138 after SIGUSR1 and
+        140 after SIGUSR2. 1 after a fault."""
         return 1 if self.fault else 128 + self.number
 
 

@@ -70,7 +70,7 @@ def _run_on_ray(
     from sweeps.running.tune import run_on_tune  # Tune reads its environment
 
     settings = plan.trials[0].settings
-    recorders = {planned.trial.name: Recorder(planned, plan.origin) for planned in plan.pending}
+    recorders = {planned.trial.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending}
     queue = Queue(recorders, progress, stopping, settings.sweep.max_failures)
     expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
     again = f"{shell_line(command)}\n{connection.logs}".strip()

@@ -22,8 +22,9 @@ from sweeps.verbs.command import TRIAL_KINDS, unfinished
 from sweeps.verbs.texts import data_folder
 from sweeps.worker.calls import checked_artifacts, numbers, samples_text
 from sweeps.worker.checkpoint_files import MANIFEST
-from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat
+from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat, root_name
 from sweeps.worker.prepared import data_place, prepared_folder
+from tracking.attempts import Lineage
 from tracking.card import Card
 from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process, write_code
@@ -119,7 +120,8 @@ class TrainedTrial:
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
         own = OwnFormat.of(self.source.task)
-        with closing(Checkpoints(self.checkpoints, self.key, self.attempt, Keep(), own)) as checkpoints:
+        store = Checkpoints(self.checkpoints, self.key, self.attempt, Keep(), own, lineage=_lineage(self.files))
+        with closing(store) as checkpoints:
             try:
                 yield from checkpoints.states(steps or [self.step])
             except MissingStepError as missing:
@@ -246,16 +248,27 @@ def read_trained(path: Path, source: TaskSource, settings: Settings, typed: Type
 
 
 def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
-    place = re.search(rf"/([0-9a-f]{{{KEY_DIGITS}}})/a(\d+)/step-(\d+)$", path.as_posix())
+    place = re.search(rf"/([0-9a-f]{{{KEY_DIGITS}}}(?:-\w+)?)/a(\d+)/step-(\d+)$", path.as_posix())
     if place is None:
-        allowed = "must be the folder <key>/a<attempt>/step-<n> of a trial's checkpoints"
+        allowed = "must be the folder <key>-<lineage>/a<attempt>/step-<n> of a trial's checkpoints"
         raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
-    key, folder = place[1], path.parents[2]
+    root, folder = place[1], path.parents[2]
     trial = _read(_owner(folder, settings), source, settings)
-    if not trial.key.startswith(key):
-        found = f"{path} belongs to trial {key}, but the key of {trial.name} is {trial.key[:KEY_DIGITS]}"
+    lineage = _lineage(trial.files)
+    own = root_name(trial.key, lineage.name if lineage else "")
+    if root != own:
+        found = f"{path} belongs to trial {root}, but {trial.name} is {own}"
         raise RefusedError([Problem("TRIAL", found, "must lie in the folder of its own trial")])
     return replace(trial, checkpoints=str(folder), attempt=int(place[2]), step=int(place[3]))
+
+
+def _lineage(trial: TrialFolder) -> Lineage | None:
+    """That of the trial's attempts, with the code that its study names."""
+    codes: Sequence[str] = ()
+    if (trial.path.parent / STUDY_FILE).exists():
+        study = unless_damaged(partial(read_study, trial.path.parent), None)
+        codes = study.code if study else ()
+    return trial.lineage(codes)
 
 
 def _owner(checkpoints: Path, settings: Settings) -> Path:

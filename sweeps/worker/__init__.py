@@ -2,5 +2,6 @@
 
 `events` are what it and the sweep tell each other. `attempt` runs a task's work, `calls` checks what that says, and
 `peers` joins it to the other workers. `system_metrics` measures its load. `prepared` opens its data, `recorded_code`
-imports the user's modules. `checkpoints` keeps states, as `checkpoint_files`.
+imports the user's modules. `checkpoints` keeps states as `checkpoint_files`, and `plain_state` takes
+them apart.
 """

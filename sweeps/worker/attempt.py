@@ -43,10 +43,11 @@ from sweeps.worker.events import (
 )
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
-from sweeps.worker.system_metrics import SystemMetrics, device
+from sweeps.worker.system_metrics import CpuTime, SystemMetrics, device
 from tracking.provenance import of_process, versions
 
 Stop = Callable[[], bool]
+JOINED = "step {step} was reported more than once: the reports of a step are merged, the later value of a metric counts"
 SYNCED_EVERY = 100
 """After how many reports the journal must be on disk: a checkpoint holds the ones since."""
 
@@ -61,10 +62,19 @@ class Driver:
         self.assignment, self.tell = assignment, tell
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
-        place, keep = (assignment.checkpoints, assignment.key, assignment.attempt), self.task.keep(self.config)
-        self.store = Checkpoints(*place, keep, OwnFormat.of(self.task), lambda line: tell(Noticed(line)))
+        self.store = Checkpoints(
+            assignment.checkpoints,
+            assignment.key,
+            assignment.attempt,
+            self.task.keep(self.config),
+            OwnFormat.of(self.task),
+            lambda line: tell(Noticed(line)),
+            assignment.lineage,
+            assignment.code,
+        )
         self.restored: Restored | None = None
         self.unsynced = Unsynced()
+        self.cpu = CpuTime()
 
     def newest(self) -> Start | None:
         """Own the trial's checkpoints, and read the newest whole one: on rank zero. Raises StorageError."""
@@ -80,6 +90,7 @@ class Driver:
         """Call the task's work; its events are told. Raises what the work raises."""
         if world > 1:
             use_interface_to(address)
+        self.cpu = CpuTime()
         place, identity = Path(self.assignment.data_folder), self.assignment.prepared_as
         data = prepared_folder(self.task, [self.config], place, self.assignment.data_fingerprint, identity)
         attempt = Attempt(self, (rank, world, address), stop, data)
@@ -105,8 +116,15 @@ class Unsynced:
         self.recorded = 0  # the sweep has written the reports up to this step
         self._since = 0  # how many came after the last one that the journal must have on disk
 
-    def told(self, report: Report, checkpoint: int | None) -> Report:
-        """The report as it is told, with the checkpoint that was written since the last one."""
+    def told(self, report: Report, checkpoint: int | None, again: bool = False) -> Report:
+        """The report as it is told, with the checkpoint that was written since the last one.
+
+        ``again``: the last report was of the same step. Only a later one shows that this one is on disk.
+        """
+        if again:
+            self.reports = [earlier for earlier in self.reports if earlier.step < report.step]
+            self.reports.append(replace(report, checkpoint=checkpoint))
+            return self.reports[-1]
         self._since = 0 if checkpoint is not None else (self._since + 1) % SYNCED_EVERY
         self.reports.append(replace(report, checkpoint=checkpoint, synced=self._since == 0))
         return self.reports[-1]
@@ -119,23 +137,35 @@ class Unsynced:
 
 
 class TrainingTime:
-    """The seconds of training over all attempts, without evaluation.
+    """The seconds of training over all attempts, without evaluation, by the clock and by the workers' CPUs.
 
     What follows a pause counts as training once training has gone on: a report after an evaluation tells so.
+    ``cpu_before`` is None if earlier attempts have not counted it; then it stays unknown.
     """
 
-    def __init__(self, before: float) -> None:
-        self._before, self._since, self._runs = before, time.monotonic(), False
+    def __init__(self, before: float, cpu_before: float | None, cpu: CpuTime) -> None:
+        self._before, self._since = before, time.monotonic()
+        self._cpu_before, self._cpu_since = cpu_before, cpu.total
+        self._cpu = cpu
+        self._runs = False
 
     @property
     def seconds(self) -> float:
         return self._before + (time.monotonic() - self._since if self._runs else 0.0)
 
+    @property
+    def cpu_seconds(self) -> float | None:
+        if self._cpu_before is None:
+            return None
+        return self._cpu_before + (self._cpu.total - self._cpu_since if self._runs else 0.0)
+
     def go_on(self) -> None:
         self._runs = True
 
     def pause(self) -> None:
-        self._before, self._since, self._runs = self.seconds, time.monotonic(), False
+        self._before, self._since = self.seconds, time.monotonic()
+        self._cpu_before, self._cpu_since = self.cpu_seconds, self._cpu.total
+        self._runs = False
 
 
 class Attempt:
@@ -158,12 +188,15 @@ class Attempt:
         }
         self._scores: dict[str, dict[str, Any]] = {}
         self._costs = checked_costs(self.task.costs(self.config))
-        self._time = TrainingTime(self._restored.manifest.seconds if self._restored else 0.0)
+        before = self._restored.manifest if self._restored else None
+        self._time = TrainingTime(before.seconds if before else 0.0, before.cpu_seconds if before else 0.0, driver.cpu)
         if not trained:
             self._time.go_on()
         if self._restored:
             self._unsynced.reports += self._restored.manifest.reports
+        self._newest = Report(self._reported, {}) if trained else None  # the report that others of its step join
         self._held: Report | None = None  # the last report
+        self._joins = self._said_that_reports_join = False
         self._about: dict[str, Any] = {}
         self._system = SystemMetrics()
         self._not_finite: set[str] = set()
@@ -173,7 +206,8 @@ class Attempt:
     @property
     def folder(self) -> Path:
         """Beside the checkpoints; for those of a URL in this machine's temporary folder."""
-        home = Path(self.store.root) if self.store.is_local else Path(tempfile.gettempdir()) / self.given.key
+        root = Path(self.store.root)
+        home = root if self.store.is_local else Path(tempfile.gettempdir()) / root.name
         (home / "files").mkdir(parents=True, exist_ok=True)
         return home / "files"
 
@@ -181,14 +215,24 @@ class Attempt:
         self._heard()
         if self.rank:
             return
-        step = next_step(step, self._reported, "report")
+        step = next_step(step, self._reported, "report", again=self._newest is not None)
         found = numbers(metrics, f"the report of step {step}")
         self._tell_not_finite(step, found)
         self._train_until(step)
-        self._reported = step
-        self._held = Report(step, self._system.with_metrics(finite(found)))
+        self._hold(Report(step, self._system.with_metrics(finite(found))))
         if not self._asked_to_stop and step < self.steps:
             self._release()
+
+    def _hold(self, report: Report) -> None:
+        """Reports of one step are one, such as those of training and of an evaluation."""
+        self._joins = self._newest is not None and self._newest.step == report.step
+        if self._joins and self._newest is not None:
+            report = replace(report, metrics=self._newest.metrics | report.metrics)
+        if self._joins and not self._said_that_reports_join:
+            self._said_that_reports_join = True
+            self.tell(Noticed(JOINED.format(step=report.step), quiet=True))
+        self._reported = report.step
+        self._newest = self._held = report
 
     def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
         self._heard(release=False)
@@ -197,7 +241,8 @@ class Attempt:
         step = next_step(step, self._saved_step, "checkpoint")
         self._train_until(step)
         held = [self._held] if self._held and self._held.step <= step else []
-        self.store.save(step, state, self._time.seconds, score, [*self._unsynced.up_to(step), *held])
+        reports = {report.step: report for report in [*self._unsynced.up_to(step), *held]}
+        self.store.save(step, state, self._time.seconds, score, reports.values(), self._time.cpu_seconds)
         self._saved_step = step
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
@@ -254,17 +299,22 @@ class Attempt:
             return
         self.store.settle()
         self.tell(About({"versions": versions()}))  # a library may be imported only where it is used
-        short = 0 < self._last < self.steps
+        whole = self._last >= self.steps
         scores = self._all_scores()
         missing = [each for each in self.task.metrics if each.tabled and each.name not in scores.get(each.set, {})]
-        if self._asked_to_stop and (short or missing):
+        if self._asked_to_stop and (missing or not whole):
             self.tell(Stopped(self._saved_step))
             return
         if missing:
             raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
         self.store.tidy()
-        planned = self.steps if short and not self.task.early_stop else None
-        self._finish(planned, self._last if self._has_diverged(scores) else None)
+        self._finish(self._planned_unless_reached(), self._last if self._has_diverged(scores) else None)
+
+    def _planned_unless_reached(self) -> int | None:
+        """The planned steps if training ended before them, or if no step of several was ever reported or saved."""
+        if self._last == 0:
+            return self.steps if self.steps > 1 else None
+        return self.steps if self._last < self.steps and not self.task.early_stop else None
 
     def end_diverged(self, error: DivergedError) -> None:
         """The work has found that training diverged: the trial ends so, with the scores that it has."""
@@ -275,7 +325,12 @@ class Attempt:
         self._finish(None, error.step)
 
     def _finish(self, planned: int | None, diverged: int | None) -> None:
-        costs = {"params": self._costs.params, "flops": self._costs.flops, "seconds": self._time.seconds}
+        costs = {
+            "params": self._costs.params,
+            "flops": self._costs.flops,
+            "seconds": self._time.seconds,
+            "cpu_seconds": self._time.cpu_seconds,
+        }
         self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged))
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
@@ -306,7 +361,8 @@ class Attempt:
         """Tell the report. The last one waits for the last checkpoint, and tells of it."""
         assert self._held is not None
         report, self._held = self._held, None
-        self.tell(self._unsynced.told(report, self.store.written()))
+        told = self._unsynced.told(report, self.store.written(), self._joins)
+        self.tell(replace(told, synced=told.synced or report.step >= self.steps))
 
     def _tell_start(self) -> None:
         if self.rank:

@@ -40,13 +40,13 @@ def name(value: Any, what: str) -> str:
     return value
 
 
-def next_step(step: Any, before: int, kind: str) -> int:
-    """The step as a whole number, if it follows the last one of its kind."""
+def next_step(step: Any, before: int, kind: str, again: bool = False) -> int:
+    """The step as a whole number, if it follows the last one of its kind; with ``again``, it may be that one."""
     try:
         number = operator.index(step)
     except TypeError:
         raise WrongCallError(f"a {kind} has step {step!r:.40}, which is not a whole number") from None
-    if number <= before:
+    if number < before or (number == before and not again):
         advice = "steps must increase, and a resumed trial must go on after trial.saved.step"
         raise WrongCallError(f"a {kind} of step {number} follows that of step {before}, but {advice}")
     return number

@@ -1,7 +1,6 @@
 """The files of checkpoints at any fsspec place: parts, the manifest, which is written last, and whose they are.
 
-A state is an outline in the manifest, and its tensors and arrays by path in safetensors. None is ever read by executing
-it. Nothing here imports torch or NumPy: a state that holds none needs none.
+A state is an outline in the manifest, and files beside it (`plain_state`, or what the task's own ``save`` wrote).
 """
 
 import errno
@@ -9,17 +8,18 @@ import hashlib
 import json
 import math
 import os
-import sys
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import alive, unless_in_use
-from sweeps.task import StateError
+from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.worker.events import Report
 
 MANIFEST = "manifest.json"
@@ -36,6 +36,8 @@ class Manifest:
     """``files``: bytes and SHA-256 by name. ``reports``: those up to the step that the journal may lack on disk.
 
     ``score`` decides the best, the lowest one. ``outline`` is the state's; None with the task's own ``save``.
+    ``lineage`` and ``run`` are those of the attempt that wrote it, and ``code`` the hash of the user's code that it
+    trained with: "" where they are not known.
     """
 
     key: str
@@ -45,10 +47,14 @@ class Manifest:
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     outline: Any = None
     reports: tuple[Report, ...] = ()
+    lineage: str = ""
+    run: str = ""
+    code: str = ""
+    cpu_seconds: float | None = None  # of training so far; None if an earlier version counted none
 
     def content(self) -> bytes:
-        fields = asdict(self)
-        return _canonical(fields | {SUM: hashlib.sha256(_canonical(fields)).hexdigest()})
+        fields = {**vars(self), "reports": [asdict(report) for report in self.reports]}
+        return _compact(fields | {SUM: hashlib.sha256(_compact(fields)).hexdigest()})
 
     @property
     def digest(self) -> str:
@@ -61,7 +67,7 @@ class Manifest:
         try:
             fields = json.loads(content)
             expected = fields.pop(SUM)
-            if hashlib.sha256(_canonical(fields)).hexdigest() != expected:
+            if hashlib.sha256(_compact(fields)).hexdigest() != expected:
                 raise DamagedCheckpointError(f"{MANIFEST} does not match its checksum")
             files = {name: (int(size), str(digest)) for name, (size, digest) in fields["files"].items()}
             reports = tuple(Report(**report) for report in fields["reports"])
@@ -72,13 +78,30 @@ class Manifest:
             raise DamagedCheckpointError(f"{MANIFEST} cannot be read") from None
 
 
-def _canonical(fields: Mapping[str, Any]) -> bytes:
-    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+def _compact(fields: Mapping[str, Any]) -> bytes:
+    """In their own order, which a file keeps: that of a state's dicts belongs to the state."""
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def finite(score: float | None) -> float | None:
     """None for a score that decides nothing."""
     return score if score is not None and math.isfinite(score) else None
+
+
+def folders_at(url: str) -> set[str]:
+    """The names of the folders at this address; none where nothing is, or where nothing answers in time."""
+    names: set[str] = set()
+
+    def look() -> None:
+        with suppress(Exception):  # each filesystem has its own errors, and preflight tells them
+            filesystem, home = fsspec.core.url_to_fs(url)
+            paths = filesystem.ls(home, detail=False)
+            names.update(path.rstrip("/").rpartition("/")[2] for path in paths)
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(PLACE_ANSWER_S)
+    return {*names}
 
 
 class CheckpointFiles:
@@ -222,128 +245,3 @@ class Owner:
 
     def _superseded(self, found: dict[str, Any]) -> SupersededError:
         return SupersededError(f"attempt {found['attempt']} owns {self.root}, so attempt {self.mine['attempt']} ends")
-
-
-TENSORS, ARRAYS = "tensors.safetensors", "arrays.safetensors"
-REFERENCE_MARK = "$"
-"""The key of an entry of the outline that stands for something else than a plain dict."""
-PLAIN_VALUES = (bool, int, float, str, type(None))
-DICTS = (dict, OrderedDict, defaultdict)
-WIDTHS = {
-    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-    *("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"),
-}
-"""The types of numbers that safetensors holds."""
-ADVICE = "make it of dicts, lists, numbers, text, tensors and arrays, or give the task `save` and `load`"
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A state, copied to the host: what training does next does not change it."""
-
-    outline: Any = None
-    tensors: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, Any] = field(default_factory=dict)
-
-    @staticmethod
-    def of(state: Any) -> "Parts":
-        """Raises StateError for a state that is not plain."""
-        parts = Parts()
-        return replace(parts, outline=parts._outline_of(state, ""))
-
-    def files(self) -> dict[str, bytes]:
-        """The content of each file; no file where there is nothing."""
-        found: dict[str, bytes] = {}
-        if self.tensors:
-            import safetensors.torch
-
-            found[TENSORS] = safetensors.torch.save(self.tensors)
-        if self.arrays:
-            import safetensors.numpy
-
-            found[ARRAYS] = safetensors.numpy.save(self.arrays)
-        return found
-
-    @staticmethod
-    def read(outline: Any, files: Mapping[str, bytes]) -> "Parts":
-        """From a manifest's outline and the content of the files."""
-        tensors, arrays = {}, {}
-        if TENSORS in files:
-            import safetensors.torch
-
-            tensors = safetensors.torch.load(files[TENSORS])
-        if ARRAYS in files:
-            import safetensors.numpy
-
-            arrays = safetensors.numpy.load(files[ARRAYS])
-        return Parts(outline, tensors, arrays)
-
-    def state(self) -> Any:
-        """The state again, on the host. Raises KeyError, TypeError or ValueError if the outline does not fit."""
-        return self._filled(self.outline)
-
-    def _filled(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self._filled(each) for each in value]
-        if not isinstance(value, dict):
-            return value
-        if REFERENCE_MARK not in value:
-            return {key: self._filled(each) for key, each in value.items()}
-        kinds: dict[str, Callable[[Any], Any]] = {
-            "tensor": self.tensors.__getitem__,
-            "array": self.arrays.__getitem__,
-            "number": lambda name: self.arrays[name][()],
-            "tuple": lambda items: tuple(map(self._filled, items)),
-            "dict": lambda items: {self._filled(key): self._filled(each) for key, each in items},
-        }
-        return kinds[value[REFERENCE_MARK]](value["of"])
-
-    def _outline_of(self, value: Any, path: str) -> Any:
-        """The value with names in the places of its tensors and arrays, which are taken out of it."""
-        kind = type(value)
-        if kind in PLAIN_VALUES:
-            return value
-        if kind in (list, tuple):
-            items = [self._outline_of(each, f"{path}/{place}") for place, each in enumerate(value)]
-            return items if kind is list else _reference("tuple", items)
-        return self._outline_of_dict(value, path) if kind in DICTS else self._taken(value, path)
-
-    def _outline_of_dict(self, value: dict[Any, Any], path: str) -> Any:
-        items = [(key, self._outline_of(each, f"{path}/{key}")) for key, each in value.items()]
-        if all(type(key) is str for key in value) and REFERENCE_MARK not in value:
-            return dict(items)
-        keyed = [[self._outline_of(key, f"{path}, the key {key!r:.40}"), each] for key, each in items]
-        return _reference("dict", keyed)
-
-    def _taken(self, value: Any, path: str) -> Any:
-        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-        if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_dense(value):
-            copy = value.detach().to("cpu", copy=True).contiguous()
-            return _reference("tensor", _put(self.tensors, path, copy))
-        if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic) and value.dtype.name in WIDTHS:
-            kind = "array" if type(value) is numpy.ndarray else "number"
-            if kind == "array" or isinstance(value, numpy.generic):
-                return _reference(kind, _put(self.arrays, path, numpy.array(value, order="C")))
-        raise StateError(f"the state{f' at {path[1:]}' if path else ''} holds a {_called(type(value))}: {ADVICE}")
-
-
-def _reference(kind: str, of: Any) -> dict[str, Any]:
-    return {REFERENCE_MARK: kind, "of": of}
-
-
-def _is_dense(tensor: Any) -> bool:
-    width = str(tensor.dtype).removeprefix("torch.")
-    return width in WIDTHS and str(tensor.layout) == "torch.strided" and not tensor.is_quantized
-
-
-def _put(among: dict[str, Any], path: str, value: Any) -> str:
-    """Under a name of its own; a lone surrogate of a key is spelled out."""
-    name = path[1:].encode("utf-8", "backslashreplace").decode() or "state"
-    while name in among or name == "__metadata__":
-        name += "'"
-    among[name] = value
-    return name
-
-
-def _called(kind: type) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,7 +1,8 @@
-"""The checkpoints of a trial at any fsspec URL: ``<key[:16]>/a<attempt>/step-<n>/``, written by a thread.
+"""The checkpoints of a trial at any fsspec URL: ``<key[:16]>-<lineage>/a<attempt>/step-<n>/``, written by a thread.
 
 An attempt writes only into its own folder, and starts from the newest whole checkpoint of earlier attempts. So a worker
-that was believed dead cannot disturb its successor.
+that was believed dead cannot disturb its successor. What another study wrote at the same URL, or a trial that was
+removed, is neither opened nor removed.
 """
 
 import errno
@@ -25,10 +26,11 @@ from sweeps.worker.checkpoint_files import (
     DamagedCheckpointError,
     Manifest,
     Owner,
-    Parts,
     described,
     finite,
 )
+from sweeps.worker.plain_state import Parts
+from tracking.attempts import Lineage
 
 KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 T = TypeVar("T")
@@ -80,9 +82,14 @@ class OwnFormat:
         return OwnFormat(task.save, task.load) if task.save and task.load else None
 
 
-def saved_steps(url: str, key: str) -> set[int]:
-    """The steps of the trial ``key`` with a finished checkpoint, of any attempt."""
-    return Checkpoints(url, key, sys.maxsize, Keep()).steps()
+def saved_steps(url: str, key: str, lineage: Lineage | None) -> set[int]:
+    """The steps of the trial ``key`` with a finished checkpoint, of any attempt of this lineage."""
+    return Checkpoints(url, key, sys.maxsize, Keep(), lineage=lineage).steps() if lineage else set()
+
+
+def root_name(key: str, lineage: str) -> str:
+    """The folder of the attempts of this lineage at the trial ``key``."""
+    return f"{key[:KEY_DIGITS]}-{lineage}" if lineage else key[:KEY_DIGITS]
 
 
 class Checkpoints:
@@ -99,14 +106,20 @@ class Checkpoints:
         keep: Keep,
         own: OwnFormat | None = None,
         tell: Tell = lambda line: None,
+        lineage: Lineage | None = None,
+        code: str = "",
     ) -> None:
         filesystem, home = fsspec.core.url_to_fs(url)
-        self.url, self.root = (f"{place.rstrip('/')}/{key[:KEY_DIGITS]}" for place in (url, home))
+        self.lineage = lineage or Lineage()
+        self.code = code
+        name = root_name(key, self.lineage.name)
+        self.url, self.root = (f"{place.rstrip('/')}/{name}" for place in (url, home))
         self.key, self.attempt, self.keep, self.own, self.tell = key, attempt, keep, own, tell
         self.files = CheckpointFiles(filesystem)
         self._passed_over: dict[Place, str] = {}
         self._own_places: set[Place] = set()  # written by this process
         self._scores: dict[Place, float | None] = {}  # of finished checkpoints
+        self._foreign: set[Place] = set()  # that another study wrote
         self._start: Place | None = None
         self._owner = Owner(filesystem, self.root, attempt)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -139,14 +152,33 @@ class Checkpoints:
         """The checkpoint from which rank zero starts. Raises OSError while this process does not see that one."""
         return self._patiently(partial(self._at, start))
 
-    def save(self, step: int, state: Any, seconds: float, score: float | None, reports: Iterable[Any]) -> None:
+    def save(
+        self,
+        step: int,
+        state: Any,
+        seconds: float,
+        score: float | None,
+        reports: Iterable[Any],
+        cpu_seconds: float | None = None,
+    ) -> None:
         """Copy the state, and write it while training goes on; an earlier write is waited for.
 
         Raises StateError, and what ``settle`` raises.
         """
         self.settle()
         outline, files = self._copied(state)
-        manifest = Manifest(self.key, step, seconds, finite(score), outline=outline, reports=tuple(reports))
+        manifest = Manifest(
+            self.key,
+            step,
+            seconds,
+            finite(score),
+            outline=outline,
+            reports=tuple(reports),
+            lineage=self.lineage.name,
+            run=self.lineage.runs.get(self.attempt, ""),
+            code=self.code,
+            cpu_seconds=cpu_seconds,
+        )
         self._running = self._writer.submit(lambda: self._write(manifest, files()))
 
     def settle(self) -> None:
@@ -222,12 +254,24 @@ class Checkpoints:
     def _read(self, place: Place) -> Restored | None:
         """None if it was never finished. Raises DamagedCheckpointError."""
         folder = self._folder(place)
-        manifest = self.files.manifest(folder)
+        manifest = self._manifest(place)
+        if manifest is None:
+            return None
+        return Restored(Start(place, manifest.digest), manifest, Saved(place.step, self._state(folder, manifest)))
+
+    def _manifest(self, place: Place) -> Manifest | None:
+        """None if the checkpoint was never finished. Raises DamagedCheckpointError, also if it is not this trial's."""
+        manifest = self.files.manifest(self._folder(place))
         if manifest is None:
             return None
         if (manifest.key, manifest.step) != (self.key, place.step):
             raise DamagedCheckpointError("manifest.json belongs to another checkpoint")
-        return Restored(Start(place, manifest.digest), manifest, Saved(place.step, self._state(folder, manifest)))
+        if manifest.lineage != self.lineage.name or not self.lineage.has(place.attempt, manifest.run):
+            self._foreign.add(place)
+            raise DamagedCheckpointError("another study wrote it")
+        if self.lineage.codes and manifest.code not in ("", *self.lineage.codes):
+            raise DamagedCheckpointError(f"code that the study does not know trained it ({manifest.code[:12]})")
+        return manifest
 
     def _state(self, folder: str, manifest: Manifest) -> Any:
         """The files are whole: an error of the task's ``load`` means that today's code cannot read them."""
@@ -301,10 +345,11 @@ class Checkpoints:
         if self.keep.best:
             scored = [(score, -place.step, place) for place in once if (score := self._scores[place]) is not None]
             kept |= {min(scored)[2]} if scored else set()
+        left = kept | {place for place in places if place not in kept and self._is_foreign(place)}
         for place in places:
-            if place not in kept:
+            if place not in left:
                 self.files.remove(self._folder(place))
-        for attempt in set(self._attempts()) - {place.attempt for place in kept} - {self.attempt}:
+        for attempt in set(self._attempts()) - {place.attempt for place in left} - {self.attempt}:
             self.files.remove(f"{self.root}/a{attempt}")
 
     def _is_ours(self, place: Place) -> bool:
@@ -312,12 +357,15 @@ class Checkpoints:
 
     def _is_finished(self, place: Place) -> bool:
         """Whether it has a manifest of this trial, whose score is then known."""
-        if place not in self._scores:
+        if place not in self._scores and place not in self._foreign:
             with suppress(DamagedCheckpointError):
-                manifest = self.files.manifest(self._folder(place))
-                if manifest is not None and (manifest.key, manifest.step) == (self.key, place.step):
+                manifest = self._manifest(place)
+                if manifest is not None:
                     self._scores[place] = manifest.score
         return place in self._scores
+
+    def _is_foreign(self, place: Place) -> bool:
+        return not self._is_finished(place) and place in self._foreign
 
     def _places(self) -> list[Place]:
         """Every checkpoint of attempts up to this one, finished or not, the newest first."""

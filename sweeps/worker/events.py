@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweeps.processes.times import POLL_S
+from tracking.attempts import Lineage
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,15 @@ class Assignment:
     data_folder: str
     data_fingerprint: str
     checkpoints: str  # fsspec URL
-    key: str  # of the trial; checkpoints with other keys are neither read nor removed
+    key: str  # of the trial; checkpoints with other keys or lineages are neither read nor removed
     threads: int = 1  # CPU threads of each worker
     gpus: float = 0.0  # of each worker
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # by set, the head of its samples
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
+    lineage: Lineage = field(default_factory=Lineage)
+    code: str = ""  # the hash of the user's code that trains it; "" for our own task
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,10 @@ class Started:
 
 @dataclass(frozen=True)
 class Noticed:
-    """A notice for the user, such as a damaged checkpoint that was skipped."""
+    """A notice for the user, such as a damaged checkpoint that was skipped. ``quiet``: for log.txt alone."""
 
     text: str
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class About:
 
 @dataclass(frozen=True)
 class Report:
-    """The metrics after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
+    """The metrics after ``step``, measured at ``ts`` (Unix seconds). A later one of the same step has all of them.
 
     ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report. ``synced``:
     the journal must be on disk up to this report before another one is taken.

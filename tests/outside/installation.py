@@ -19,10 +19,12 @@ from cases import Case
 
 THIS = Path(sys.executable).parent / "allelse"
 VOLATILE = re.compile(
-    r"ts|checkpoint|asked|active|seconds|host|hosts|driver|pid|birth|commit|dirty|changes|command|versions"
+    r"ts|checkpoint|asked|active|seconds|cpu_seconds|host|hosts|driver|pid|birth|lineage|run|commit|dirty|changes|command|versions"
     r"|(.*/)?\w*(per_s|data_wait|mfu)|system/.*|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"
 )
 """Names of what two runs do not share: times, processes, commits, what was on disk when a step was reported."""
+LINEAGE = re.compile(r"(?<=checkpoints/[0-9a-f]{16})-\w+")
+"""In the path of a checkpoint: random."""
 READ: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,
@@ -93,7 +95,7 @@ class Installation:
         """The files of a study, with the content of those that programs read; checkpoints by their names."""
         root = self.folder / "runs" / name
         files = [path for path in sorted(root.rglob("*")) if path.is_file()]
-        shown = {str(path.relative_to(root)): path for path in files}
+        shown = {LINEAGE.sub("", str(path.relative_to(root))): path for path in files}
         return {file: self._content(path) for file, path in shown.items() if not file.startswith((".", "mlflow-"))}
 
     def _content(self, path: Path) -> Any:

@@ -18,10 +18,18 @@ from sweeps.running.recorder import Recorder
 from sweeps.worker.attempt import Driver
 from sweeps.worker.events import Event, Finished
 
-HEAD, SUM, END = "\nfrom dataclasses", "        total +=", "work=work)"
+HEAD, END = "\nfrom dataclasses", "work=work)"
+START = "    total = trial.saved.state if trial.saved else 0.0\n"
+SUM = "        total += trial.config.train.rate * trial.seed\n"
+SAVE = "trial.checkpoint(step, total)"
+NOISY = """\
+    parts = trial.saved.state if trial.saved else dict.fromkeys(("W1", "b1", "W2", "b2"), 0.0)
+    total = sum(parts.values())
+"""
+"""The state is a dict, and each step draws noise in its order: a resume that changes that computes other numbers."""
 MANIFESTS = "*/a*/step-*/manifest.json"
 FUNCTIONS = """
-import os, signal, sys, threading, time
+import os, random, signal, sys, threading, time
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -33,6 +41,12 @@ def first(name):
         return True
     except FileExistsError:
         return False
+
+def train_noisily(parts, trial, step):
+    chance = random.Random(1000 * trial.seed + step)
+    for name in parts:
+        parts[name] += trial.config.train.rate * chance.random()
+    return sum(parts.values())
 
 def wait_for_leave(trial, step):
     # until train_to allows the step; asking whether to stop is a sign of life
@@ -52,7 +66,13 @@ def write_faulty_task(
     folder: Path, each_step: str, functions: str = "", files: Mapping[str, str] | None = None, given: str = ""
 ) -> Path:
     """``each_step`` is a statement at the start of a step; it may call ``functions`` and FUNCTIONS."""
-    planted = {HEAD: f"{FUNCTIONS}{functions}{HEAD}", SUM: f"        {each_step}\n{SUM}", END: f"work=work, {given})"}
+    planted = {
+        HEAD: f"{FUNCTIONS}{functions}{HEAD}",
+        START: NOISY,
+        SUM: f"        {each_step}\n        total = train_noisily(parts, trial, step)\n",
+        SAVE: "trial.checkpoint(step, parts)",
+        END: f"work=work, {given})",
+    }
     return write_task(folder, planted, dict(files or {}))
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.worker.checkpoint_files import CheckpointFiles, Parts
+from sweeps.worker.checkpoint_files import CheckpointFiles
+from sweeps.worker.plain_state import Parts
 
 
 def saved_state(folder: Path) -> Any:

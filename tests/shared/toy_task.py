@@ -100,9 +100,7 @@ def work(trial: Trial[Config]) -> None:
     train = trial.config.train
     x, y = features(trial, "train")
     weights = np.random.default_rng(trial.seed).standard_normal(x.shape[1])
-    speed = np.zeros_like(weights)
-    if trial.saved:
-        weights, speed = trial.saved.state["weights"], trial.saved.state["speed"]
+    parts = trial.saved.state["parts"] if trial.saved else {"weights": weights, "speed": np.zeros_like(weights)}
     if trial.rank == 0:
         with (trial.folder / "runs").open("a") as runs:
             runs.write("one")
@@ -111,14 +109,18 @@ def work(trial: Trial[Config]) -> None:
         for step in range(trial.saved.step + 1 if trial.saved else 1, train.steps + 1):
             wait_for_leave(trial, step)
             chosen = np.random.default_rng((trial.seed, step)).integers(len(x), size=16)[trial.rank :: trial.world]
-            error = x[chosen] @ weights - y[chosen]
-            speed = 0.5 * speed - train.rate * mean_over_workers(trial, x[chosen].T @ error / len(chosen))
-            weights = weights + speed
+            noise = np.random.default_rng((trial.seed, step, 1))
+            for name in parts:  # in the order of the dict
+                parts[name] = parts[name] + 1e-3 * noise.standard_normal(x.shape[1])
+            error = x[chosen] @ parts["weights"] - y[chosen]
+            gradient = mean_over_workers(trial, x[chosen].T @ error / len(chosen))
+            parts["speed"] = 0.5 * parts["speed"] - train.rate * gradient
+            weights = parts["weights"] = parts["weights"] + parts["speed"]
             stops = trial.stopping()
             if stops or step % train.every == 0 or step == train.steps or step in named:
                 loss = float(np.mean((x @ weights - y) ** 2))
                 trial.report(step, {"train/loss": loss})
-                trial.checkpoint(step, {"weights": weights, "speed": speed, "loss": loss}, score=loss)
+                trial.checkpoint(step, {"parts": parts, "weights": weights, "loss": loss}, score=loss)
             if stops:
                 return
         trial.spent(Costs(params=len(weights), flops=2.0 * train.steps))

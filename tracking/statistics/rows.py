@@ -16,7 +16,7 @@ from tracking.card import COSTS, Card, Metric
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.study import Standing, Study
 from tracking.trial import TrialFolder, TrialState
-from tracking.words import stopped_at
+from tracking.words import known_step, stopped_at
 
 BASE = "base"
 ABSENT = "default"
@@ -80,6 +80,7 @@ class TableRow:
     params: float | None
     flops: float | None  # of the whole training run
     seconds: float | None
+    cpu_seconds: float | None
     published: dict[str, float | None]  # of the metrics, and params_m (millions)
     deltas: dict[str, float | None]  # from the mean over all seeds of our own reference row
     published_deltas: dict[str, float | None]  # the published row from the published reference row
@@ -185,7 +186,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         change=first.change,
         seeds=len(counted),
         asked=len(seen),
-        steps=mean([result["step"] for result in counted.values()]),
+        steps=mean([known_step(result) for result in counted.values()]),
         scores=empty | {each.name: metric_mean(each, shared[each.name]) for each in card.tabled if each.name in shared},
         **{name: mean([result.get(name) for result in counted.values()]) for name in COSTS},
         published={name: first.published.get(name) for name in (*names, "params_m")},

@@ -213,6 +213,7 @@ def _costs(card: Card) -> Iterator[StudyColumn]:
     """Empty in a finished row whose costs are unknown; the caption says so."""
     for name, write in cost_words(card).items():
         yield _written(name, COST_LABELS[name], attrgetter(name), write, lambda row: "" if row.seeds else row.status)
+    yield _written("cpu_seconds", "CPU time", attrgetter("cpu_seconds"), time)
 
 
 def _published(card: Card) -> Iterator[StudyColumn]:

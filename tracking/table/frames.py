@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tracking.card import COSTS
 from tracking.files import unless_damaged
 from tracking.study import Study, StudyMissing, StudyTrial, read_study, study_folders
-from tracking.words import stopped_at
+from tracking.words import known_step, stopped_at
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -81,7 +81,8 @@ def _trial(study: Study, trial: StudyTrial, state: str, result: Mapping[str, Any
         "state": state,
         "note": "; ".join(filter(None, notes)),
         "attempts": len(unless_damaged(folder.attempts.all, [])),
-        **{name: result.get(name) for name in ("step", *COSTS)},
+        "step": known_step(result),
+        **{name: result.get(name) for name in COSTS},
     }
 
 

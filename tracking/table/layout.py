@@ -165,6 +165,7 @@ def csv_names(table: StudyTable) -> list[str]:
         *(f"sd_{name}" for name in names),
         *(*tests, *verdicts, "unlike", *best, *(f"delta_common_seeds_{name}" for name in names)),
         *_seed_names(table),
+        "cpu_seconds",
     ]
 
 

@@ -114,6 +114,26 @@ def write_summing_task(folder: Path, each_step: str, functions: str, files: dict
     return write_task(folder, filled, files)
 
 
+BURNS = """\
+    if trial.rank:
+        end = time.process_time() + 1.0
+        while time.process_time() < end:
+            pass
+    while trial.rank == 0 and trial._time._cpu.others < 1.0:
+        time.sleep(0.05)
+        trial.stopping(alone=True)
+    total = trial.saved"""
+
+
+def test_cpu_seconds_are_those_of_all_workers(workplace: Path) -> None:
+    """Rank zero uses little, and waits until it knows what the other one has used."""
+    write_task(workplace, {HEAD: f"\nimport time\n{HEAD}", "    total = trial.saved": BURNS})
+    words = ["task=small", "sweep.name=s", "cluster.workers=2", "sweep.rows=[base]"]
+    done = allelse("sweep", *words, cwd=workplace, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lines(workplace / "runs" / "s" / "base-s1" / "result.json")[0]["cpu_seconds"] >= 1.0
+
+
 @dataclass
 class Swept:
     """The study of a sweep with these faults, its exit code and what it printed."""

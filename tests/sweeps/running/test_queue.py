@@ -185,14 +185,36 @@ def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
     assert "base-s2: it will not start" in sweep.said.getvalue()
 
 
+def failing(number: int, line: int) -> list[Event]:
+    """After a report, with a traceback that ends at this line."""
+    calls = f'  File "/library.py", line 7, in load\n  File "/task.py", line {line}, in work\n'
+    return [*BEGUN, Failed(f"RuntimeError: no such file: {number}", f"Traceback:\n{calls}RuntimeError: no")]
+
+
 def test_a_sweep_that_cannot_succeed_ends_after_three_trials(sweep: Sweep) -> None:
+    """Whatever they reported before."""
     for number in range(3):
-        sweep.begin([Started("cpu", 1), Failed(f"RuntimeError: no such file: {number}", "")]).run()
+        sweep.begin(failing(number, line=33)).run()
     with pytest.raises(Interrupted) as ended:
         sweep.queue.tick()
-    cause = "3 trials in a row failed before their first report: RuntimeError: no such file: 2"
+    cause = "3 trials in a row failed with the same error: RuntimeError: no such file: 2"
     assert (ended.value.exit_code, ended.value.fault) == (1, cause)
+    assert sweep.said.getvalue().count(cause) == 1
     assert sweep.begin().trial == ""
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [failing(1, 33), failing(2, 33), failing(3, 34)],  # at another place
+        [failing(1, 33), failing(2, 33), [*BEGUN, *DONE], failing(3, 33)],  # one succeeds
+    ],
+)
+def test_a_sweep_goes_on_after_trials_that_fail_otherwise(ends: list[list[Event]], sweep: Sweep) -> None:
+    for events in ends:
+        sweep.begin(events).run()
+    sweep.queue.tick()
+    assert sweep.stopping.fault == ""
 
 
 @pytest.mark.parametrize(

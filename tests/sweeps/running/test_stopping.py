@@ -45,6 +45,56 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(wor
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "code"), [("SIGUSR1", 138), ("SIGUSR2", 140)])
+def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own(
+    workplace: Path, name: str, code: int
+) -> None:
+    """Slurm signals all processes of a step."""
+    write_paced_task(workplace)
+    trial, words = workplace / "runs" / "s" / "base-s1", ["task=small", "sweep.name=s", "train.steps=20"]
+    train_to(6, workplace)
+    running = Running.start("train", *words, cwd=workplace, trial=trial)
+    running.wait_for_step(4)
+    os.killpg(running.process.pid, getattr(signal, name))
+    ended, output = running.finish()
+    assert ended == code, output
+    assert "base-s1 resumes from step 7" in output
+    assert reasons(trial) == ["interrupted"]
+    (workplace / "leave").unlink()
+    done = typed(workplace, "train", *words)
+    assert "base-s1: resumed at step 7" in done.output
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_sweep_with_all_its_processes_stops_by_the_signal_of_slurm(workplace: Path) -> None:
+    write_paced_task(workplace)
+    trial, words = workplace / "runs" / "s" / "base-s1", ["task=small", "sweep.name=s", "train.steps=20"]
+    train_to(6, workplace)
+    running = Running.start("sweep", *words, "sweep.rows=[base]", cwd=workplace, trial=trial)
+    running.wait_for_step(4)
+    os.killpg(running.process.pid, signal.SIGUSR1)
+    ended, output = running.finish()
+    assert ended == 138, output
+    assert "base-s1 resumes from step 7" in output
+    assert reasons(trial) == ["interrupted"]
+
+
+HANDLES_SIGNALS = "    import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_work_that_handles_signals_learns_that_a_sweep_cannot(workplace: Path) -> None:
+    write_task(workplace, {"    total = trial.saved": f"{HANDLES_SIGNALS}    total = trial.saved"})
+    done = allelse("sweep", "task=small", "sweep.name=s", "sweep.rows=[base]", cwd=workplace)
+    assert done.returncode == 1
+    assert "a sweep calls work outside of the main thread; ask trial.stopping()" in done.stdout
+    trained = typed(workplace, "train", "task=small", "sweep.name=t")
+    assert trained.exit_code == 0, trained.output
+
+
+@pytest.mark.slow
 def test_a_trial_that_is_told_to_stop_from_elsewhere_saves_and_the_next_command_goes_on(workplace: Path) -> None:
     """By `allelse stop`, of all that runs and of this trial alone."""
     write_paced_task(workplace)

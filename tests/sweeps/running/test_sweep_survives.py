@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faulty_task import newest_state, reasons, train_to, write_paced_task
+from faulty_stores import mlflow_server, serving
+from faulty_task import check_as_undisturbed, newest_state, reasons, train_to, write_paced_task
 from leftovers import check_no_locks, wait_for_end
 from same_bits import differing, state_after
 from studies import Running, allelse, lines, mlflow_runs, mlflow_steps, printed, wait_until
@@ -115,6 +116,25 @@ def test_a_stopped_syncer_does_not_outlive_its_sweep(workplace: Path) -> None:
     assert not syncer.is_running()
     assert typed(workplace, "sync", "sweep.name=s").exit_code == 0
     check_whole(running.trial, "finished")
+
+
+def test_a_trial_whose_mlflow_server_is_killed_is_as_undisturbed_and_its_run_is_completed(
+    workplace: Path, tmp_path: Path
+) -> None:
+    """Its state is a dict, whose order decides what it draws."""
+    write_paced_task(workplace)
+    with serving(mlflow_server) as server:
+        store = f"tracking.uri={server.uri}"
+        running = start_to(10, workplace, store, verb="train")
+        server.kill()
+        running.kill()
+        train_to(STEPS, workplace)
+        done = typed(workplace, "train", *TRIAL, store)
+        assert done.exit_code == 0, done.output
+        assert "base-s1: resumed at step " in done.output
+        check_as_undisturbed(workplace, TRIAL, STEPS, tmp_path / "alone")
+        server.start()
+        assert typed(workplace, "sync", "sweep.name=s", store).exit_code == 0
 
 
 @dataclass

@@ -118,6 +118,38 @@ for step in range(1, 5):
     assert events[-1].costs["seconds"] == pytest.approx(40.0)
 
 
+SPLIT = """\
+for step in range(trial.saved.step + 1 if trial.saved else 1, 5):
+    trial.report(step, {"train/loss": 1.0, "rate": 0.5})
+    trial.stopping()
+    trial.checkpoint(step, step)
+    trial.report(step, {"eval/loss": 3.0, "rate": 0.25})
+trial.report(4, {"runtime": 9.0})
+trial.evaluated("dev", {"score": 1.0})
+"""
+
+
+def test_reports_of_one_step_are_merged_and_the_later_value_counts(tmp_path: Path) -> None:
+    """As a Trainer reports training and evaluation apart; again after a resume that has only to evaluate."""
+    events = events_of(tmp_path, SPLIT)
+    reports = {event.step: event.metrics for event in events if isinstance(event, Report)}  # the last of each step
+    own = [{name: of for name, of in metrics.items() if "system/" not in name} for metrics in reports.values()]
+    merged = {"train/loss": 1.0, "rate": 0.25, "eval/loss": 3.0}
+    assert own == [merged, merged, merged, {**merged, "runtime": 9.0}]
+    told = [event for event in events if isinstance(event, Noticed)]
+    assert len(told) == 1
+    assert told[0].quiet
+    assert "step 1 was reported more than once: the reports of a step are merged" in told[0].text
+    again = events_of(tmp_path, SPLIT, attempt=2)
+    assert [event.step for event in again if isinstance(event, Report)] == [4]
+
+
+def test_a_resumed_attempt_that_trains_its_saved_step_again_fails(tmp_path: Path) -> None:
+    events_of(tmp_path, "trial.report(2, {})\ntrial.checkpoint(2, 2)\ntrial.evaluated('dev', {'score': 1})")
+    with pytest.raises(TypeError, match=r"must go on after trial\.saved\.step"):
+        events_of(tmp_path, "trial.report(trial.saved.step, {})", attempt=2)
+
+
 LOOP = """\
 for step in range(trial.saved.step + 1 if trial.saved else 1, 5):
     stops = trial.stopping()
@@ -154,13 +186,25 @@ trial.evaluated("dev", {"score": 1.0})
     assert max(later - earlier for earlier, later in pairwise(synced)) <= 100
 
 
+def test_cpu_seconds_stay_unknown_where_an_earlier_version_counted_none(tmp_path: Path) -> None:
+    before = driver_of(tmp_path, LOOP, lambda event: None)
+    before.store.save(2, {"step": 2}, 1.0, None, ())
+    before.store.settle()
+    finished = events_of(tmp_path, LOOP, attempt=2)[-1]
+    assert isinstance(finished, Finished)
+    assert finished.step == 4
+    assert finished.costs["seconds"] > 1.0
+    assert finished.costs["cpu_seconds"] is None
+
+
 WRONG = [
     ('trial.report(1, {"a": "x"})', TypeError, "has a 'x', which is not a number"),
     ('trial.report(1, {"lone \\ud800": 1.0})', TypeError, "which must be printable text"),
     ('trial.report(1, {"": 1.0})', TypeError, "which must be printable text"),
     ("trial.report(1, {3: 1.0})", TypeError, "which must be printable text"),
     ('trial.report("x", {})', TypeError, "which is not a whole number"),
-    ("trial.report(2, {})\ntrial.report(2, {})", TypeError, "steps must increase"),
+    ("trial.report(2, {})\ntrial.report(1, {})", TypeError, "steps must increase"),
+    ("trial.report(0, {})", TypeError, "steps must increase"),
     ("trial.checkpoint(2, 1)\ntrial.checkpoint(1, 1)", TypeError, "steps must increase"),
     ("trial.checkpoint(2, object())", StateError, "give the task `save` and `load`"),
     ('trial.evaluated("a\\nb", {})', TypeError, "which must be printable text"),

@@ -86,3 +86,26 @@ def same(one: Path, other: Path) -> bool:
         return one.read_bytes() == other.read_bytes()
     before, after = (torch.load(path, weights_only=True)["state_dict"] for path in (one, other))
     return before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+
+
+EVALUATES = {
+    'if "loss" in logs:': 'if "loss" in logs or "eval_loss" in logs:',
+    '{"train/loss": logs["loss"]}': "{name: of for name, of in logs.items() if name in ('loss', 'eval_loss')}",
+    "train_dataset=sentences(300, seed=0)": "train_dataset=sentences(300, seed=0), eval_dataset=sentences(50, seed=2)",
+    '"save_steps": 10,': '"save_steps": 10, "eval_strategy": "steps", "eval_steps": 10,',
+}
+
+
+@pytest.mark.slow
+def test_a_trainer_that_evaluates_reports_each_step_in_two_parts(workplace: Path) -> None:
+    write_files(GUIDE, workplace)
+    source = (workplace / "bert.py").read_text()
+    for old, new in EVALUATES.items():
+        assert old in source, old
+        source = source.replace(old, new)
+    (workplace / "bert.py").write_text(source)
+    done = typed(workplace, "train", "task=bert", "sweep.name=s", "train.steps=20")
+    assert done.exit_code == 0, done.output
+    journal = lines(workplace / "runs" / "s" / "base-s1" / "journal.jsonl")
+    found = {line["step"]: {name for name in line["metrics"] if "loss" in name} for line in journal}
+    assert found == {step: {"loss", "eval_loss"} for step in (10, 20)}

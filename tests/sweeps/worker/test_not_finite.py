@@ -11,6 +11,8 @@ from typed import typed
 
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
+from tracking.card import Card
+from tracking.trial import TrialFolder
 
 SAID = "the model's output is not a finite number. Use an earlier checkpoint,"
 
@@ -46,7 +48,8 @@ def damaged(trained: Path, trial: Path) -> Path:
     (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "damaged"'), "utf-8")
     folder = study / trial.name
     result = json.loads((folder / "result.json").read_text("utf-8"))
-    checkpoints = Checkpoints(str(folder / "checkpoints"), result["key"], result["attempt"], Keep())
+    lineage = TrialFolder(folder, Card("any", 1, ())).lineage()
+    checkpoints = Checkpoints(str(folder / "checkpoints"), result["key"], result["attempt"], Keep(), lineage=lineage)
     (saved,) = checkpoints.states([result["step"]])
     saved.state["model"]["encoder.0.attention.qkv.weight"][0, 0] = torch.nan
     checkpoints.save(saved.step, saved.state, seconds=0.0, score=None, reports=())

@@ -18,7 +18,7 @@ ABOUT = dict.fromkeys(("group", "change", "key", "state", "note"), TEXT)
 COUNTS = dict.fromkeys(("attempts", "step", "params"), WHOLE)
 VALUE = {"metric": TEXT, "value": NUMBER}
 COLUMNS = {
-    "trials": {**NAMES, **ABOUT, **COUNTS, "flops": NUMBER, "seconds": NUMBER},
+    "trials": {**NAMES, **ABOUT, **COUNTS, "flops": NUMBER, "seconds": NUMBER, "cpu_seconds": NUMBER},
     "scores": {**NAMES, "set": TEXT, **VALUE},
     "curves": {**NAMES, "attempt": WHOLE, "step": WHOLE, "time": "datetime64[ns, UTC]", **VALUE},
 }

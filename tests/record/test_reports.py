@@ -1,0 +1,44 @@
+"""Reports of one step are one: in the journal, in MLflow and after a loss."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+from place import STUDY, TOY, Place
+
+ONCE = '        trial.report(step, {"train/loss": done})\n'
+TWICE = """\
+        trial.report(step, {"train/loss": done, "rate": 0.5})
+        trial.stopping()
+        trial.report(step, {"eval/loss": 2 * done, "rate": 0.25})
+"""
+
+
+def metrics_of(place: Place) -> dict[int, dict[str, float]]:
+    """By step, without the load of the machine."""
+    lines = (place.study / "base-s1" / "journal.jsonl").read_text().splitlines()
+    journal = [json.loads(line) for line in lines]
+    steps = [line["step"] for line in journal]
+    assert steps == sorted(set(steps)), "one line for each step"
+    return {
+        line["step"]: {name: of for name, of in line["metrics"].items() if not name.startswith("system/")}
+        for line in journal
+    }
+
+
+def test_training_and_evaluation_of_one_step_may_be_reported_apart(place: Place) -> None:
+    """The trial fails after step 2, once, and goes on."""
+    assert ONCE in TOY
+    place.write({"toy.py": TOY.replace(ONCE, TWICE)})
+    (place.folder / "stops").touch()
+    assert place.type("train", "task=toy", STUDY, "row=base").returncode == 1
+    place.train("base")
+    expected = {step: {"train/loss": step, "rate": 0.25, "eval/loss": 2 * step} for step in range(1, 5)}
+    assert metrics_of(place) == expected
+    log = (place.study / "base-s1" / "log.txt").read_text()
+    assert log.count("step 1 was reported more than once") == 1
+    assert log.count("was reported more than once") == 2, "once by each attempt"
+    wanted = "SELECT step, value FROM metrics WHERE key = ? ORDER BY step"
+    with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
+        found = {name: store.execute(wanted, (name,)).fetchall() for name in ("train/loss", "eval/loss", "rate")}
+    assert found == {name: [(step, of[name]) for step, of in expected.items()] for name in found}
