@@ -89,6 +89,8 @@ class Recorder:
             evaluated=self.evaluated(),
             run=self.run,
             trial=trial.name,
+            code=self.planned.code,
+            study_folder=str(self.folder.path.parent),
         )
 
     def evaluated(self) -> dict[str, dict[str, Any]]:

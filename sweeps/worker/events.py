@@ -27,6 +27,8 @@ class Assignment:
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # by set, the head of its samples
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
+    code: str = ""  # the hash of the user's code; "" for our own task
+    study_folder: str = ""  # which has that code, where this machine sees it
 
 
 @dataclass(frozen=True)
