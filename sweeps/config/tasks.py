@@ -43,7 +43,7 @@ IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 OUTSIDE_PACKAGES = (
     *("filelock", "fsspec", "hydra", "jinja2", "matplotlib", "mlflow", "numpy", "omegaconf", "pandas", "plotext"),
     *("pooch", "psutil", "ray", "rich", "sacrebleu", "sacremoses", "safetensors", "scipy", "sentencepiece"),
-    *("torch", "typer", "yaml"),
+    *("sqlalchemy", "torch", "typer", "yaml"),
 )
 """What the platform imports of others in these processes."""
 TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")

@@ -22,7 +22,8 @@ from sweeps.config.tasks import OURS, TaskSource, reference_of
 from sweeps.planning.plan import Plan
 from sweeps.schema import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
-from sweeps.worker.code_folder import INSTALLS, holds_python, ready_code, settings_texts
+from sweeps.worker.code_folder import ready_code, settings_texts
+from sweeps.worker.code_imports import INSTALLS, holds_python
 from tracking.attempts import in_hand
 from tracking.code import (
     CODE_FOLDER,
@@ -206,14 +207,33 @@ class Watch:
     def __init__(self, code: Code | None) -> None:
         names = sorted(code.files) if code is not None else ()
         self._files = {name: (code.place(name), code.files[name]) for name in names} if code else {}
+        self._looks: dict[str, tuple[int, int] | None] = {}
 
     def __call__(self) -> str:
         """A line; "" if nothing has changed, or if it was said."""
-        changed = [name for name, (path, content) in self._files.items() if _content(path) != content]
+        changed = [name for name in self._files if self._has_changed(name)]
         if not changed:
             return ""
         self._files = {}
         return f"{', '.join(changed)} changed: this sweep goes on with the code that it began with"
+
+    def _has_changed(self, name: str) -> bool:
+        """Reads the file only if it looks unlike the last time."""
+        path, content = self._files[name]
+        look = _look(path)
+        if name in self._looks and self._looks[name] == look:
+            return False
+        self._looks[name] = look
+        return _content(path) != content
+
+
+def _look(path: Path) -> tuple[int, int] | None:
+    """Time of the last change, and size."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size
 
 
 def _content(path: Path) -> bytes | None:

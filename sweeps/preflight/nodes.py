@@ -25,7 +25,7 @@ from sweeps.preflight.places import checkpoint_problems, local, nearest_existing
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
-from sweeps.worker.code_folder import enter_code
+from sweeps.worker.code_imports import enter_code
 from sweeps.worker.prepared import data_place
 from tracking.code import Code
 

@@ -32,7 +32,7 @@ from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
 from sweeps.worker.checkpoints import Start
-from sweeps.worker.code_folder import enter_code
+from sweeps.worker.code_imports import enter_code
 from sweeps.worker.events import (
     Assignment,
     Event,

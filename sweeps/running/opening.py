@@ -23,7 +23,8 @@ from sweeps.running.syncer import syncing
 from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.checkpoints import saved_steps
-from sweeps.worker.code_folder import running_code, shared_files
+from sweeps.worker.code_folder import shared_files
+from sweeps.worker.code_imports import running_code
 from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
 from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files

@@ -18,7 +18,7 @@ from sweeps.running.stopping import leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.code_folder import running_code
+from sweeps.worker.code_imports import running_code
 from sweeps.worker.events import Event, Failed, Order, Report
 from tracking.files import DamagedFileError
 

@@ -29,7 +29,7 @@ from sweeps.worker.calls import (
     samples_text,
 )
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start
-from sweeps.worker.code_folder import environment
+from sweeps.worker.code_imports import environment
 from sweeps.worker.events import (
     About,
     Assignment,

@@ -10,7 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from sweeps.worker.code_folder import enter_code, ready_code, running_code, shared_files
+from sweeps.worker.code_folder import ready_code, shared_files
+from sweeps.worker.code_imports import enter_code, running_code
 from tracking.code import Code, code_place
 from tracking.study import STUDY_FILE
 
