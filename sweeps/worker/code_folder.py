@@ -52,9 +52,9 @@ class CodeFolder:
         return self.folders[""]
 
     def link(self, linked: set[Path] | None = None) -> None:
-        """Link what is in today's folders and no recorded file, but for what was ``linked``: a task may have removed it.
+        """Link what is in today's folders and no recorded file. Raises OSError.
 
-        Raises OSError.
+        What was ``linked`` before is left out: a task may have removed it.
         """
         linked = set() if linked is None else linked
         for today, here in self._pairs:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from place import STUDY, Place
 
+from sweeps.preflight.machine import cpus
+
 ONE_STEP = "train.steps=1"
 HELPER = """
 import importlib.util
@@ -131,7 +133,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Loaded:
     place = Place(tmp_path_factory.mktemp("loaded") / "here", database)
     all_ways = ALL_WAYS.replace("{ways}", repr(WAYS)).replace("{today}", str(place.folder))
     place.write(LOADED | {"loading.py": HELPER + all_ways})
-    place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1]", ONE_STEP)
+    one_by_one = f"cluster.cpus_per_worker={cpus()}"
+    place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1]", ONE_STEP, one_by_one)
     add = ("train", "task=toy", STUDY, "row=size_3", "--add")
     refusal = " ".join(place.type("plan", *add[1:3], "sweep.rows=[size_3]", "--add").stderr.split())
     place.must(*add, "--changed-code")
