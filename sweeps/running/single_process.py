@@ -18,7 +18,7 @@ from sweeps.running.stopping import leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.code_imports import running_code
+from sweeps.worker.code_imports import in_users_folders, running_code
 from sweeps.worker.events import Event, Failed, Order, Report
 from tracking.files import DamagedFileError
 
@@ -68,7 +68,7 @@ class _Lone:
             self._queue.close("refused")
             raise
         except (Exception, SystemExit) as error:
-            self._tell(Failed(cause(error), printable(traceback.format_exc())))
+            self._tell(Failed(cause(error), printable(in_users_folders(traceback.format_exc()))))
 
     def _obey(self, order: Order) -> None:
         self._order = order

@@ -36,6 +36,8 @@ environment: dict[str, str | None] = {}
 """The variables that the code names, as this process had them when it began to run with it."""
 _PLACES: set[str] = set()
 """All folders of code in which this process has run."""
+_USERS: dict[str, str] = {}
+"""The user's folder by the one that stands for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +130,17 @@ def enter_code(code: Code | None, study: Path, lasting: bool = True) -> Path | N
         if imports.is_elsewhere(name, module):
             del sys.modules[name]
     _PLACES.add(f"{folder.place}{os.sep}")
+    _USERS.update({f"{place}{os.sep}": f"{code.roots[name]}{os.sep}" for name, place in folder.folders.items()})
     forget_tasks()
     _forget_finders()
     return folder.task
+
+
+def in_users_folders(text: str) -> str:
+    """The text of an error with the paths of the user's files in place of the study's: those he can edit."""
+    for place, users in _USERS.items():
+        text = text.replace(place, users)
+    return text
 
 
 @contextmanager

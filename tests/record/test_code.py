@@ -192,6 +192,8 @@ def test_a_typo_behind_the_first_report_is_mended_without_a_word_or_a_mark(place
         assert place.type("train", "task=toy", STUDY, f"row={row}", "--add").returncode == 1
         assert (place.study / f"{row}-s1" / "journal.jsonl").read_text()
     assert "changed-code" not in place.must("status", STUDY)
+    error = (place.study / "base-s1" / "error.txt").read_text()
+    assert f'"{place.folder / "toy.py"}", line' in error, "the file that a person can edit"
     place.write({"toy.py": UNSAVED})
     for row in ("base", "size_2"):
         place.train(row)
