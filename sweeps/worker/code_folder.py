@@ -51,29 +51,24 @@ class CodeFolder:
         """The folder that stands for the task's."""
         return self.folders[""]
 
-    def link(self, linked: set[Path] | None = None) -> None:
+    def link(self, linked: dict[Path, int] | None = None) -> None:
         """Link what is in today's folders and no recorded file. Raises OSError.
 
-        What was ``linked`` before is left out: a task may have removed it.
+        What was ``linked`` is left out, unless it is newer by now: a task may have removed it.
         """
-        linked = set() if linked is None else linked
+        linked = {} if linked is None else linked
         for today, here in self._pairs:
             for name in self._unrecorded(today, here) if here.is_dir() else ():
-                if here / name not in linked:
+                changed = (today / name).lstat().st_mtime_ns
+                if linked.get(here / name) != changed:
                     _make_link(here / name, str(today / name))
-                    linked.add(here / name)
+                    linked[here / name] = changed
         task = Path(self.code.roots[""])
         for today, here in zip(task.parents, self.task.parents, strict=False):
             if here == self.place or not here.is_dir():
                 break
             for name in self._named(today):
                 _make_link(here / name, str(today / name))
-
-    def links(self) -> set[Path]:
-        """What is linked in here."""
-        with suppress(OSError, DamagedFileError):
-            return {path for _, here in self._pairs for path in here.iterdir() if path.is_symlink()}
-        return set()
 
     def is_mixed(self) -> bool:
         """Whether something else lies where a link must be, as in a copy of a study."""
@@ -217,7 +212,7 @@ def shared_files(code: Code | None, study: Path) -> Iterator[None]:
 
 
 def _share(folder: CodeFolder, ended: threading.Event) -> None:
-    pause_s, linked = SHARED_EVERY_S, folder.links()
+    pause_s, linked = 0.0, dict[Path, int]()
     while not ended.wait(pause_s):
         began = time.monotonic()
         with suppress(OSError, DamagedFileError):  # storage that fails for a while, or a study that was removed

@@ -130,7 +130,9 @@ def enter_code(code: Code | None, study: Path, lasting: bool = True) -> Path | N
         if imports.is_elsewhere(name, module):
             del sys.modules[name]
     _PLACES.add(f"{folder.place}{os.sep}")
-    _USERS.update({f"{place}{os.sep}": f"{code.roots[name]}{os.sep}" for name, place in folder.folders.items()})
+    for name, place in folder.folders.items():
+        if name in code.roots:
+            _USERS[f"{place}{os.sep}"] = f"{code.roots[name]}{os.sep}"
     forget_tasks()
     _forget_finders()
     return folder.task
