@@ -11,20 +11,8 @@ from tracking.uri import MASK, is_secret, without_password
 READING = ("get", "getenv")
 WRITING = ("setdefault", "pop", "putenv", "unsetenv")
 """Functions that take a variable's name first. What the code sets itself is no setting from outside."""
-WHERE = frozenset(
-    [
-        "CUDA_VISIBLE_DEVICES",
-        "HOSTNAME",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "NODE_RANK",
-        "PWD",
-        "RANK",
-        "TMPDIR",
-    ]
-) | {"WORLD_SIZE"}
+OF_A_GROUP = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "WORLD_SIZE")
+WHERE = frozenset((*OF_A_GROUP, "CUDA_VISIBLE_DEVICES", "HOSTNAME", "PWD", "TMPDIR"))
 LAUNCHERS = ("RAY_", "SLURM_")
 """Variables, and how their names begin, that only say where a process runs: each has others."""
 AT_START = dict(os.environ)
