@@ -1,8 +1,9 @@
 """The package ``allelse``: the names that a task imports, and ``load``; quick, and hidden by no file of a user."""
 
+import ast
+import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from typed import refusal
 
 import allelse as facade
 from sweeps import task
+from sweeps.config.tasks import OUTSIDE_PACKAGES
 
+ROOT = Path(facade.__file__).parents[1]
 PRINTS_LOADED = "import sys; before = set(sys.modules); import allelse; print(*{*sys.modules} - before)"
 
 
@@ -36,11 +39,39 @@ def test_a_file_that_hides_a_package_of_ours_is_refused_by_name(name: str, tmp_p
     assert sorted(path.name for path in folder.iterdir()) == sorted(["conf", "small.py", name])
 
 
+@pytest.mark.parametrize("name", ["ray.py", "mlflow.py", "yaml/__init__.py"])
+def test_a_file_that_hides_a_package_of_others_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    folder = write_task(tmp_path, {}, {name: "raise ImportError\n"})
+    said = refusal(folder, "plan", "task=small")
+    assert f"lies next to {name}, which hides a package that allelse imports" in said
+
+
+def test_a_folder_without_a_module_hides_nothing(tmp_path: Path) -> None:
+    folder = write_task(tmp_path, {}, {"mlflow/notes.txt": ""})
+    assert allelse("plan", "task=small", cwd=folder).returncode == 0
+
+
+def test_every_package_of_others_that_the_platform_imports_is_known() -> None:
+    ours = {"allelse", "sweeps", "tracking", "transformer"}
+    imported = {name for package in ("sweeps", "tracking", "allelse") for name in imports_of(ROOT / package)}
+    assert imported - ours - sys.stdlib_module_names - {"_typeshed"} <= {*OUTSIDE_PACKAGES}
+
+
+def imports_of(folder: Path) -> set[str]:
+    names = set[str]()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names.add(str(node.module).partition(".")[0])
+    return names
+
+
 def test_a_transformer_py_of_the_user_serves_his_task(tmp_path: Path) -> None:
     head = "\n\n@dataclass(frozen=True)\nclass Model"
     folder = write_task(tmp_path, {head: f"\nimport transformer\n{head}"}, {"transformer.py": "WIDTH = 3\n"})
     done = allelse("train", "task=small", cwd=folder)
     assert done.returncode == 0, done.stderr
-    (code,) = (folder / "runs/small-full/code").glob("*.zip")
-    with zipfile.ZipFile(code) as recorded:
-        assert {"small.py", "transformer.py"} <= set(recorded.namelist())
+    (code,) = (folder / "runs/small-full/code").glob("*/code.json")
+    assert {"small.py", "transformer.py"} <= set(json.loads(code.read_text())["files"])

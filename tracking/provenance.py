@@ -1,29 +1,23 @@
 """Where a result comes from: one record of each attempt at a trial and of each scoring, and none is ever replaced.
 
 ``provenance.json`` has them as ``attempts`` and ``scorings``. The fields of the last attempt that trained are also at
-its top level, for a reader who wants one answer. ``<study>/code/<hash>.zip`` is one version of the user's code: the
-bytes of his Python files. A study has more than one only if a person typed `--changed-code`.
+its top level, for a reader who wants one answer.
 """
 
-import io
 import os
 import platform
 import socket
 import subprocess
 import sys
 import time
-import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import unified_diff
-from functools import cache, cached_property, partial
+from collections.abc import Mapping, Sequence
+from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracking.files import DamagedFileError, read_whole, unless_damaged, write_atomic
-from tracking.uri import code_without_secrets, diff_without_secrets, shown_words
+from tracking.uri import diff_without_secrets, shown_words
 from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
@@ -35,11 +29,6 @@ SHOWN = 3
 """How many changed files are named in a sentence."""
 MOST_DIFF = 1 << 20
 """Bytes of a diff that are kept."""
-CODE_FOLDER = "code"
-FILE_DIGITS = 12  # of a hash in names of files
-INSTALLED = "@"
-"""Before the name of an editable install, whose files lie in another folder than the task's."""
-EPOCH = (1980, 1, 1, 0, 0, 0)  # a zip's first moment: equal files make equal archives
 Provenance = dict[str, Any]
 
 
@@ -89,6 +78,12 @@ def git_state(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
     branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
     kept = text.encode()[:MOST_DIFF].decode("utf-8", "ignore")
     return {"commit": commit, "branch": branch, "dirty": bool(names) if known else None, "changes": names, "diff": kept}
+
+
+def tracked_files(folder: Path, pattern: str) -> set[str]:
+    """The paths below the folder that git tracks and that fit; none outside of a repository."""
+    listed = None if "site-packages" in folder.parts else _git(folder, "ls-files", "-z", "--", pattern)
+    return set(filter(None, (listed or "").split("\0")))
 
 
 def with_attempt(content: Provenance, record: Provenance) -> Provenance:
@@ -143,9 +138,13 @@ def scored_by(content: Mapping[str, Any], on: str) -> Provenance:
     return next((each for each in reversed(scorings(content)) if on in each["sets"]), {})
 
 
-def prepared_place(folder: Path, task: str, fingerprint: str) -> Path:
-    """Where the prepared data of this fingerprint lies below ``paths.data``."""
-    return folder / task / sha256(fingerprint.encode()).hexdigest()[:16]
+def prepared_place(folder: Path, task: str, fingerprint: str, code: str = "") -> Path:
+    """Where the data of this fingerprint lies below ``paths.data``, as that version of the user's code prepared it.
+
+    ``code`` is its hash; "" for our own task, whose fingerprint names its version.
+    """
+    identity = f"{fingerprint}\0{code}" if code else fingerprint
+    return folder / task / sha256(identity.encode()).hexdigest()[:16]
 
 
 def changes(provenance: Mapping[str, Any]) -> str:
@@ -189,79 +188,3 @@ def _cpu_model() -> str:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
-
-
-@dataclass(frozen=True, eq=False)
-class Code:
-    """``files`` by their path in the task's folder, or by ``@name/path`` for an editable install.
-
-    ``roots`` are the folders where these lie today: "" is the task's, others are by ``@name``.
-    """
-
-    files: Mapping[str, bytes]
-    roots: Mapping[str, str] = field(default_factory=dict)
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of all paths and contents."""
-        lines = (f"{name}\0{sha256(self.files[name]).hexdigest()}\n" for name in sorted(self.files))
-        return sha256("".join(lines).encode()).hexdigest()
-
-    @cached_property
-    def placed(self) -> dict[str, bytes]:
-        """The files by their absolute path today, without those of an install that is no longer there."""
-        gone = {name for name in self.files if name.startswith(INSTALLED) and name.partition("/")[0] not in self.roots}
-        return {str(self.place(name)): content for name, content in self.files.items() if name not in gone}
-
-    def place(self, name: str) -> Path:
-        """Where the file lies today."""
-        root, _, inner = name.partition("/") if name.startswith(INSTALLED) else ("", "", name)
-        return Path(self.roots[root], inner)
-
-
-def write_code(study: Path, code: Code) -> None:
-    """Keep the version, unless the study has it whole."""
-    path = _path(study, code.digest)
-    if unless_damaged(partial(read_code, study, code.digest), None) is not None:
-        return
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(code.files):
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), code.files[name], zipfile.ZIP_DEFLATED)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, content.getvalue())
-
-
-def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) -> Code:
-    """The version with this hash, in today's folders. Raises DamagedFileError if its file is missing or was changed."""
-    path = _path(study, digest)
-    content = read_whole(path)
-    if content is None:
-        raise DamagedFileError(path, "is missing, but the study was trained with it")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            files = {name: archive.read(name) for name in archive.namelist()}
-    except zipfile.BadZipFile as error:
-        raise DamagedFileError(path, f"is no archive: {error}") from None
-    code = Code(files, roots or {})
-    if code.digest != digest:
-        raise DamagedFileError(path, "holds other files than its name says")
-    return code
-
-
-def changed_files(before: Code, now: Code, among: Collection[str] | None = None) -> list[str]:
-    """The files that differ, were removed or are new; ``among`` limits them."""
-    names = sorted({*before.files, *now.files} if among is None else among)
-    return [name for name in names if before.files.get(name) != now.files.get(name)]
-
-
-def code_diff(before: Code, now: Code, names: Collection[str]) -> Iterator[str]:
-    """The lines of a unified diff of these files, without secrets."""
-    for name in names:
-        old, new = (each.files.get(name, b"").decode("utf-8", "replace").splitlines() for each in (before, now))
-        for line in unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""):
-            yield code_without_secrets(line)
-
-
-def _path(study: Path, digest: str) -> Path:
-    return study / CODE_FOLDER / f"{digest[:FILE_DIGITS]}.zip"

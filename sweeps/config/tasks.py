@@ -42,6 +42,12 @@ ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""
 IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 """What a task's file or its process imports of ours."""
+OUTSIDE_PACKAGES = (
+    *("filelock", "fsspec", "hydra", "jinja2", "matplotlib", "mlflow", "numpy", "omegaconf", "pandas", "plotext"),
+    *("pooch", "psutil", "ray", "rich", "sacrebleu", "sacremoses", "safetensors", "scipy", "sentencepiece"),
+    *("sqlalchemy", "torch", "typer", "yaml"),
+)
+"""What the platform imports of others in these processes."""
 TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
 MAKES_TASK = re.compile(r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
@@ -72,12 +78,24 @@ def forget_tasks() -> None:
 
 
 def _refuse_hidden_packages(here: Path) -> None:
-    """Modules next to a task come first in its imports: with the name of a package of ours, they would hide it."""
-    found = [file for package in IMPORTED_PACKAGES for file in (f"{package}.py", package) if (here / file).exists()]
-    ours = Path(__file__).parents[2]
-    if found and here.resolve() != ours:
-        names = ", ".join(found)
-        raise RefusedError([Problem("task", f"lies next to {names}, which hides a package of allelse", "rename it")])
+    """Modules next to a task come first in its imports: with the name of such a package, they would hide it."""
+    files = [f"{package}.py" for package in (*IMPORTED_PACKAGES, *OUTSIDE_PACKAGES)]
+    problems: list[Problem] = []
+    for owner, names in (
+        ("a package of allelse", [*files[: len(IMPORTED_PACKAGES)], *IMPORTED_PACKAGES]),
+        ("a package that allelse imports", files[len(IMPORTED_PACKAGES) :]),
+        ("a package that allelse imports", [f"{package}/__init__.py" for package in OUTSIDE_PACKAGES]),
+    ):
+        if hiding := ", ".join(name for name in names if _lies_there(here / name)):
+            problems.append(Problem("task", f"lies next to {hiding}, which hides {owner}", "rename it"))
+    if problems:
+        raise RefusedError(problems)
+
+
+def _lies_there(path: Path) -> bool:
+    """Whether there is such a file or folder, and not that of our own checkout."""
+    checkout = Path(__file__).parents[2]
+    return path.exists() and path.resolve() != checkout / path.name
 
 
 @cache
@@ -194,23 +212,23 @@ def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
     return RefusedError([Problem("task", f'is "{name}", {what}', allowed, near and f"task={module}:{near}")])
 
 
-_entered: dict[str, tuple[frozenset[str], bool]] = {}
+ENTERED: dict[str, tuple[frozenset[str], bool]] = {}
 """The folder from which tasks are imported: the modules loaded before any from there, and whether it was searched."""
 
 
 def enter(here: str) -> None:
     """Import from this folder, besides installed packages. Modules of a former one are forgotten, with their tasks:
     another folder may have others of the same names."""
-    if here in _entered:
+    if here in ENTERED:
         return
-    for former, (before, was_searched) in _entered.items():
+    for former, (before, was_searched) in ENTERED.items():
         for name in [name for name in sys.modules if name.partition(".")[0] not in before and _lies_in(name, former)]:
             del sys.modules[name]
         if not was_searched:
             sys.path[:] = [place for place in sys.path if place != former]
         forget_tasks()
-    _entered.clear()
-    _entered[here] = frozenset(sys.modules), here in sys.path
+    ENTERED.clear()
+    ENTERED[here] = frozenset(sys.modules), here in sys.path
     if here not in sys.path:
         sys.path.insert(0, here)
     importlib.invalidate_caches()

@@ -19,8 +19,8 @@ from sweeps.task import Costs, Task
 from sweeps.worker.checkpoint_files import folders_at
 from sweeps.worker.prepared import data_place, identity
 from tracking.attempts import in_hand
+from tracking.code import Code
 from tracking.files import DamagedFileError, unless_damaged
-from tracking.provenance import Code
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder, TrialState
 from tracking.uri import shown_words, without_password, without_passwords
@@ -37,6 +37,7 @@ class PlannedTrial:
     settings: Settings
     fingerprint: str
     costs: Costs
+    code: str = ""  # the hash of the user's code with which it will be trained; "" for our own task
 
     @property
     def task(self) -> Task[Any]:
@@ -63,11 +64,11 @@ class PlannedTrial:
 
     @property
     def prepared_folder(self) -> Path:
-        return data_place(self.task, Path(self.settings.paths.data), self.fingerprint)
+        return data_place(self.task, Path(self.settings.paths.data), self.fingerprint, self.code)
 
     def prepared_as(self) -> str:
         """The identity of the prepared data."""
-        return identity(self.task, Path(self.settings.paths.data), self.fingerprint)
+        return identity(self.task, Path(self.settings.paths.data), self.fingerprint, self.code)
 
     @cached_property
     def folder(self) -> TrialFolder:

@@ -1,7 +1,8 @@
-"""The user's code: which Python files a task can import, which of them it names, and whether they have changed.
+"""The user's code: which Python files belong to a study, and whether they have changed.
 
-They lie in the task's folder and in editable installs, whether git tracks them or not. What trials import are the bytes
-that the study has recorded (``sweeps.worker.recorded_code``), so an edit never reaches a trial by itself.
+They lie in the task's folder and in editable installs. Where git tracks some, these count, and others only if the task
+names them; elsewhere all count. Trials run in the study's folder of them (``sweeps.worker.code_folder``), so an edit
+never reaches a trial by itself.
 """
 
 import ast
@@ -21,25 +22,22 @@ from sweeps.config.tasks import OURS, TaskSource, reference_of
 from sweeps.planning.plan import Plan
 from sweeps.schema import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
-from sweeps.worker.recorded_code import INSTALLS, holds_python
+from sweeps.worker.code_folder import ready_code, settings_texts
+from sweeps.worker.code_imports import INSTALLS, holds_python
 from tracking.attempts import in_hand
-from tracking.files import DamagedFileError, unless_damaged, write_atomic
-from tracking.provenance import (
+from tracking.code import (
     CODE_FOLDER,
-    DISTRIBUTION,
     FILE_DIGITS,
     INSTALLED,
-    OUR_CODE,
-    ROOT,
     Code,
-    Provenance,
     changed_files,
     code_diff,
-    of_sweep,
     read_code,
-    write_code,
 )
-from tracking.study import Study
+from tracking.files import DamagedFileError, unless_damaged, write_atomic
+from tracking.provenance import DISTRIBUTION, OUR_CODE, ROOT, Provenance, of_sweep, tracked_files, trained_by
+from tracking.study import Study, StudyTrial
+from tracking.trial import TrialFolder
 
 DEPTH = 3
 """How many nested folders without a Python file may still lead to a package. What lies deeper is data."""
@@ -47,124 +45,201 @@ MOST_ENTRIES = 5000
 """A folder with more entries, and no Python file among the first ones, holds data."""
 LINES = 60
 """Of a diff that a refusal shows."""
-NAMED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.([A-Za-z_]\w*)?")
-"""A text that may name a module, or begin the name of one."""
+PATHS = re.compile(r"[\w./*-]+")
+"""A text that may name modules or files, or begin the name of one; in a file of settings each such word."""
+EVERY = "*"
+"""Stands for all modules, where any may be imported."""
 IMPORTING = ("import_module", "__import__", "instantiate", "get_class", "get_method", "locate")
 """Functions that import what they are given, of importlib, Hydra and pydoc."""
+LISTING = ("iter_modules", "walk_packages")
+"""Functions that name all modules of a package."""
 NO_CODE = (*INSTALLS, "__pycache__")
 
 
 def with_code(plan: Plan, any_code: bool = False) -> Plan:
-    """The plan with the code that its trials import. Raises RefusedError if other code trained a part of the study."""
+    """The plan with the code that its trials run. Raises RefusedError if other code trained a part of the study."""
     study, now = plan.before, user_code(plan.composition.shared.source)
-    if now is None or study is None or not _is_held(study, plan.composition.shared.paths.checkpoints):
-        return replace(plan, code=now, codes=() if now is None else (now.digest,))
+    held = held_codes(study, plan.composition.shared.paths.checkpoints) if study else ()
+    if now is None or study is None or not held:
+        return _running(plan, now, () if now is None else (now.digest,))
     try:
-        before = _recorded(study, now)
-        names = named_changes(plan.composition.shared.source, before, now)
+        before = _recorded(study, held[-1], now)
+        now = _as_recorded(now, before)
+        names = changed_files(before, now)
         problems = [_refusal(study, before, now, names)] if names else []
     except DamagedFileError as error:
         before, problems = now, [_lost(error)]
     if not (problems and plan.pending):  # where nothing is to run, nothing changes
-        return replace(plan, code=before, codes=study.code)
+        return _running(plan, before, held)
     if not any_code:
         raise RefusedError(problems)
-    return replace(plan, code=now, codes=(*study.code, now.digest))
+    return _running(plan, now, (*held, now.digest))
 
 
-def _recorded(study: Study, now: Code) -> Code:
-    """The code that the study has recorded last: today's, if that is the same. Raises DamagedFileError."""
-    digest = study.code[-1]
+def _running(plan: Plan, code: Code | None, codes: tuple[str, ...]) -> Plan:
+    digest = "" if code is None else code.digest
+    trials = tuple(replace(planned, code=digest) for planned in plan.trials)
+    return replace(plan, trials=trials, code=code, codes=codes)
+
+
+def _recorded(study: Study, digest: str, now: Code) -> Code:
+    """This version of the study's: today's, if that is the same. Raises DamagedFileError."""
     return now if now.digest == digest else read_code(study.folder, digest, now.roots)
 
 
-def scoring_code(study: Study, source: TaskSource) -> Code | None:
-    """The code with which a verb of the task scores now: the study's, unless a file that the task names has changed."""
-    now = user_code(source)
-    if now is None or not study.code:
-        return now
-    before = unless_damaged(partial(_recorded, study, now), now)
-    return now if named_changes(source, before, now) else before
+def _as_recorded(now: Code, before: Code) -> Code:
+    """Today's code with all files that were recorded and are still there, whether git tracks them by now or not."""
+    files = dict(now.files)
+    for name in before.files.keys() - files.keys():
+        if name.startswith(INSTALLED) and name.partition("/")[0] not in now.roots:
+            continue
+        content = _content(now.place(name))
+        if content is not None:
+            files[name] = content
+    return Code(files, now.roots)
 
 
 def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> list[str] | None:
     """The files whose change keeps the study from going on without ``--changed-code``. None if any may change."""
     now = user_code(source)
-    if now is None or not _is_held(study, checkpoints):
+    held = held_codes(study, checkpoints)
+    if now is None or not held:
         return None
     try:
-        return named_changes(source, _recorded(study, now), now)
+        before = _recorded(study, held[-1], now)
     except DamagedFileError as error:
         return [error.path.name]
+    return changed_files(before, _as_recorded(now, before))
 
 
-def _is_held(study: Study, checkpoints: str | None) -> bool:
-    """Whether further trials must share the study's code: any trial has a step, or a process is about to add one.
+def held_codes(study: Study, checkpoints: str | None) -> tuple[str, ...]:
+    """The versions of which something that was trained is there, a result or a checkpoint: the oldest first.
 
-    Until then the code may change: a fault that ends the first trials at once can be fixed without a mark.
-    ``checkpoints`` is ``paths.checkpoints``.
+    So are those of a process that is about to train. As long as there is none, the code may change: a fault that ends
+    the first trials can be fixed without a mark. ``checkpoints`` is ``paths.checkpoints``.
     """
     if not study.code:
-        return False
-    folders = [(study.trial_folder(trial), trial.key) for trial in study.trials]
-    by_name = {folder.path.name: folder for folder, _ in folders}
+        return ()
+    held = set[str]()
+    for trial in study.trials:
+        held |= _trained_with(study, trial, checkpoints)
+    by_name = {trial.name: study.trial_folder(trial) for trial in study.trials}
     if in_hand(study.folder, by_name, lambda name: by_name[name].newest_attempt()):
-        return True
-    if any(folder.journal_path.exists() or folder.result_path.exists() for folder, _ in folders):
-        return True
-    begun = ((folder, key) for folder, key in folders if folder.attempts_path.exists())
-    return any(
-        saved_steps(folder.checkpoints_url(checkpoints), key, unless_damaged(folder.lineage, None))
-        for folder, key in begun
-    )
+        held.add(study.code[-1])
+    return tuple(digest for digest in study.code if digest in held)
+
+
+def _trained_with(study: Study, trial: StudyTrial, checkpoints: str | None) -> set[str]:
+    """The versions that are in what the trial has: in its weights, or in its newest checkpoint."""
+    folder = study.trial_folder(trial)
+    result = folder.finished_result(trial.key)
+    if result is not None:
+        step = int(result["step"])
+    elif folder.attempts_path.exists():
+        step = max(_saved_steps(folder, trial.key, checkpoints), default=0)
+    else:
+        step = 0
+    if result is None and step == 0:
+        return set()
+    records = trained_by(unless_damaged(folder.provenance, {}), step)
+    recorded = {str(record["code"]) for record in records if record.get("code")}
+    return recorded & {*study.code} or {study.code[-1]}
+
+
+def _saved_steps(folder: TrialFolder, key: str, checkpoints: str | None) -> set[int]:
+    lineage = unless_damaged(folder.lineage, None)
+    return saved_steps(folder.checkpoints_url(checkpoints), key, lineage)
+
+
+def scoring_code(study: Study, source: TaskSource) -> Code | None:
+    """The code with which a verb of the task scores now."""
+    now = user_code(source)
+    if now is None or not study.code:
+        return now
+    before = unless_damaged(partial(_recorded, study, study.code[-1], now), now)
+    return _as_recorded(now, before)
 
 
 def user_code(source: TaskSource) -> Code | None:
-    """All that the task can import of the user's, as it is now; None for our own task."""
+    """What belongs to the task of the user's, as it is now; None for our own task."""
     if source.name in OURS:
         return None
     here = Path(source.folder)
     installs = {f"{INSTALLED}{name}": root for name, root in _editable_folders(here)}
-    of_installs = {f"{name}/{path}": of for name, root in installs.items() for path, of in _found(root, here).items()}
-    everything = _found(here) | of_installs
-    named = {name.split("/")[0] for name in reached(source, everything) if name in of_installs}
-    kept = {name: of for name, of in everything.items() if name not in of_installs or name.split("/")[0] in named}
-    return Code(kept, {"": source.folder, **{name: str(installs[name]) for name in installs if name in named}})
+    everything = _found(here)
+    for name, root in installs.items():
+        everything |= {f"{name}/{path}": content for path, content in _found(root, here).items()}
+    belonging = _reached(source, everything, settings_texts(here))
+    used = {_root_of(name) for name in belonging}  # an installed task may use none of this folder
+    installs = {name: root for name, root in installs.items() if name in used}
+    for name in used:
+        belonging |= _tracked(name, installs.get(name, here), everything)
+    files = {name: content for name, content in everything.items() if name in belonging}
+    return Code(files, {"": source.folder, **{name: str(root) for name, root in installs.items()}})
 
 
-def reached(source: TaskSource, files: Mapping[str, bytes]) -> set[str]:
-    """The files that the task names, directly or by others: by an import anywhere, or by a text such as "nets.small".
+def _tracked(root: str, folder: Path, files: Mapping[str, bytes]) -> set[str]:
+    """Those of the root's files that git tracks; all of them where it tracks none."""
+    of_root = {name for name in files if _root_of(name) == root}
+    tracked = {f"{root}/{path}" if root else path for path in tracked_files(folder, "*.py")}
+    return of_root & tracked or of_root
+
+
+def _root_of(name: str) -> str:
+    return name.partition("/")[0] if name.startswith(INSTALLED) else ""
+
+
+def _reached(source: TaskSource, files: Mapping[str, bytes], settings: list[str]) -> set[str]:
+    """The files that the task names, directly or by others: by an import anywhere, or by a text such as "nets.small" or
+    "plugins/*.py", also one in a file of settings.
 
     A package that is named counts as a whole.
     """
-    names, found = {reference_of(source.name).partition(":")[0].partition(".")[0]}, set[str]()
-    while new := {name for name in files.keys() - found if names & _parts(name)}:
-        found |= new
-        names |= {said for name in new for said in _names_in(files[name])}
-    return found
-
-
-def named_changes(source: TaskSource, before: Code, now: Code) -> list[str]:
-    """The files that the task names, then or now, and that differ."""
-    if before.digest == now.digest:
-        return []
-    return changed_files(before, now, reached(source, before.files) | reached(source, now.files))
+    names = {reference_of(source.name).partition(":")[0].partition(".")[0]}
+    for text in settings:
+        for word in PATHS.findall(text):
+            names |= set(_names_in_text(word)) - {EVERY}
+    reached = set[str]()
+    while new := {name for name in files.keys() - reached if names & {EVERY, *_parts(name)}}:
+        reached |= new
+        for name in new:
+            names |= set(_names_in(name, files[name]))
+    return reached
 
 
 class Watch:
-    """Tells once that files which the task names have changed since a sweep began."""
+    """Tells once that files have changed since a sweep began."""
 
-    def __init__(self, source: TaskSource, code: Code | None) -> None:
-        names = reached(source, code.files) if code is not None else ()
-        self._files = {name: (code.place(name), code.files[name]) for name in sorted(names)} if code else {}
+    def __init__(self, code: Code | None) -> None:
+        names = sorted(code.files) if code is not None else ()
+        self._files = {name: (code.place(name), code.files[name]) for name in names} if code else {}
+        self._looks: dict[str, tuple[int, int] | None] = {}
 
     def __call__(self) -> str:
         """A line; "" if nothing has changed, or if it was said."""
-        changed = [name for name, (path, content) in self._files.items() if _content(path) != content]
+        changed = [name for name in self._files if self._has_changed(name)]
         if not changed:
             return ""
         self._files = {}
         return f"{', '.join(changed)} changed: this sweep goes on with the code that it began with"
+
+    def _has_changed(self, name: str) -> bool:
+        """Reads the file only if it looks unlike the last time."""
+        path, content = self._files[name]
+        look = _look(path)
+        if name in self._looks and self._looks[name] == look:
+            return False
+        self._looks[name] = look
+        return _content(path) != content
+
+
+def _look(path: Path) -> tuple[int, int] | None:
+    """Time of the last change, and size."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size
 
 
 def _content(path: Path) -> bytes | None:
@@ -186,8 +261,7 @@ def origin_of(source: TaskSource, code: Code | None) -> Provenance:
 def keep_origin(study: Path, record: Provenance, code: Code | None) -> Provenance:
     """Keep the code and the uncommitted diff in the study; returns what provenance has of every attempt."""
     text = record["diff"]
-    if code is not None:
-        write_code(study, code)
+    ready_code(code, study)
     name = f"{CODE_FOLDER}/{sha256(text.encode()).hexdigest()[:FILE_DIGITS]}.diff" if text else None
     if name is not None and not (study / name).exists():
         write_atomic(study / name, text)
@@ -217,8 +291,8 @@ def _parts(name: str) -> set[str]:
     return {*(each for each in folders if not each.startswith(INSTALLED)), file.removesuffix(".py")} - {"__init__"}
 
 
-def _names_in(content: bytes) -> Iterator[str]:
-    """The first part of each module that the text of a file may name."""
+def _names_in(name: str, content: bytes) -> Iterator[str]:
+    """The first part of each module, and the parts of each path, that the text of a file may name."""
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):  # it cannot be imported either
@@ -229,13 +303,29 @@ def _names_in(content: bytes) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             yield from filter(None, [(node.module or "").partition(".")[0]])
             yield from (alias.name for alias in node.names if node.level)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and NAMED.fullmatch(node.value):
-            yield node.value.partition(".")[0]
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in IMPORTING:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _names_in_text(node.value)
+        elif isinstance(node, ast.Call) and _called(node) in IMPORTING:
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             yield from (
                 str(each.value).lstrip(".").partition(".")[0] for each in given if isinstance(each, ast.Constant)
             )
+        elif isinstance(node, ast.Call) and _called(node) in LISTING:
+            yield from name.split("/")[:-1] or [EVERY]
+
+
+def _names_in_text(text: str) -> Iterator[str]:
+    """The names of folders and modules in a text such as "nets/small.py" or "nets.small"; ``EVERY`` for "*.py"."""
+    if PATHS.fullmatch(text):
+        names = [part for part in re.split(r"[./*]+", text.removesuffix(".py")) if part]
+        if text.endswith(".py") and not names:
+            names = [EVERY]
+        yield from names
+
+
+def _called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
 def _found(root: Path, without: Path | None = None) -> dict[str, bytes]:

@@ -25,9 +25,9 @@ from sweeps.preflight.places import checkpoint_problems, local, nearest_existing
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
+from sweeps.worker.code_imports import enter_code
 from sweeps.worker.prepared import data_place
-from sweeps.worker.recorded_code import use_code
-from tracking.provenance import Code
+from tracking.code import Code
 
 MODULE = "-P", "-m", "sweeps.preflight.node_facts"  # -P: files of the current folder hide none of ours
 NODES_MARK = "nodes: "
@@ -238,6 +238,7 @@ def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
             "config": asdict(planned.config),
             "folder": planned.settings.paths.data,
             "fingerprint": planned.fingerprint,
+            "code": planned.code,
         }
         for planned in plan.pending
     }
@@ -246,7 +247,8 @@ def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
         "files": {name: content.decode(BYTES) for name, content in plan.code.files.items()},
         "roots": dict(plan.code.roots),
     }
-    return {**found, "task": source.name, "folder": source.folder, "code": code, "data": list(data.values())}
+    of_task = {"task": source.name, "folder": source.folder, "study": str(plan.folder)}
+    return {**found, **of_task, "code": code, "data": list(data.values())}
 
 
 def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
@@ -262,8 +264,10 @@ def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[st
 def _data_problems(trials: dict[str, Any], seen: dict[str, bool]) -> Iterator[Problem]:
     """What keeps this node from preparing the data, if it neither shares nor has it. Raises RefusedError."""
     code = trials["code"]
-    use_code(code and Code({name: text.encode(BYTES) for name, text in code["files"].items()}, code["roots"]))
-    task = source_of(trials["task"], Path(trials["folder"])).task
+    code = code and Code({name: text.encode(BYTES) for name, text in code["files"].items()}, code["roots"])
+    folder = enter_code(code, Path(trials["study"])) or Path(trials["folder"])
+    task = source_of(trials["task"], folder).task
     for data in trials["data"] if not seen.get("paths.data", True) else ():
-        if task.prepare is None or not data_place(task, Path(data["folder"]), data["fingerprint"]).is_dir():
+        place = data_place(task, Path(data["folder"]), data["fingerprint"], data["code"])
+        if task.prepare is None or not place.is_dir():
             yield from task.data_problems(Schema.of(task).config(data["config"]), None)

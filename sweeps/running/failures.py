@@ -18,6 +18,7 @@ from sweeps.config.tasks import is_fault_of_code
 from sweeps.processes.storage import AWAY, BUSY, StorageError, signs
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
+from sweeps.worker.code_imports import in_users_folders
 from sweeps.worker.events import Failed, Lost
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
@@ -57,7 +58,8 @@ HINTS = {
 
 def ended_by(error: BaseException) -> Failed | Lost:
     """The event of a worker whose work raised ``error``."""
-    said, details = _with_hint(cause(error)), printable(traceback.format_exc())
+    details = printable(in_users_folders(traceback.format_exc()))
+    said = _with_hint(cause(error))
     number = error.errno if isinstance(error, OSError) else None
     words = str(error) if isinstance(error, RuntimeError) else ""  # torch's errors have few types of their own
     if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):

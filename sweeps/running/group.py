@@ -32,6 +32,7 @@ from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
 from sweeps.worker.checkpoints import Start
+from sweeps.worker.code_imports import enter_code
 from sweeps.worker.events import (
     Assignment,
     Event,
@@ -42,8 +43,8 @@ from sweeps.worker.events import (
     Report,
     Started,
 )
-from sweeps.worker.recorded_code import use_code
-from tracking.provenance import Code, own_files
+from tracking.code import Code
+from tracking.provenance import own_files
 
 EVENTS_AHEAD = 500
 """How many events a worker may be ahead of the sweep; then it and its peers wait."""
@@ -137,8 +138,8 @@ class WorkerActor:
         return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over, used)
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
-        use_code(code)
-        self.driver = Driver(assignment, self.events.put)
+        folder = enter_code(code, Path(assignment.study_folder))
+        self.driver = Driver(replace(assignment, folder=str(folder or assignment.folder)), self.events.put)
 
     def _printed(self) -> str:
         """What this process has printed since the last call."""

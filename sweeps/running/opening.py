@@ -3,13 +3,16 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from typing import Any
 
 from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
+from sweeps.config.schema import Schema
+from sweeps.config.tasks import load_task
 from sweeps.planning.naming import known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, configurations, recorded
 from sweeps.planning.trial_lock import trial_lock
@@ -18,10 +21,11 @@ from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.schema import damaged
-from sweeps.task import Problem, RefusedError, Told
+from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.checkpoints import saved_steps
-from sweeps.worker.prepared import check_data, prepare_once
-from sweeps.worker.recorded_code import using_code
+from sweeps.worker.code_folder import shared_files
+from sweeps.worker.code_imports import running_code
+from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
 from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files
 from tracking.study import write_study
@@ -38,7 +42,7 @@ def open_study(
     """
     stopping = Stopping()
     source = plan.composition.shared.source
-    with using_code(plan.code), ExitStack() as stack:
+    with ExitStack() as stack:
         own_files()  # of now, when this process imports them
         origin = origin_of(source, plan.code)
         stack.enter_context(stopping.watching())
@@ -63,7 +67,7 @@ def open_study(
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
-        with syncing(plan.trials[0].settings, console):
+        with syncing(plan.trials[0].settings, console), shared_files(plan.code, plan.folder):
             yield plan, stopping
 
 
@@ -108,7 +112,8 @@ def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
     problems: list[Problem] = []
     for planned in plan.trials:
         if planned.fingerprint in prepared:
-            check = partial(check_data, planned.folder, planned.prepared_as(), planned.prepared_folder)
+            copy = planned.prepared_as(), planned.prepared_folder, planned.code
+            check = partial(check_data, planned.folder, *copy)
             problems += unless_damaged(check, [])  # still damaged: another process runs that trial and repairs it
     if problems:
         raise RefusedError(dict.fromkeys(problems))
@@ -120,24 +125,31 @@ def prepare_data(plan: Plan, console: Console) -> None:
     Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates no lock.
     """
     problems: list[Problem] = []
-    for fingerprint in dict.fromkeys(planned.fingerprint for planned in plan.pending):
-        sharing = [planned for planned in plan.pending if planned.fingerprint == fingerprint]
-        try:
-            problems += _prepare(sharing, console)
-        except RefusedError as error:
-            problems += error.problems
+    if plan.task.prepare is None or not plan.pending:
+        return
+    source = plan.composition.shared.source
+    with running_code(plan.code, plan.folder, lasting=False) as folder:
+        task = source.task if folder is None else load_task(source.name, folder)
+        for fingerprint in dict.fromkeys(planned.fingerprint for planned in plan.pending):
+            sharing = [planned for planned in plan.pending if planned.fingerprint == fingerprint]
+            try:
+                problems += _prepare(task, sharing, console)
+            except RefusedError as error:
+                problems += error.problems
     if problems:
         raise RefusedError(dict.fromkeys(problems))
 
 
-def _prepare(sharing: list[PlannedTrial], console: Console) -> list[Problem]:
-    """Prepare or open the data of these trials; what is wrong with it for them."""
-    planned, configs = sharing[0], configurations(sharing)
-    task, place = planned.task, planned.prepared_folder
-    if task.prepare is None:
-        return []
-    with _shown(task.title(planned.config) or task.name, not place.is_dir(), console) as told:
-        prepare_once(task, configs, place, planned.fingerprint, told)
+def _prepare(task: Task[Any], sharing: list[PlannedTrial], console: Console) -> list[Problem]:
+    """Prepare or open the data of these trials; what is wrong with it for them. ``task`` is from the study's code."""
+    planned, place = sharing[0], sharing[0].prepared_folder
+    configs = [Schema.of(task).config(asdict(config)) for config in configurations(sharing)]
+    is_new = not place.is_dir()
+    if is_new and (earlier := earlier_copy(task, place.parents[1], planned.fingerprint, planned.code)):
+        text = f"The task's code has changed: its data is prepared again. {earlier} stays for what it has trained."
+        console.print(escape(text), soft_wrap=True)
+    with _shown(task.title(configs[0]) or task.name, is_new, console) as told:
+        prepare_once(task, configs, place, planned.fingerprint, told, planned.code)
         return [problem for config in configs for problem in task.data_problems(config, place)]
 
 

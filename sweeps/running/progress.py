@@ -58,7 +58,7 @@ class Progress:
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
-        self._code, self._looked = Watch(plan.composition.shared.source, plan.code), time.monotonic()
+        self._code, self._looked = Watch(plan.code), time.monotonic()
         self.live = Live(
             get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_AT_TRIALS_S, transient=True
         )

@@ -95,7 +95,8 @@ class Recorder:
             run=self.run,
             trial=trial.name,
             lineage=self.lineage(),
-            code=self.origin.get("code") or "",
+            code=self.planned.code,
+            study_folder=str(self.folder.path.parent),
         )
 
     def lineage(self) -> Lineage:

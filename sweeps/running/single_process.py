@@ -3,6 +3,8 @@
 import threading
 import traceback
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
@@ -17,8 +19,8 @@ from sweeps.running.stopping import leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
+from sweeps.worker.code_imports import in_users_folders, running_code
 from sweeps.worker.events import Event, Failed, Order, Report
-from sweeps.worker.recorded_code import use_code
 from tracking.files import DamagedFileError
 
 HERE = "this process"
@@ -28,18 +30,18 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
     """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted, OSError."""
     with unrecorded_as_error(), open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
-            use_code(plan.code)
             recorder = Recorder(plan.pending[0], plan.origin, plan.codes)
-            with Progress(plan, console) as progress:
+            with Progress(plan, console) as progress, running_code(plan.code, plan.folder) as folder:
                 queue = Queue({recorder.planned.trial.name: recorder}, progress, stopping, max_failures=0)
-                _Lone(queue, recorder).run()
+                _Lone(queue, recorder, folder).run()
 
 
 class _Lone:
     """The only process of a run, which takes the orders of the queue, and tells it what its work says."""
 
-    def __init__(self, queue: Queue, recorder: Recorder) -> None:
+    def __init__(self, queue: Queue, recorder: Recorder, folder: Path | None) -> None:
         self._queue, self._recorder = queue, recorder
+        self._folder = folder  # from which the task is imported; None for our own
         self._order: Order = NOTHING
         self._driver: Driver | None = None
         self._telling = threading.Lock()  # the thread that writes checkpoints has notices
@@ -58,7 +60,9 @@ class _Lone:
     def _work(self) -> None:
         try:
             if self._order.assignment is not None:
-                self._driver = Driver(self._order.assignment, self._tell)
+                assignment = self._order.assignment
+                folder = str(self._folder or assignment.folder)
+                self._driver = Driver(replace(assignment, folder=folder), self._tell)
                 self._driver.newest()
                 self._driver.work(0, 1, "", self._stops)
         except RefusedError:
@@ -69,7 +73,7 @@ class _Lone:
         except BaseException as error:  # whatever the user's code raises
             if not is_fault_of_code(error):
                 raise
-            self._tell(Failed(cause(error), printable(traceback.format_exc())))
+            self._tell(Failed(cause(error), printable(in_users_folders(traceback.format_exc()))))
 
     def _obey(self, order: Order) -> None:
         self._order = order

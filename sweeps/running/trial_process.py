@@ -19,7 +19,7 @@ from sweeps.processes.times import DEATH_S, FIRST_ORDER_S
 from sweeps.running.failures import died
 from sweeps.running.group import WorkerGroup
 from sweeps.worker.events import Event, Failed, Finished, Lost, Noticed, Order, Stopped
-from tracking.provenance import Code
+from tracking.code import Code
 
 if TYPE_CHECKING:
     from sweeps.running.queue import Queue

@@ -17,7 +17,7 @@ from sweeps.processes.storage import FIXES
 from sweeps.processes.times import ASK_FREE_S, EXPLAINED_AFTER_S
 from sweeps.running.queue import Queue
 from sweeps.running.trial_process import TrialProcess, TuneCallback
-from tracking.provenance import Code
+from tracking.code import Code
 
 
 class Places(Searcher):  # type: ignore[misc]

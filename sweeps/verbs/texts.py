@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sweeps.schema import RefusedError
 from sweeps.task import Task
-from tracking.files import DamagedFileError
+from tracking.files import DamagedFileError, unless_damaged
 from tracking.statistics.comparison import Differing, SampleCompared, Side
 from tracking.study import Study, StudyTrial
+from tracking.trial import TrialFolder
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
@@ -41,17 +42,22 @@ def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[
     return {f"{name} {of}" if several else name: folder.artifact_lines(of, set_name) for of in study.task.artifacts}
 
 
-def data_folder(task: Task[Any], stored: Mapping[str, Any], data: Path, runs: Path) -> Path:
+def data_folder(task: Task[Any], stored: Mapping[str, Any], data: Path, folder: TrialFolder) -> Path:
     """``paths.data`` of a trial, by its config.yaml: ``data``, unless only the recorded folder has its prepared data.
 
-    The recorded one may have moved along with ``runs``.
+    The recorded one may have moved along with the study's.
     """
     from sweeps.planning.composition import moved  # these import Hydra
     from sweeps.worker.prepared import data_place
 
-    recorded = Path(moved(stored["paths"]["data"], stored["paths"]["runs"], runs))
-    there = (each for each in (data, recorded) if data_place(task, each, stored["data_fingerprint"]).is_dir())
-    return next(there, data)
+    recorded = Path(moved(stored["paths"]["data"], stored["paths"]["runs"], folder.path.parents[1]))
+    made_of = stored["data_fingerprint"], code_of(folder)
+    return next((place for place in (data, recorded) if data_place(task, place, *made_of).is_dir()), data)
+
+
+def code_of(folder: TrialFolder) -> str:
+    """The hash of the user's code with which the trial was trained; "" if there is none, or if it is unknown."""
+    return str(unless_damaged(folder.provenance, {}).get("code") or "")
 
 
 def _prepared_texts(study: Study, trial: StudyTrial, set_name: str, data: Path) -> tuple[dict[str, Sequence[str]], str]:
@@ -61,11 +67,12 @@ def _prepared_texts(study: Study, trial: StudyTrial, set_name: str, data: Path) 
 
     try:
         task = source_of_study(study, Path.cwd()).task
-        config = (task.texts and study.trial_folder(trial).config()) or {}
+        folder = study.trial_folder(trial)
+        config = (task.texts and folder.config()) or {}
         if task.texts is None or not config:
             return {}, ""
         fingerprint = config["data_fingerprint"]
-        place = data_place(task, data_folder(task, config, data, study.folder.parent), fingerprint)
+        place = data_place(task, data_folder(task, config, data, folder), fingerprint, code_of(folder))
         if not place.is_dir():
             return {}, f"its sources are not shown: {place} is gone"
         if task.prepare is not None:

@@ -15,7 +15,7 @@ from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.composition import moved, moved_value
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.planning.user_code import scoring_code
+from sweeps.planning.user_code import scoring_code, user_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
 from sweeps.verbs.command import TRIAL_KINDS, unfinished
@@ -26,8 +26,9 @@ from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat, root_n
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.attempts import Lineage
 from tracking.card import Card
+from tracking.code import write_code
 from tracking.files import unless_damaged, unless_lost
-from tracking.provenance import of_process, write_code
+from tracking.provenance import of_process
 from tracking.study import STUDY_FILE, read_study, task_of
 from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import without_password
@@ -71,13 +72,18 @@ class TrainedTrial:
     @property
     def data(self) -> Path:
         task = self.source.task
-        place = data_place(task, self.data_folder, self.fingerprint)
+        provenance = self.files.provenance()
+        code = provenance.get("code") or ""
+        place = data_place(task, self.data_folder, self.fingerprint, code)
         if not place.is_dir() and task.fingerprint(self.own) != self.fingerprint:
             found = f"{self.name} was trained on other data than its settings name now"
             allowed = f"must hold {place.relative_to(self.data_folder)}, its prepared data"
             raise RefusedError([Problem("paths.data", found, allowed)])
-        identity = self.files.provenance().get("data_identity") or ""
-        return prepared_folder(task, [self.own], self.data_folder, self.fingerprint, identity)
+        if not place.is_dir():
+            today = user_code(self.source)
+            code = "" if today is None else today.digest
+        identity = provenance.get("data_identity") or ""
+        return prepared_folder(task, [self.own], self.data_folder, self.fingerprint, identity, code)
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
@@ -302,7 +308,7 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
         ended=step,
         attempt=attempt,
         checkpoints=folder.checkpoints_url(_elsewhere(stored["paths"], settings.paths.checkpoints, now)),
-        data_folder=data_folder(task, stored, Path(settings.paths.data), now),
+        data_folder=data_folder(task, stored, Path(settings.paths.data), folder),
         tracking_uri=settings.tracking.uri,
     )
 

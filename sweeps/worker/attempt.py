@@ -29,6 +29,7 @@ from sweeps.worker.calls import (
     samples_text,
 )
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start
+from sweeps.worker.code_imports import environment
 from sweeps.worker.events import (
     About,
     Assignment,
@@ -92,7 +93,8 @@ class Driver:
             use_interface_to(address)
         self.cpu = CpuTime()
         place, identity = Path(self.assignment.data_folder), self.assignment.prepared_as
-        data = prepared_folder(self.task, [self.config], place, self.assignment.data_fingerprint, identity)
+        fingerprint, code = self.assignment.data_fingerprint, self.assignment.code
+        data = prepared_folder(self.task, [self.config], place, fingerprint, identity, code)
         attempt = Attempt(self, (rank, world, address), stop, data)
         try:
             with without_arguments():
@@ -367,7 +369,8 @@ class Attempt:
     def _tell_start(self) -> None:
         if self.rank:
             return
-        self.tell(Started(device(self.world), self.world, process=of_process()))
+        process = of_process() | ({"environment": {**environment}} if environment else {})
+        self.tell(Started(device(self.world), self.world, process=process))
         if self._restored is not None:
             place, reports = self._restored.start.place, self._restored.manifest.reports
             self.tell(Resumed(place.step, reports, place.attempt))

@@ -29,7 +29,8 @@ class Assignment:
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
     lineage: Lineage = field(default_factory=Lineage)
-    code: str = ""  # the hash of the user's code that trains it; "" for our own task
+    code: str = ""  # the hash of the user's code; "" for our own task
+    study_folder: str = ""  # which has that code, where this machine sees it
 
 
 @dataclass(frozen=True)

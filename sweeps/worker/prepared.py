@@ -1,4 +1,8 @@
-"""The prepared data of a task: where it lies, which copy it is. A folder is made once per fingerprint, and is whole."""
+"""The prepared data of a task: where it lies, which copy it is.
+
+A folder is made once per fingerprint and version of the user's code, and is whole: what other code has made is kept for
+the trials that were trained with it, and trains no others.
+"""
 
 import hashlib
 import json
@@ -24,25 +28,39 @@ PREPARED_NOTES = "notes.json"
 """What the task may write about its data, such as counts: it is no part of the data's identity."""
 
 
-def data_place(task: Task[Any], folder: Path, fingerprint: str) -> Path:
-    """Below ``paths.data``, prepared or not. A task that prepares nothing reads that folder itself."""
+def data_place(task: Task[Any], folder: Path, fingerprint: str, code: str = "") -> Path:
+    """Below ``paths.data``, prepared or not. A task that prepares nothing reads that folder itself.
+
+    ``code`` is the hash of the user's code that prepares it; "" for our own task.
+    """
     if task.prepare is None:
         return folder
-    return prepared_place(folder, task.name, fingerprint)
+    return prepared_place(folder, task.name, fingerprint, code)
 
 
-def identity(task: Task[Any], folder: Path, fingerprint: str) -> str:
+def identity(task: Task[Any], folder: Path, fingerprint: str, code: str = "") -> str:
     """What tells the prepared data from another copy of it; "" if nothing is prepared. Raises RefusedError."""
-    place = data_place(task, folder, fingerprint)
+    place = data_place(task, folder, fingerprint, code)
     return "" if task.prepare is None or not place.is_dir() else str(_manifest(place)["digest"])
 
 
-def write_manifest(folder: Path, fingerprint: str) -> None:
+def earlier_copy(task: Task[Any], folder: Path, fingerprint: str, code: str) -> Path | None:
+    """Data of the same fingerprint that other code has prepared; None without."""
+    for manifest in sorted((folder / task.name).glob(f"*/{PREPARED_MANIFEST}")):
+        with suppress(RefusedError):  # damaged data is no copy
+            content = _manifest(manifest.parent)
+            if content["fingerprint"] == fingerprint and content.get("code", "") != code:
+                return manifest.parent
+    return None
+
+
+def write_manifest(folder: Path, fingerprint: str, code: str = "") -> None:
     """Size and SHA-256 of every file but the notes; written last, so that data without it is not whole."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / PREPARED_NOTES)
     files = {path.relative_to(folder).as_posix(): _described(path) for path in paths}
     content = {"fingerprint": fingerprint, "files": files}
-    (folder / PREPARED_MANIFEST).write_text(json.dumps({**content, "digest": _digest(content)}, indent=1), "utf-8")
+    whole = {**content, "digest": _digest(content), "code": code}
+    (folder / PREPARED_MANIFEST).write_text(json.dumps(whole, indent=1), "utf-8")
 
 
 def check_whole(place: Path, fingerprint: str) -> str:
@@ -94,18 +112,23 @@ SHARED = "must be on storage that all nodes share, or every node needs the plann
 
 
 def prepared_folder(
-    task: Task[Any], configs: Sequence[Any], data_folder: Path, fingerprint: str, identity: str = ""
+    task: Task[Any],
+    configs: Sequence[Any],
+    data_folder: Path,
+    fingerprint: str,
+    identity: str = "",
+    code: str = "",
 ) -> Path:
     """The folder of the data, prepared on this node unless it is there; without ``prepare`` it is ``data_folder``.
 
     Raises RefusedError, with this host's name, if the data differs from the planned one, or from the copy ``identity``;
     "" allows any copy.
     """
-    place = data_place(task, data_folder, fingerprint)
+    place = data_place(task, data_folder, fingerprint, code)
     if task.prepare is None:
         return place
     try:
-        found = prepare_once(task, configs, place, fingerprint)
+        found = prepare_once(task, configs, place, fingerprint, code=code)
     except RefusedError as error:
         if place.is_dir():
             raise
@@ -117,7 +140,12 @@ def prepared_folder(
 
 
 def prepare_once(
-    task: Task[Any], configs: Sequence[Any], place: Path, fingerprint: str, told: Told = lambda step, done: None
+    task: Task[Any],
+    configs: Sequence[Any],
+    place: Path,
+    fingerprint: str,
+    told: Told = lambda step, done: None,
+    code: str = "",
 ) -> str:
     """The identity of the data in ``place``, prepared now unless it is there: whoever comes second waits.
 
@@ -132,13 +160,17 @@ def prepare_once(
     if not place.is_dir():
         with _alone(place):
             if not place.is_dir():
-                _prepare(task, configs, place, fingerprint, tell)
+                _prepare(task, configs, place, (fingerprint, code), tell)
     tell("checking", None)
     return check_whole(place, fingerprint)
 
 
-def _prepare(task: Task[Any], configs: Sequence[Any], place: Path, fingerprint: str, told: Told) -> None:
-    """Fill a folder next to ``place`` and rename it, so that a folder with the final name is whole."""
+def _prepare(task: Task[Any], configs: Sequence[Any], place: Path, made_of: tuple[str, str], told: Told) -> None:
+    """Fill a folder next to ``place`` and rename it, so that a folder with the final name is whole.
+
+    ``made_of``: its fingerprint, and the hash of the code.
+    """
+    fingerprint, code = made_of
     if task.fingerprint(configs[0]) != fingerprint:
         found = f"the data of {task.title(configs[0]) or task.name} changed after it was planned"
         raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
@@ -149,7 +181,7 @@ def _prepare(task: Task[Any], configs: Sequence[Any], place: Path, fingerprint: 
         with at_place(place):
             assert task.prepare is not None
             task.prepare(configs, temporary, told)
-            write_manifest(temporary, fingerprint)
+            write_manifest(temporary, fingerprint, code)
         _take_name(temporary, place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -204,12 +236,15 @@ def _cannot_prepare(place: Path, error: RefusedError) -> RefusedError:
 ONE_COPY = "must be the sweep's prepared data; share that folder, or prepare it with the same versions of packages"
 
 
-def check_data(folder: TrialFolder, identity: str, place: Path) -> list[Problem]:
+def check_data(folder: TrialFolder, identity: str, place: Path, code: str = "") -> list[Problem]:
     """The problem if a trial began with another copy of the same data: its weights belong to that one.
+
+    What other code has prepared is no such copy: a trial with that code is marked in tables.
 
     Raises DamagedFileError if the trial's provenance.json is damaged.
     """
-    if folder.provenance().get("data_identity") in (None, "", identity):
+    provenance = folder.provenance()
+    if (provenance.get("code") or "") != code or provenance.get("data_identity") in (None, "", identity):
         return []
     found = f"has another copy of this data than {folder.path.name} was trained with"
     return [Problem("paths.data", found, ONE_COPY, None, str(place))]

@@ -28,7 +28,7 @@ SECOND = 0.2
 SLOW_AND_LEAVING = f"""        import os, pathlib, time
         time.sleep(0.1)
         try:
-            pathlib.Path(__file__).with_name({LEAVE!r}).unlink()
+            pathlib.Path({{folder!r}}, {LEAVE!r}).unlink()
             os._exit(0)
         except FileNotFoundError:
             pass
@@ -49,7 +49,8 @@ class Experiment:
 def write_leaving_task(folder: Path) -> Path:
     """The small task at ten steps a second. A worker that finds the file removes it and exits with code 0."""
     begins = "        total +="
-    return write_task(folder, {begins: SLOW_AND_LEAVING + begins})
+    leaving = SLOW_AND_LEAVING.format(folder=str(folder))
+    return write_task(folder, {begins: leaving + begins})
 
 
 ONE_WORKER = Experiment(

@@ -21,7 +21,8 @@ from typing import Annotated
 
 from sweeps.task import Metric, Observes, Range, Scores, Task, Trained, Trial
 
-HERE = Path(__file__).parent
+FOLDER = "TOY_FOLDER"
+HERE = Path(os.environ.get(FOLDER, "."))  # where a person edits, and not the study's copy
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Place:
         if words[0] in READING and not self.environment:
             done = typed(self.folder, *words)
             return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
-        environment = os.environ | {"COLUMNS": "200"} | self.environment
+        environment = os.environ | {"COLUMNS": "200", "TOY_FOLDER": str(self.folder)} | self.environment
         command = [str(COMMAND), *words]
         return subprocess.run(
             command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=400, check=False

@@ -1,8 +1,10 @@
 """From its first trial to its last a study trains with one version of the user's code, or says so everywhere."""
 
+import json
+import os
+import shutil
 import subprocess
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,13 +32,22 @@ def one():
 VALUE = "value = 1\n"
 
 
-def archives(place: Place) -> list[Path]:
-    return [*(place.study / "code").glob("*.zip")]
+def code_of(place: Place) -> Path:
+    """The folder of the one version that the study has."""
+    (folder,) = (path for path in (place.study / "code").iterdir() if path.is_dir() and not path.suffix)
+    return folder
+
+
+def git(place: Place, *words: str) -> None:
+    command = ["git", "-C", str(place.folder), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+    environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
+    subprocess.run(command, check=True, capture_output=True, env=environment)
 
 
 def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_path: Path) -> None:
     """In a folder that git ignores, a module that git does not know, an editable install, behind a link, below a folder
-    whose name no module has; names are computed. Python itself lies in an environment below the task."""
+    whose name no module has; names are computed. A file that git tracks counts though nothing names it, and one that is
+    neither does not. Python itself lies in an environment below the task."""
     about = '{"url": "file://%s", "dir_info": {"editable": true}}' % (tmp_path / "lib")
     place.write({".gitignore": "parts/\n", "parts/one.py": REACHING, "extra.py": VALUE, "lib-1.0/unit.py": VALUE})
     place.write({"env/conda-meta/history": "", "env/lib/python3.11/site.py": "# of Python", "data/a/1.txt": "1"})
@@ -47,12 +58,15 @@ def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_
     place.write({f"{site}/METADATA": metadata, f"{site}/direct_url.json": about})
     (place.folder / "nets").symlink_to(tmp_path / "elsewhere" / "nets")
     place.environment["PYTHONPATH"] = f"{tmp_path / 'site'}:{tmp_path / 'lib' / 'src'}"
+    place.write({"tracked.py": VALUE, "notes.py": "# no file names this one\n"})
+    git(place, "init")
+    git(place, "add", "toy.py", "tracked.py", "conf")
     place.train("base")
     assert place.score("base-s1") == 4.0
-    (archive,) = archives(place)
-    assert not any(name.startswith("env/") for name in zipfile.ZipFile(archive).namelist())
-    place.write({"notes.py": "# no file names this one\n"})
-    for file in ("parts/one.py", "extra.py", f"{lib}/adding.py", "nets/small.py", "lib-1.0/unit.py"):
+    files = json.loads((code_of(place) / "code.json").read_text())["files"]
+    assert not [name for name in files if name.startswith("env/") or name == "notes.py"]
+    place.write({"notes.py": "# nor after an edit\n"})
+    for file in ("parts/one.py", "extra.py", f"{lib}/adding.py", "nets/small.py", "lib-1.0/unit.py", "tracked.py"):
         before = (place.folder / file).read_text()
         place.write({file: TEN + VALUE.replace("1", "10")})
         said = place.refused(*PLAN)
@@ -62,11 +76,15 @@ def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_
 
 
 def test_a_lost_archive_of_code_does_not_end_a_study(trained: Place) -> None:
-    (archive,) = archives(trained)
-    archive.write_text("cut off")
+    folder = code_of(trained)
+    (recorded,) = folder.rglob("parts/one.py")
+    recorded.chmod(0o644)
+    recorded.write_text(TEN)
     trained.train("size_2", "--add")
-    assert "parts/one.py" in zipfile.ZipFile(archive).namelist(), "it is the same code, so it is kept again"
-    archive.unlink()
+    assert trained.score("size_2-s1") == 8.0
+    (recorded,) = folder.rglob("parts/one.py")
+    assert recorded.read_text() == ONE, "it is the same code, so it is kept again"
+    shutil.rmtree(folder)
     trained.write({"parts/one.py": TEN})
     assert "--changed-code" in trained.refused("train", "task=toy", STUDY, "row=size_3", "--add")
     trained.train("size_3", "--add", "--changed-code")
@@ -74,6 +92,8 @@ def test_a_lost_archive_of_code_does_not_end_a_study(trained: Place) -> None:
 
 
 def test_a_verb_that_scores_with_other_code_marks_the_row(trained: Place) -> None:
+    """As long as other rows are scored with the old one."""
+    trained.train("size_2", "--add")
     again = ("again", "base-s1", "task=toy", STUDY)
     trained.must(*again)
     assert "with another" not in trained.table()
@@ -82,12 +102,16 @@ def test_a_verb_that_scores_with_other_code_marks_the_row(trained: Place) -> Non
     assert trained.score("base-s1") == 10.0
     table = trained.table()
     assert all(words in table for words in ("code of scoring", "with another parts/one.py"))
+    trained.must("again", "size_2-s1", "task=toy", STUDY)
+    assert "with another" not in trained.table()
 
 
 def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place) -> None:
     place.write({"waits": ""})
     command = [str(COMMAND), "train", "task=toy", STUDY]
-    with subprocess.Popen(command, cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+    environment = os.environ | {"TOY_FOLDER": str(place.folder)}
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=place.folder, env=environment, stdout=silent, stderr=silent) as running:
         try:
             while not (place.folder / "waited").exists():
                 assert running.poll() is None
@@ -154,3 +178,40 @@ def test_a_running_sweep_goes_on_with_the_code_that_it_began_with(place: Place) 
     assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
     assert said.count("parts/one.py changed: this sweep goes on with the code that it began with") == 1
     assert "with another" not in place.table()
+
+
+TYPO = TOY.replace("        trial.checkpoint(step, done)\n", "        don\n")
+UNSAVED = TOY.replace("        trial.checkpoint(step, done)\n", "")
+UNSCORED = TOY.replace('{"score": done}', '{"score": don}')
+
+
+def test_a_typo_behind_the_first_report_is_mended_without_a_word_or_a_mark(place: Place) -> None:
+    """Nothing that the old code trained is there."""
+    place.write({"toy.py": TYPO})
+    for row in ("base", "size_2"):
+        assert place.type("train", "task=toy", STUDY, f"row={row}", "--add").returncode == 1
+        assert (place.study / f"{row}-s1" / "journal.jsonl").read_text()
+    assert "changed-code" not in place.must("status", STUDY)
+    error = (place.study / "base-s1" / "error.txt").read_text()
+    assert f'"{place.folder / "toy.py"}", line' in error, "the file that a person can edit"
+    place.write({"toy.py": UNSAVED})
+    for row in ("base", "size_2"):
+        place.train(row)
+    assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
+    assert "with another" not in place.table()
+    assert "\u2021" not in place.table("md")
+    place.write({"toy.py": TOY})
+    assert "--changed-code" in place.refused("train", "task=toy", STUDY, "row=size_3", "--add")
+
+
+def test_rows_that_new_code_has_only_scored_are_alike(place: Place) -> None:
+    """All were trained by the old code, whose scoring failed."""
+    place.write({"toy.py": UNSCORED})
+    for row in ("base", "size_2"):
+        assert place.type("train", "task=toy", STUDY, f"row={row}", "--add").returncode == 1
+    place.write({"toy.py": TOY})
+    for row in ("base", "size_2"):
+        place.train(row, "--changed-code")
+    assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
+    assert "with another" not in place.table()
+    assert "\u2021" not in place.table("md")

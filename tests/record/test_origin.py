@@ -83,9 +83,49 @@ def test_secrets_reach_no_record(place: Place) -> None:
     assert place.type("train", STUDY, *words, f"paths.data='{place.folder}/x?secret={SECRET}'").returncode == 1
     error = (place.study / "base-s1" / "error.txt").read_text()
     assert "tokens_per_batch=4000" in error
-    content = {path: path.read_bytes() for path in (place.folder / "runs").rglob("*") if path.is_file()}
+    paths = [path for path in (place.folder / "runs").rglob("*") if path.is_file() and not path.is_symlink()]
+    content = {path: path.read_bytes() for path in paths}
     for secret in (SECRET, OF_ENVIRONMENT):
         assert [path for path, text in content.items() if secret.encode() in text] == []
     assert {path.name for path, text in content.items() if b"of mine" in text} == {"config.yaml", "study.json"}
     assert "of mine" not in json.loads((place.study / "study.json").read_text())["asked"][0]["command"]
     assert "of mine" not in place.must("config", *words)
+
+
+READING = """import os
+
+
+def one():
+    value = float(os.environ.get("TOY_SCALE", "1"))
+    if "TOY_TOKEN" in os.environ:
+        value *= len(os.environ["TOY_TOKEN"])
+    return value
+"""
+NAMED = "environment variable TOY_"
+
+
+def test_an_environment_variable_that_the_code_names_is_compared(place: Place) -> None:
+    """Also one that is not set. What is secret shows as a hash alone."""
+    place.write({"parts/one.py": READING})
+    place.train("base")
+    place.environment["TOY_UNNAMED"] = "1"
+    place.train("size_2", "--add")
+    assert NAMED not in place.table("md")
+    place.environment |= {"TOY_SCALE": "3", "TOY_TOKEN": SECRET}
+    place.train("size_3", "--add")
+    table = place.table("md")
+    assert f"{NAMED}SCALE 3, not unset: size_3" in table
+    assert f"{NAMED}TOKEN *** (" in table
+    assert SECRET not in table
+    record = json.loads((place.study / "base-s1" / "provenance.json").read_text())["attempts"][0]
+    assert record["environment"] == {"TOY_SCALE": None, "TOY_TOKEN": None}
+    files = [path for path in place.study.rglob("*") if path.is_file()]
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+
+
+def test_attempts_of_one_trial_are_compared_too(place: Place) -> None:
+    place.write({"parts/one.py": READING, "stops": ""})
+    assert place.type("train", "task=toy", STUDY).returncode == 1
+    place.environment["TOY_SCALE"] = "3"
+    place.train("base")
+    assert f"{NAMED}SCALE unset, then 3" in place.table("md")

@@ -32,12 +32,12 @@ FUNCTIONS = """
 import os, random, signal, sys, threading, time
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path("{here}")  # not the study's copy
 
 def first(name):
     # whether no worker called it with this name before
     try:
-        (HERE / f"was-{name}").touch(exist_ok=False)
+        (HERE / ("was-" + name)).touch(exist_ok=False)
         return True
     except FileExistsError:
         return False
@@ -66,8 +66,9 @@ def write_faulty_task(
     folder: Path, each_step: str, functions: str = "", files: Mapping[str, str] | None = None, given: str = ""
 ) -> Path:
     """``each_step`` is a statement at the start of a step; it may call ``functions`` and FUNCTIONS."""
+    shared = FUNCTIONS.replace("{here}", str(folder))
     planted = {
-        HEAD: f"{FUNCTIONS}{functions}{HEAD}",
+        HEAD: f"{shared}{functions}{HEAD}",
         START: NOISY,
         SUM: f"        {each_step}\n        total = train_noisily(parts, trial, step)\n",
         SAVE: "trial.checkpoint(step, parts)",

@@ -199,7 +199,8 @@ class Described:
         """As MLflow's entity takes it, with its context."""
         data, place = self.config.get("data"), Path(str(self.config.get("paths", {}).get("data"))).absolute()
         name = data.get("name") if isinstance(data, dict) else None
-        prepared = prepared_place(place, self.card.name, self.fingerprint)
+        code = str(self.provenance.get("code") or "")
+        prepared = prepared_place(place, self.card.name, self.fingerprint, code)
         return {
             "name": f"{name or self.card.name}/{on}",
             "digest": hashlib.sha256(f"{self.fingerprint} {size}".encode()).hexdigest()[:12],

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from tracking.card import Metric
+from tracking.code import Code, changed_files, code_diff, read_code
 from tracking.files import unless_damaged
-from tracking.provenance import Code, changed_files, code_diff, read_code
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.findings import find

@@ -1,7 +1,7 @@
 """Where trials of a study are not alike beyond what their rows change: machines, versions, code, workers, scoring.
 
-What differs is compared with its most frequent value over all finished trials of the study, the user's code with that
-of the study's beginning. Of a trial all attempts count whose steps are in its weights.
+What differs is compared with its most frequent value over all finished trials of the study, the user's code with the
+oldest version among them. Of a trial all attempts count whose steps are in its weights.
 """
 
 from collections import Counter
@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tracking.code import changed_files, read_code
 from tracking.files import unless_damaged
-from tracking.provenance import changed_files, read_code, scored_by, trained_by
+from tracking.provenance import scored_by, trained_by
 from tracking.study import Study, StudyTrial
 
 WORKERS = " × "  # how a device names the number of its workers
 SHOWN_DIGITS = 12  # of a commit or a hash, that are shown
 UNKNOWN = "unknown"
 CODE = "code"
+VARIABLE = "environment variable "
+NOT_SET = "unset"
 OF_SCORING = " of scoring"
 """Behind the name of a package, which scored; another one may have trained."""
 THEN = ", then "
@@ -51,7 +54,7 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
         if (found := aspects(study, trial)) is not None:
             rows.setdefault(trial.row, {})[trial.seed] = found
     usual = _usual(each for seeds in rows.values() for each in seeds.values())
-    usual |= dict.fromkeys((CODE, CODE + OF_SCORING), _code_name(study, study.code[0])) if study.code else {}
+    usual |= _oldest_code(study, [trial for seeds in rows.values() for trial in seeds.values()])
     told = {row: _of_row(seeds, usual) for row, seeds in rows.items()}
     return {row: differences for row, differences in told.items() if differences}
 
@@ -75,7 +78,7 @@ def aspects(study: Study, trial: StudyTrial) -> dict[str, tuple[str, ...]] | Non
     provenance = unless_damaged(folder.provenance, dict[str, Any]())
     found = dict[str, tuple[str, ...]]()
     for record in trained_by(provenance, result["step"]):
-        for what, value in (_machine(record) | _code(study, record)).items():
+        for what, value in (_machine(record) | _code(study, record) | _environment(record)).items():
             found[what] = (*dict.fromkeys((*found.get(what, ()), value)),)
     scored = _scored_by(study, provenance) | _scoring(study, trial, result)
     return found | {what: (value,) for what, value in scored.items()}
@@ -94,6 +97,23 @@ def _code(study: Study, record: Mapping[str, Any]) -> dict[str, str]:
     own, code = record.get("own_files"), record.get("code")
     shown |= {"files of allelse": str(own)[:SHOWN_DIGITS]} if own else {}
     return shown | ({CODE: _code_name(study, code)} if code else {})
+
+
+def _environment(record: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that the user's code names."""
+    values = record.get("environment") or {}
+    return {f"{VARIABLE}{name}": NOT_SET if value is None else str(value) for name, value in values.items()}
+
+
+def _oldest_code(study: Study, trials: Sequence[Aspects]) -> dict[str, str]:
+    """The first version of the user's code that trained any of these trials, and the first that scored any."""
+    oldest = dict[str, str]()
+    for what in (CODE, CODE + OF_SCORING):
+        names = {name for aspects_of_trial in trials for name in aspects_of_trial.get(what, ())}
+        for name in (_code_name(study, digest) for digest in study.code):
+            if name in names:
+                oldest.setdefault(what, name)
+    return oldest
 
 
 def _code_name(study: Study, digest: str) -> str:

@@ -108,9 +108,9 @@ def write_summing_task(folder: Path, each_step: str, functions: str, files: dict
 
     ``each_step`` is a statement after the sum; it may call ``functions``.
     """
-    filled = {
-        old: new.replace("{each_step}", each_step).replace("{functions}", functions) for old, new in SUMMED.items()
-    }
+    filled = dict(SUMMED)
+    for mark, text in (("{each_step}", each_step), ("{functions}", functions), ("{here}", str(folder))):
+        filled = {old: new.replace(mark, text) for old, new in filled.items()}
     return write_task(folder, filled, files)
 
 

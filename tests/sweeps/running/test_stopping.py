@@ -191,7 +191,7 @@ WORDS = ["task=small", "sweep.name=s", "train.steps=20"]
 def removing(tmp_path: Path) -> Path:
     """The folder of a task whose row base removes that of its trial."""
     head = "\n\n@dataclass(frozen=True)\nclass Model"
-    here = f"\nimport shutil\nfrom pathlib import Path\n\nHERE = Path(__file__).parent\n{head}"
+    here = f"\nimport shutil\nfrom pathlib import Path\n\nHERE = Path({str(tmp_path)!r})\n{head}"
     return write_task(tmp_path, {head: here, "        total +=": REMOVES})
 
 

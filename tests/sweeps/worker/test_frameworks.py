@@ -18,7 +18,7 @@ from pathlib import Path
 
 import {module}
 
-PRESS = Path(__file__).with_name("press")
+PRESS = Path("{press}")
 
 
 class Stopped:
@@ -51,7 +51,7 @@ def test_a_framework_is_stopped_and_resumed(
     workplace: Path, tmp_path_factory: pytest.TempPathFactory, module: str, every: int, steps: int, weights: str
 ) -> None:
     write_files(GUIDE, workplace)
-    (workplace / "stopped.py").write_text(STOPPED.format(module=module, step=2 * every + 5))
+    (workplace / "stopped.py").write_text(STOPPED.format(module=module, step=2 * every + 5, press=workplace / "press"))
     (workplace / "press").touch()
     words, trial = ["task=stopped", "sweep.name=s"], workplace / "runs" / "s" / "base-s1"
     first = typed(workplace, "train", *words)

@@ -145,7 +145,7 @@ def test_scores_say_over_which_pieces_they_are(tmp_path: Path) -> None:
         text = prepared_text(data, folder)
         translator = Translator(small_model(vocab_size), text.vocabulary, replace(DECODE, beam=1), "fp32")
         for name in ("dev", "test"):
-            found = evaluate_set(translator, EvaluationSet.of(text, name, "en"), Worker())
+            found = evaluate_set(translator, EvaluationSet.of(text, name, replace(small_trial(), data=data)), Worker())
             assert found is not None
             digests.setdefault((vocab_size, name), set()).add(found.scores["pieces"])
     assert all(len(of) == 1 for of in digests.values()), "equal text and vocabulary, equal digest"
