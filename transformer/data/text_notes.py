@@ -64,11 +64,20 @@ def caution(folder: Path) -> str | None:
 
 def _clauses(notes: Mapping[str, SetNotes]) -> Iterator[str]:
     """Such as "pairs that also stand in train: 7 of 24 in dev, 3 of 20 in test"."""
-    if known := [f"{of_set.in_train} of {of_set.pairs} in {name}" for name, of_set in notes.items() if of_set.in_train]:
-        yield f"pairs that also stand in train: {', '.join(known)}"
-    if blank := [f"{of_set.blank} of {of_set.pairs} in {name}" for name, of_set in notes.items() if of_set.blank]:
+    in_train, blank, copied = list[str](), list[str](), list[str]()
+    for name, of_set in notes.items():
+        total = f"of {of_set.pairs} in {name}"
+        if of_set.in_train:
+            in_train.append(f"{of_set.in_train} {total}")
+        if of_set.blank:
+            blank.append(f"{of_set.blank} {total}")
+        if of_set.copied:
+            copied.append(name)
+    if in_train:
+        yield f"pairs that also stand in train: {', '.join(in_train)}"
+    if blank:
         yield f"pairs with a blank side: {', '.join(blank)}"
-    if copied := [name for name, of_set in notes.items() if of_set.copied]:
+    if copied:
         yield f"target text that is the source text: {', '.join(copied)}"
 
 

@@ -11,7 +11,7 @@ OTHER = (["a man", "a tree"], ["ein Mann", "ein Baum"])
 
 
 def noted(folder: Path, train: tuple[list[str], list[str]], **sets: tuple[list[str], list[str]]) -> str | None:
-    prepared = prepared_text(files_data(folder, 280, train=train, **{"dev": OTHER, "test": OTHER} | sets), folder)
+    prepared = prepared_text(files_data(folder, 300, train=train, **{"dev": OTHER, "test": OTHER} | sets), folder)
     return caution(prepared.folder)
 
 
@@ -40,6 +40,6 @@ def test_a_target_that_is_the_source_is_named(tmp_path: Path) -> None:
 
 
 def test_data_of_an_earlier_version_has_no_notes(tmp_path: Path) -> None:
-    prepared = prepared_text(files_data(tmp_path, 280, train=CLEAN, dev=CLEAN, test=OTHER), tmp_path)
+    prepared = prepared_text(files_data(tmp_path, 300, train=CLEAN, dev=CLEAN, test=OTHER), tmp_path)
     (prepared.folder / "notes.json").unlink()
     assert caution(prepared.folder) is None

@@ -42,9 +42,9 @@ def test_the_fingerprint_alone_draws_them(prepared: Prepared) -> None:
 
 
 def test_pairs_that_are_not_trained_are_passed_over(prepared: Prepared) -> None:
-    whole, sample = (pairs_of(train_sample(prepared, positions)) for positions in (40, 12))
-    assert max(len(source) for source, _ in sample) <= 12 < max(len(source) for source, _ in whole)
-    assert {pair for pair in whole if len(pair[0]) <= 12} <= set(sample)
+    whole, sample = (pairs_of(train_sample(prepared, positions)) for positions in (40, 8))
+    assert max(len(source) for source, _ in sample) <= 8 < max(len(source) for source, _ in whole)
+    assert {pair for pair in whole if len(pair[0]) <= 8} <= set(sample)
     short = [pair for pair in pairs_of(prepared.pairs("train")) if len(pair[0]) <= 5]
     assert 0 < len(short) < 20
     assert pairs_of(train_sample(prepared, 5)) == short, "fewer than dev has"
