@@ -65,6 +65,7 @@ ChangedCode = Annotated[
     bool, typer.Option("--changed-code", help="Train what is left with today's code; the table marks those rows.")
 ]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
+Calibrating = Annotated[bool, typer.Option("--calibrate", help="Time some steps of three rows, to know the hours.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 

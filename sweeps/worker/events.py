@@ -27,6 +27,7 @@ class Assignment:
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # by set, the head of its samples
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
+    sustained_tflops: float | None = None  # of each device, as typed
 
 
 @dataclass(frozen=True)

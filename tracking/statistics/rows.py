@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tracking.card import COSTS, Card, Metric
+from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.study import Standing, Study
 from tracking.trial import TrialFolder, TrialState
-from tracking.words import stopped_at
+from tracking.words import stopped_at, sustained
 
 BASE = "base"
 ABSENT = "default"
@@ -76,6 +76,8 @@ class TableRow:
     params: float | None
     flops: float | None  # of the whole training run
     seconds: float | None
+    device_flops: float | None  # as the paper counts them
+    mfu: float | None  # from 0 to 1
     published: dict[str, float | None]  # of the metrics, and params_m (millions)
     deltas: dict[str, float | None]  # from the mean over all seeds of our own reference row
     published_deltas: dict[str, float | None]  # the published row from the published reference row
@@ -90,6 +92,7 @@ class TableRow:
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
+    sustained: tuple[str, ...] = ()  # in words, how it is known what the devices sustain
 
     @property
     def status(self) -> str:
@@ -136,7 +139,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         asked=len(seen),
         steps=mean([result["step"] for result in counted.values()]),
         scores=empty | {each.name: metric_mean(each, shared[each.name]) for each in card.tabled if each.name in shared},
-        **{name: mean([result.get(name) for result in counted.values()]) for name in COSTS},
+        **{name: mean([result.get(name) for result in counted.values()]) for name in (*COSTS, *DEVICE_COSTS)},
         published={name: first.published.get(name) for name in (*names, "params_m")},
         deltas=empty,
         published_deltas=empty,
@@ -151,6 +154,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         stopped=tuple(texts),
         size=study.sizes.get(first.row, ""),
         note=_joined(_note(study, seen), _diverged(diverged, len(counted)), _stops(texts)),
+        sustained=tuple(_once(sustained(result) for result in counted.values() if "sustained" in result)),
     )
 
 

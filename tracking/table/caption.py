@@ -14,7 +14,7 @@ from tracking.statistics.findings import MIXED_SETTINGS, OF_SAMPLES, STOPPED, UN
 from tracking.statistics.rows import TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
-from tracking.table.columns import COST_LABELS, StudyTable, setting_words
+from tracking.table.columns import COST_LABELS, DEVICE_COST_LABELS, StudyTable, setting_words
 from tracking.words import listed, millions, parameters, spanned, spread
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ MEASURED = [kind for kind in BEFORE if not kind.startswith((BEST, "paper_"))]
 OF_SEED = re.compile(r"_s\d+$")
 """At the end of the name of a column that holds one seed's score."""
 ONE_SEED = "; it says nothing of other seeds"
+COST_NAMES = COST_LABELS | DEVICE_COST_LABELS
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
@@ -45,8 +46,8 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
         *(f"{metric.label}: {metric.note}" for metric in metrics if metric.note),
         *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
         *(
-            f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}"
-            for name in ("seconds", "params", "flops")
+            f"{COST_NAMES[name]}: {cost_note(card, rows, name)}"
+            for name in ("seconds", "params", "flops", *DEVICE_COST_LABELS)
             if name in shown
         ),
         *_difference_notes(table, compared),
@@ -98,12 +99,17 @@ def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -
         yield f"{listed(labels)}: measured on {', '.join([name, *words])}"
 
 
-def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
-    """A cost that no task can tell is unknown."""
+def cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
+    """How a cost comes about. One that no task can tell is unknown."""
     unknown = [getattr(row, name) is None for row in rows if row.seeds]
     if unknown and all(unknown):
         return "unknown"
     note = card.cost_notes.get(name, "computed")
+    if name == "mfu":
+        note = "FLOPs ÷ device FLOPs"
+    elif name == "device_flops":
+        rates = list(dict.fromkeys(words for row in rows for words in row.sustained))
+        note = f"time × devices × what a device sustains ({listed(rates)})"
     return f"{note}, unknown where empty" if any(unknown) else note
 
 
