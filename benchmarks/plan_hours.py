@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 ALLELSE = Path(sys.executable).parent / "allelse"
-HALF = ("scale=half", "data=multi30k", "sweep.rows=[base,c_layers_2]", "train.steps=300", "train.warmup_steps=150")
+HALF = ("scale=half", "data=multi30k", "sweep.rows=[base,c_layers_2]", "train.steps=120", "train.warmup_steps=60")
 CASES: dict[str, tuple[str, ...]] = {
     "tiny": ("sweep.rows=[base,a_heads_1,b_key_16,c_layers_2,c_ff_4096,big]",),
-    "half": (*HALF, "train.evaluate_every=100"),
+    "half": (*HALF, "train.evaluate_every=60"),
     "starter": ("task=mine",),
 }
 """What is typed after `allelse plan` and `allelse sweep`."""

@@ -158,8 +158,8 @@ def _measured(request: dict[str, Any]) -> dict[str, Any]:
     limits = Limits(**request["limits"])
     assignment = Assignment(**request["assignment"])
     warm_up = replace(assignment, checkpoints=f"{assignment.checkpoints}-warm-up")
+    started = time.time() - request["started"]
     first = _run(warm_up, Stopwatch(replace(limits, least_seconds=0.0, least_steps=1)))
-    ready = time.time()
     whole = first.watch.finished is not None  # it never asked whether to stop, and was shorter than the limit
     run = first if whole else _run(assignment, Stopwatch(limits))
     answer = run.watch.answer()
@@ -169,11 +169,22 @@ def _measured(request: dict[str, Any]) -> dict[str, Any]:
     else:
         scoring = _scoring(assignment, limits, Spent(answer["setup_seconds"], answer["other_cpu_seconds"]))
         peak = max(run.peak_bytes, peak_memory())
-    start = ready - request["started"] - (0.0 if whole else answer["setup_seconds"] + answer["seconds_per_step"])
+    if not whole:
+        answer |= _of_first_trial(first.watch, answer)
     if scoring is not None:
         answer |= {"scoring_seconds": scoring.wall}
         answer["other_cpu_seconds"] += scoring.cpu
-    return answer | {"peak_bytes": peak + CONNECTION_BYTES, "start_seconds": max(0.0, start)}
+    return answer | {"peak_bytes": peak + CONNECTION_BYTES, "start_seconds": started}
+
+
+def _of_first_trial(watch: Stopwatch, answer: dict[str, Any]) -> dict[str, float]:
+    """What the first trial of a process takes beyond the next ones: it imports what the work needs."""
+    if watch.first is None:
+        return {}
+    to_first_step = Spent.between(watch.began, watch.first)
+    wall = to_first_step.wall - answer["setup_seconds"] - answer["seconds_per_step"]
+    cpu = to_first_step.cpu - answer["other_cpu_seconds"] - answer["cpu_seconds_per_step"]
+    return {"first_seconds": max(0.0, wall), "first_cpu_seconds": max(0.0, cpu)}
 
 
 @dataclass(frozen=True)

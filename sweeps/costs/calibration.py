@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import IO, Any
 
+from sweeps.config.files import BASE
 from sweeps.costs.calibrated_trial import Limits, to_request
 from sweeps.costs.estimate import version_of, work_to_predict
 from sweeps.costs.measurement import Measurement, keep_calibrated
@@ -74,7 +75,7 @@ def refuse_calibration(plan: Plan) -> None:
 
 
 def calibrate(plan: Plan, say: Callable[[str], None], limits: Limits | None = None) -> list[Measurement]:
-    """Measure the cheapest, the middle and the dearest pending trial, and keep what was found for later plans.
+    """Measure the cheapest, a middle and the dearest pending trial, and keep what was found for later plans.
 
     As many run at a time as a sweep runs: trials side by side slow each other down. The plan's data must be prepared.
     Raises CalibrationError, KeyboardInterrupt.
@@ -92,13 +93,19 @@ def calibrate(plan: Plan, say: Callable[[str], None], limits: Limits | None = No
 
 
 def trials_to_measure(pending: Sequence[PlannedTrial]) -> list[PlannedTrial]:
-    """The cheapest, the middle and the dearest by FLOPs per step; without FLOPs by parameters. One per row."""
+    """The cheapest, the middle and the dearest by FLOPs per step; without FLOPs by parameters. One per row.
+
+    Where base is neither the cheapest nor the dearest, it is the middle: most rows are like it.
+    """
     rows: dict[str, PlannedTrial] = {}
     for planned in pending:
         rows.setdefault(work_to_predict(planned).work, planned)
     ordered = sorted(rows.values(), key=_cost_of_a_step)
-    places = sorted({0, len(ordered) // 2, len(ordered) - 1}) if ordered else []
-    return [ordered[place] for place in places]
+    if len(ordered) <= 3:
+        return ordered
+    inner = ordered[1:-1]
+    middle = next((planned for planned in inner if planned.trial.row == BASE), inner[len(inner) // 2])
+    return [ordered[0], middle, ordered[-1]]
 
 
 def _cost_of_a_step(planned: PlannedTrial) -> float:
@@ -132,6 +139,8 @@ def _mean(measured: Sequence[Measurement]) -> Measurement:
         seconds_per_step=fmean(one.seconds_per_step for one in measured),
         setup_seconds=fmean(one.setup_seconds for one in measured),
         start_seconds=fmean(one.start_seconds for one in measured),
+        first_seconds=fmean(one.first_seconds for one in measured),
+        first_cpu_seconds=fmean(one.first_cpu_seconds for one in measured),
         other_cpu_seconds=fmean(one.other_cpu_seconds for one in measured),
         scoring_seconds=fmean(scoring) if scoring else None,
         cpu_seconds_per_step=fmean(cpu) if cpu else None,

@@ -91,15 +91,13 @@ def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) 
     times = {name: found for name, work in works.items() if (found := predicted(work, measured))}
     if here:
         nodes = [this_machine()]
-    return Estimate(
-        plan,
-        times,
-        _memories(plan, works, measured),
-        None if nodes is None else slots_of(cluster, nodes),
-        here,
-        memory() if here else None,
-        tuple(planned for planned in plan.pending if planned.trial.name not in running),
-    )
+    slots = None if nodes is None else slots_of(cluster, nodes)
+    to_run = tuple(planned for planned in plan.pending if planned.trial.name not in running)
+    for planned in to_run[:slots]:
+        if planned.trial.name in times:
+            times[planned.trial.name] = times[planned.trial.name].as_first()
+    memories = _memories(plan, works, measured)
+    return Estimate(plan, times, memories, slots, here, memory() if here else None, to_run)
 
 
 def work_to_predict(planned: PlannedTrial) -> Work:

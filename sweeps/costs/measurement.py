@@ -24,9 +24,10 @@ MOST_ENTRIES = 500
 class Measurement:
     """Seconds and bytes of one trial. ``work``, ``conditions`` and ``machine`` are those of `sweeps.worker.pace`.
 
-    ``start_seconds`` pass once per process, which imports what the task needs, ``setup_seconds`` before the first step
-    of each trial; those of a finished trial are spread over its steps. ``other_cpu_seconds`` are of setup and scoring.
-    None means unknown. ``version`` is that of allelse and of the task's code, for calibration alone.
+    ``start_seconds`` pass before a process can begin its first trial, and ``first_seconds`` in that one alone, since
+    its work imports what it needs. ``setup_seconds`` pass before the first step of each trial. In a finished trial all
+    these are part of its steps. ``other_cpu_seconds`` are of setup and scoring. None means unknown. ``version`` is that
+    of allelse and of the task's code, for calibration alone.
     """
 
     work: str
@@ -38,6 +39,8 @@ class Measurement:
     flops_per_step: float | None = None
     setup_seconds: float = 0.0
     start_seconds: float = 0.0
+    first_seconds: float = 0.0
+    first_cpu_seconds: float = 0.0
     scoring_seconds: float | None = None
     peak_bytes: int | None = None
     cpu_seconds_per_step: float | None = None
@@ -55,7 +58,7 @@ FORM = {
         "flops_per_step": float | None,
     },
     **{"scoring_seconds": float | None, "peak_bytes": int | None, "cpu_seconds_per_step": float | None},
-    "other_cpu_seconds": float,
+    **dict.fromkeys(("other_cpu_seconds", "first_seconds", "first_cpu_seconds"), float),
 }
 PACE = {
     **dict.fromkeys(("work", "conditions", "machine"), str),

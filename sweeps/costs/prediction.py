@@ -6,7 +6,7 @@ all that was measured. Nothing is extrapolated beyond ``REACH``.
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sweeps.costs.measurement import Measurement, Source
@@ -28,8 +28,8 @@ class Work:
 
 @dataclass(frozen=True)
 class Prediction:
-    """``scoring_seconds`` is None if it is unknown, and then left out of ``seconds``; so are ``start_seconds``, which
-    pass once per process."""
+    """``scoring_seconds`` is None if it is unknown, and then left out of ``seconds``. ``start_seconds`` pass before a
+    process can begin its first trial."""
 
     training_seconds: float
     scoring_seconds: float | None
@@ -37,9 +37,17 @@ class Prediction:
     interpolated: bool
     start_seconds: float = 0.0
     cpu_seconds: float | None = None  # of training and scoring, in the process of one worker
+    first_seconds: float = 0.0  # more, and of the CPU, if the trial is the first one of its process
+    first_cpu_seconds: float = 0.0
+
+    def as_first(self) -> "Prediction":
+        """Of the first trial of its process."""
+        cpu = None if self.cpu_seconds is None else self.cpu_seconds + self.first_cpu_seconds
+        return replace(self, training_seconds=self.training_seconds + self.first_seconds, cpu_seconds=cpu)
 
     @property
     def seconds(self) -> float:
+        """From the start of the work to its end."""
         return self.training_seconds + (self.scoring_seconds or 0.0)
 
 
@@ -85,6 +93,8 @@ def _prediction(work: Work, rows: Sequence[Measurement], per_step: float, interp
         interpolated=interpolated,
         start_seconds=max(row.start_seconds for row in rows),
         cpu_seconds=_cpu_seconds(work, rows, per_step),
+        first_seconds=max(row.first_seconds for row in rows),
+        first_cpu_seconds=max(row.first_cpu_seconds for row in rows),
     )
 
 

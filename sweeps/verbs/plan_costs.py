@@ -20,6 +20,10 @@ NEAR = "~"
 """Before a time that no trial of this row has shown."""
 SHOWN_LINES = 12
 """Of the traceback of a work that failed in calibration."""
+SWEEP_SECONDS = 20
+"""Before the first trial and after the last one: Ray starts, and the tracking store gets the rest."""
+SHORT = 600.0
+"""In a longer sweep these seconds do not count."""
 FROM = {"finished": "finished trials", "calibrated": "calibration", "both": "finished trials and calibration"}
 
 
@@ -124,7 +128,8 @@ def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
     where = "on this machine" if estimate.here else "on this cluster"
     count = estimate.side_by_side
     at_a_time = "1 trial" if count == 1 else f"{count} trials"
-    return f"Time: {time(estimate.seconds)} in sum, {time(wall)} {where}, {at_a_time} at a time."
+    own = f", and some {SWEEP_SECONDS} s for the sweep itself" if wall < SHORT else ""
+    return f"Time: {time(estimate.seconds)} in sum, {time(wall)} {where}, {at_a_time} at a time{own}."
 
 
 def _how_to_know(estimate: "Estimate", overrides: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from cases import Case
 THIS = Path(sys.executable).parent / "allelse"
 VOLATILE = re.compile(
     r"ts|checkpoint|asked|active|seconds|host|hosts|driver|pid|birth|commit|dirty|changes|command|versions"
-    r"|(.*/)?\w*(per_s|data_wait|mfu)|system/.*|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"
+    r"|(.*/)?\w*(per_s|data_wait|mfu)|device_flops|sustained|pace|system/.*|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"
 )
 """Names of what two runs do not share: times, processes, commits, what was on disk when a step was reported."""
 READ: dict[str, Callable[[str], Any]] = {
