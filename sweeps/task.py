@@ -255,6 +255,12 @@ class Task(Generic[Config]):
     words: Callable[[Mapping[str, Any]], str] | None = None
     """A row's changed values in words; by default each with its symbol."""
     costs: Callable[[Config], Costs] = lambda _: Costs()
+    precision: Callable[[Config], str] = lambda _: "fp32"
+    """Of matrix products: fp32, tf32, bf16 or fp16. What the device sustains is measured with it, and a plan's hours
+    come only from trials that have the same."""
+    memory: Callable[[Config, str], float | None] = lambda *_: None
+    """Bytes that one worker holds while it trains on a "cpu", or of its GPU for "cuda"; None if a formula cannot tell.
+    Measured memory takes its place."""
     costs_note: str = ""
     """How the costs before training come about, below a plan that has any; by default which of them are computed."""
     keep: Callable[[Config], Keep] = lambda _: Keep()

@@ -40,9 +40,12 @@ and makes the score of the sums. So a score of any other choice of samples needs
   recall, 0 to 100.
 """
 COSTS = ("params", "flops", "seconds", "cpu_seconds")
+DEVICE_COSTS = ("device_flops", "mfu")
+"""FLOPs as the paper counts them, seconds × devices × what a device sustains; and the share of them that ``flops``
+is. Only where it is known what the devices sustain."""
 TAKEN_NAMES = (
-    *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
-    "summary",
+    *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, *DEVICE_COSTS),
+    *("diverged", "paper_params_m", "summary"),
     *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "sample_tests", "best_step", "best_by_seed"),
 )
 """Fields of the table that are no metrics."""

@@ -34,7 +34,7 @@ Provenance = dict[str, Any]
 
 def of_process() -> Provenance:
     """What this process computes with: its machine, and the version of every package that it has imported so far."""
-    cpu = {"model": _cpu_model(), "count": os.cpu_count()}
+    cpu = {"model": cpu_model(), "count": os.cpu_count()}
     machine = {"ts": time.time(), "host": socket.gethostname(), "cpu": cpu}
     return machine | {"versions": versions(), "own_files": own_files()}
 
@@ -181,7 +181,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """Such as "AMD EPYC 9654"."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

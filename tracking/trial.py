@@ -10,10 +10,11 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
+from types import NoneType
 from typing import Any, Literal, TypeVar
 
 from tracking.attempts import ATTEMPT, AttemptRecord, Attempts, Lineage, Process
-from tracking.card import COSTS, Card
+from tracking.card import COSTS, DEVICE_COSTS, Card
 from tracking.files import (
     NEWEST,
     DamagedFileError,
@@ -44,7 +45,8 @@ CONFIG: Form = {
 RESULT: Form = {
     **{"key": str, "seed": int, "attempt": int, "step": int},
     **{"steps": int | None, "diverged": int | None},
-    **dict.fromkeys(COSTS, float | None),
+    **dict.fromkeys((*COSTS, *DEVICE_COSTS), float | None),
+    "sustained": (NoneType, {"source": str}),
 }
 HEAD: Form = {"key": str, "step": int}
 """What the files must hold, besides the groups and the metrics of the study's task. ``HEAD``: a set's statistics."""

@@ -112,6 +112,24 @@ def flops(value: float | None) -> str:
     return "" if value is None else f"{value:.2e}".replace("e+", "e")
 
 
+SUSTAINED_BY = {"typed": "typed", "table": "from the task's table", "measured": "measured"}
+
+
+def sustained(result: Mapping[str, Any]) -> str:
+    """How it is known what a device sustains: such as "measured, fp32, 1 thread", or "typed"."""
+    rate = result["sustained"]
+    threads = rate.get("threads")
+    words = [SUSTAINED_BY.get(rate["source"], rate["source"]), rate.get("precision")]
+    if threads:
+        words.append("1 thread" if threads == 1 else f"{threads} threads")
+    return ", ".join(word for word in words if word)
+
+
+def percent(share: float | None) -> str:
+    """Such as 38.3%, of 0.383."""
+    return "" if share is None else f"{100 * share:.3g}%"
+
+
 def time(seconds: float | None) -> str:
     """12.3 s, 4 min 05 s, 3 h 20 min, 3 d 12 h."""
     if seconds is None:

@@ -27,6 +27,8 @@ SEMANTICS = 3
 
 PositionKind = Literal["sinusoids", "learned"]
 Precision = Literal["fp32", "bf16"]
+TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
+"""By kind of device, unless ``train.tokens_per_micro_batch`` is set."""
 INT32_MAX = 2**31 - 1
 MOST_PIECES = 2**24  # SentencePiece takes a minute to refuse a hundred times as many
 PositiveCount = Annotated[int, Range(1, INT32_MAX)]

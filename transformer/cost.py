@@ -3,7 +3,7 @@
 from dataclasses import astuple, dataclass
 from typing import assert_never
 
-from transformer.config import ModelConfig
+from transformer.config import ModelConfig, Precision
 
 
 def attention_parameters(model: ModelConfig) -> int:
@@ -76,3 +76,36 @@ def planned_lengths(tokens_per_batch: int, steps: int, mean_source: float, mean_
     """Lengths of a whole run if every sentence had the corpus's mean length and every batch were full."""
     sentences = steps * tokens_per_batch / max(mean_source, mean_target)
     return Lengths.of(mean_source, mean_target) * sentences
+
+
+PROCESS_BYTES = {"cpu": 0.42e9, "cuda": 0.6e9}
+"""Of a worker before its first step: Python with torch and Ray; of its GPU, the context of CUDA. Measured."""
+BYTES_OF_STATE = 16
+"""Per parameter: the weight, its gradient and Adam's two moments, 4 bytes each."""
+KERNELS = 1.6e9
+"""Of oneDNN's kernels on a CPU, once its cache of 1 024 is full. Measured at half."""
+ONEDNN_FROM = 256
+"""d_model from which fp32 uses oneDNN, too: `transformer.training.precision.WORTH_IT`."""
+LOGITS = 2_048
+"""Target pieces whose logits exist at a time, in float32 with their gradients."""
+
+
+def training_memory(model: ModelConfig, vocab_size: int, tokens: int, precision: Precision, device: str) -> float:
+    """Bytes that a worker holds while it trains on micro-batches of ``tokens`` source and target pieces each.
+
+    On a GPU these are bytes of the GPU. Activations are those that the backward pass needs, in float32 on a CPU.
+    """
+    state = BYTES_OF_STATE * parameters(model, vocab_size)
+    logits = 2 * 4 * min(tokens, LOGITS) * vocab_size
+    activations = 4 * tokens * _kept_per_pair_of_pieces(model)
+    uses_onednn = device == "cpu" and (precision == "bf16" or model.d_model >= ONEDNN_FROM)
+    kernels = KERNELS if uses_onednn else 0.0
+    return PROCESS_BYTES[device] + state + logits + activations + kernels
+
+
+def _kept_per_pair_of_pieces(model: ModelConfig) -> float:
+    """Numbers that the backward pass needs of one source and one target piece, in all layers."""
+    d, h, k, v, ff = model.d_model, model.n_heads, model.d_k, model.d_v, model.d_ff
+    attention = h * (2 * k + 2 * v) + 3 * d
+    feed_forward = 2 * ff + 3 * d
+    return model.n_layers * (3 * attention + 2 * feed_forward)

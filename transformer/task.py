@@ -14,8 +14,8 @@ from pathlib import Path
 from sweeps.task import Costs, Keep, Numbers, Problem, Task, Told, Trial, added_later
 from transformer.card import CARD, words
 from transformer.cautions import cautions
-from transformer.config import SEMANTICS, DataConfig, TrialConfig
-from transformer.cost import parameters, planned_lengths, training_flops
+from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig
+from transformer.cost import parameters, planned_lengths, training_flops, training_memory
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
 from transformer.decoding.tokenizer import model_faults
@@ -93,6 +93,13 @@ def _costs(config: TrialConfig) -> Costs:
     return Costs(params, training_flops(config.model, size, lengths), BYTES_PER_PARAMETER * params * _kept(config))
 
 
+def _memory(config: TrialConfig, device: str) -> float:
+    train = config.train
+    limit = train.tokens_per_micro_batch or TOKENS_PER_MICRO_BATCH[device]
+    tokens = min(train.tokens_per_batch, limit)
+    return training_memory(config.model, config.data.vocab_size, tokens, train.precision, device)
+
+
 def _kept(config: TrialConfig) -> int:
     """How many checkpoints there are at the end, at least."""
     written = math.ceil(config.train.steps / config.train.checkpoint_every)
@@ -141,6 +148,8 @@ TRANSLATION = Task(
     title=lambda config: config.data.name,
     words=words,
     costs=_costs,
+    precision=lambda config: config.train.precision,
+    memory=_memory,
     costs_note="params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length",
     keep=_keep,
     fingerprint=lambda config: fingerprint(config.data),

@@ -47,6 +47,9 @@ class Cluster:
     """Where trials run, and the resources of one worker of a trial.
 
     ``dashboard``: start that of Ray with a Ray of our own, and print its address; that of a cluster is only printed.
+
+    ``sustained_tflops``: what one device sustains, in TFLOP/s; with null each worker measures it. A device is a GPU,
+    or the CPUs of one worker.
     """
 
     address: str | None
@@ -54,6 +57,7 @@ class Cluster:
     cpus_per_worker: Count
     gpus_per_worker: Annotated[float, Range(0)]
     dashboard: bool = False
+    sustained_tflops: Annotated[float | None, Range(0, above=True)] = None
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ class Recorder:
             lineage=self.lineage(),
             code=self.planned.code,
             study_folder=str(self.folder.path.parent),
+            sustained_tflops=settings.cluster.sustained_tflops,
         )
 
     def lineage(self) -> Lineage:
@@ -260,7 +261,8 @@ class Recorder:
         planned |= {} if event.diverged is None else {"diverged": event.diverged}
         head |= {"scoring": (before or {}).get("scoring", 0) + 1}
         scores = _still_true(before, trial.key, event) | event.scores
-        self.folder.write_result({**head, **planned, **event.costs, "scores": scores})
+        pace = {"pace": before["pace"]} if before and "pace" in before and before["key"] == trial.key else {}
+        self.folder.write_result({**head, **planned, **pace, **event.costs, "scores": scores})
         self.end("finished")
 
     def _scored(self, on: str) -> None:

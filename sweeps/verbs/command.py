@@ -68,6 +68,7 @@ Multirun = Annotated[
     bool, typer.Option("--multirun", "-m", help="Accepted for Hydra users; several values need no option here.")
 ]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
+Calibrating = Annotated[bool, typer.Option("--calibrate", help="Time some steps of three rows, to know the hours.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 

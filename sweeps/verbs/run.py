@@ -21,6 +21,7 @@ from sweeps.planning.naming import DECODING, SELECTING, command, looking
 from sweeps.task import Problem, RefusedError
 from sweeps.verbs.command import (
     Add,
+    Calibrating,
     ChangedCode,
     Checking,
     Json,
@@ -30,6 +31,7 @@ from sweeps.verbs.command import (
     next_run,
     refuse_without_extra,
 )
+from sweeps.verbs.plan_costs import calibrated, cluster_nodes, cost_columns, cost_fields, cost_lines, cost_totals
 from tracking.study import read_study
 from tracking.table.caption import size_note
 from tracking.table.columns import whole_table
@@ -38,6 +40,7 @@ from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, 
 from tracking.words import flops, millions, parameters
 
 if TYPE_CHECKING:
+    from sweeps.costs.estimate import Estimate
     from sweeps.planning.plan import Plan, PlannedTrial
 
 ONE_LINE_EACH = 100
@@ -54,17 +57,27 @@ def plan(
     changed_code: ChangedCode = False,
     check: Checking = False,
     multirun: Multirun = False,
+    calibrate: Calibrating = False,
     as_json: Json = False,
-) -> None:
-    """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
+) -> int:
+    """Show what a sweep would run and cost, for a recorded study or for a new one.
+
+    Starts nothing, unless --calibrate lets it time some steps.
+    """
+    from sweeps.costs.estimate import estimate_of
     from sweeps.planning.continuation import plan_sweep
 
     make = partial(plan_sweep, overrides or [], add, "plan", changed_code=changed_code)
     planned = _checked(make, overrides) if check else make()
+    if calibrate:
+        refuse_without_extra()
+        if not calibrated(planned):
+            return 1
+    estimate = estimate_of(planned, cluster_nodes(planned) if check else None)
     if as_json:
-        print_json(_plan_json(planned))
-        return
-    OUT.print(_plan_table(planned))
+        print_json(_plan_json(planned, estimate))
+        return 0
+    OUT.print(_plan_table(planned, estimate, overrides or []))
     if check:
         OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
     if planned.running:
@@ -73,6 +86,7 @@ def plan(
         next_verb("sweep", [*_overrides_to_run(planned, overrides), *["--changed-code"] * changed_code])
     else:
         next_verb("table", looking(planned.folder, overrides))
+    return 0
 
 
 @guarded
@@ -122,13 +136,15 @@ def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: 
     return planned
 
 
-def _plan_table(plan: "Plan") -> Table:
+def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     from sweeps.planning.plan import cautions
 
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
     notes = [*_costs_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
     caption = "\n".join([escape(note) for note in notes if note])
+    for line, is_warning in cost_lines(estimate, overrides):
+        caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
     lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
     params = millions if task_card(plan.task).millions else parameters
@@ -139,9 +155,11 @@ def _plan_table(plan: "Plan") -> Table:
         said("steps", lambda line: str(line[0].steps), "number"),
         said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
         said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
+        *cost_columns(estimate),
         said("state", lambda line: _states([_plan_state(each, taken) for each in line]), "name"),
     )
-    cells = (*lines_of(columns, lines), tuple(map(Cell, ["to run", *_total(plan), ""])))
+    last = ["to run", *_total(plan), *cost_totals(estimate), ""]
+    cells = (*lines_of(columns, lines), tuple(map(Cell, last)))
     groups = (*(line[0].trial.group for line in lines), "to run")
     table = terminal(
         TextTable(f"Plan of {plan.folder.name}", columns, cells, groups, names_groups=False),
@@ -195,13 +213,15 @@ def _flops(trials: "Sequence[PlannedTrial]") -> float | None:
     return None if None in known else sum(flops for flops in known if flops is not None)
 
 
-def _plan_json(plan: "Plan") -> list[dict[str, Any]]:
+def _plan_json(plan: "Plan", estimate: "Estimate") -> list[dict[str, Any]]:
+    costs_of = cost_fields(estimate)
     unscaled = {row.name: row.before_scaling for row in plan.composition.rows}
     return [
         {name: getattr(planned.trial, name) for name in ("row", "seed", "key", "group", "change")}
         | {"before_scaling": unscaled[planned.trial.row], "steps": planned.steps}
         | {"params": planned.costs.params, "flops": planned.costs.flops}
         | {"finished": planned.finished, "state": planned.state}
+        | costs_of(planned.trial.name)
         for planned in plan.trials
     ]
 

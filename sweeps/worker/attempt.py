@@ -30,6 +30,7 @@ from sweeps.worker.calls import (
 )
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start
 from sweeps.worker.code_imports import environment
+from sweeps.worker.device_rate import DeviceRate, measured_rate, paper_costs, typed_rate
 from sweeps.worker.events import (
     About,
     Assignment,
@@ -42,6 +43,7 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
+from sweeps.worker.pace import Group, conditions, machine, peak_memory, reset_peak_memory, work_of
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
 from sweeps.worker.system_metrics import CpuTime, SystemMetrics, device
@@ -164,6 +166,10 @@ class TrainingTime:
     def go_on(self) -> None:
         self._runs = True
 
+    def leave_out(self, seconds: float) -> None:
+        """Time that just passed was not the training's."""
+        self._since += seconds
+
     def pause(self) -> None:
         self._before, self._since = self.seconds, time.monotonic()
         self._cpu_before, self._cpu_since = self.cpu_seconds, self._cpu.total
@@ -204,6 +210,10 @@ class Attempt:
         self._not_finite: set[str] = set()
         self._vote = StopVote()
         self._asked_to_stop = self._began = False
+        self._rate: DeviceRate | None = None
+        self._arrived, self._arrived_cpu = time.monotonic(), time.process_time()
+        self._trained_before = self._time.seconds
+        reset_peak_memory()
 
     @property
     def folder(self) -> Path:
@@ -327,13 +337,42 @@ class Attempt:
         self._finish(None, error.step)
 
     def _finish(self, planned: int | None, diverged: int | None) -> None:
-        costs = {
+        costs: dict[str, Any] = {
             "params": self._costs.params,
             "flops": self._costs.flops,
             "seconds": self._time.seconds,
             "cpu_seconds": self._time.cpu_seconds,
         }
+        costs |= self._device_costs()
+        if self._time.seconds > self._trained_before:  # another attempt that only scores has no pace of training
+            costs["pace"] = self._pace()
         self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged))
+
+    def _device_costs(self) -> dict[str, Any]:
+        """What the paper's way of counting needs, as far as it is known; {} for a part of a GPU."""
+        devices = self.world * max(1.0, self.given.gpus)
+        rate, of_task = self._rate, self._about.get("flops_per_s", {}).get("sustained")
+        if of_task and self.given.sustained_tflops is None:
+            rate = DeviceRate(of_task / devices, "table")
+        if rate is None or 0 < self.given.gpus < 1:
+            return {}
+        costs = paper_costs(rate.flops_per_s * devices, self._time.seconds, self._costs.flops)
+        return {**costs, "sustained": rate.to_dict()}
+
+    def _pace(self) -> dict[str, Any]:
+        """What plans predict from (`sweeps.costs`)."""
+        group = Group(self.world, self.threads, self.given.gpus)
+        planned = self.task.costs(self.config).flops
+        here = time.monotonic() - self._arrived
+        return {
+            "conditions": conditions(self.task, self.config, group),
+            "work": work_of(self.task, self.config, self.given.data_fingerprint),
+            "machine": machine(self.given.gpus > 0),
+            "flops_per_step": None if planned is None else planned / self.steps,
+            "scoring_seconds": here - (self._time.seconds - self._trained_before),
+            "cpu_seconds": time.process_time() - self._arrived_cpu,
+            "peak_bytes": peak_memory(),
+        }
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
         return {on: dict(of) for on, of in {**self.scored, **self._scores}.items()}
@@ -371,9 +410,18 @@ class Attempt:
             return
         process = of_process() | ({"environment": {**environment}} if environment else {})
         self.tell(Started(device(self.world), self.world, process=process))
+        self._look_at_device()
         if self._restored is not None:
             place, reports = self._restored.start.place, self._restored.manifest.reports
             self.tell(Resumed(place.step, reports, place.attempt))
+
+    def _look_at_device(self) -> None:
+        """Find out what it sustains: the seconds of training leave the time for it out."""
+        began, tflops = time.monotonic(), self.given.sustained_tflops
+        self._rate = measured_rate(self.task.precision(self.config)) if tflops is None else typed_rate(tflops)
+        self._time.leave_out(time.monotonic() - began)
+        if self._rate is not None:
+            self.tell(About({"sustained": self._rate.to_dict()}))
 
     def _tell_not_finite(self, step: int, metrics: Mapping[str, float]) -> None:
         for each in sorted(metrics.keys() - finite(metrics).keys() - self._not_finite):

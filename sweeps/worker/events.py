@@ -31,6 +31,7 @@ class Assignment:
     lineage: Lineage = field(default_factory=Lineage)
     code: str = ""  # the hash of the user's code; "" for our own task
     study_folder: str = ""  # which has that code, where this machine sees it
+    sustained_tflops: float | None = None  # of each device, as typed
 
 
 @dataclass(frozen=True)

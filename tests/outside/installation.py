@@ -19,8 +19,9 @@ from cases import Case
 
 THIS = Path(sys.executable).parent / "allelse"
 VOLATILE = re.compile(
-    r"ts|checkpoint|asked|active|seconds|cpu_seconds|host|hosts|driver|pid|birth|lineage|run|commit|dirty|changes|command|versions"
-    r"|(.*/)?\w*(per_s|data_wait|mfu)|system/.*|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"
+    r"ts|checkpoint|asked|active|seconds|cpu_seconds|host|hosts|driver|pid|birth|lineage|run|commit|dirty|changes|command"
+    r"|versions|(.*/)?\w*(per_s|data_wait|mfu)|device_flops|sustained|pace|system/.*"
+    r"|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"
 )
 """Names of what two runs do not share: times, processes, commits, what was on disk when a step was reported."""
 LINEAGE = re.compile(r"(?<=checkpoints/[0-9a-f]{16})-\w+")

@@ -8,7 +8,18 @@ import torch
 from saved_state import saved_state
 from torch import Tensor
 
-OF_THE_MACHINE = ("seconds", "cpu_seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "mfu")
+OF_THE_MACHINE = (
+    "seconds",
+    "cpu_seconds",
+    "device_flops",
+    "sustained",
+    "pace",
+    "tokens_per_s",
+    "padded_tokens_per_s",
+    "data_wait",
+    "flops_per_s",
+    "mfu",
+)
 """Speed is not part of the computed result."""
 
 

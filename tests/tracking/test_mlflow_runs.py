@@ -13,17 +13,17 @@ from studies_on_disk import Store, begin, history, make_study, only_run, report,
 
 from tracking.study import Study, write_study
 
-RATES = {"peak": 4e6, "sustained": 3e6}
+DEVICE_COSTS = {"device_flops": 7.5e6, "mfu": 1e6 / 7.5e6}
 Synced = tuple[Study, list[Any]]
 
 
 def two_rows(folder: Path, store: Store) -> Synced:
     """Two rows with two seeds; the devices of the first trial are known."""
     study = digits(folder, 0.9, 0.92, 0.95, 0.95)
-    for trial, known in zip(study.trials, ({"flops_per_s": RATES}, {}, {}, {}), strict=True):
+    for trial, known in zip(study.trials, (DEVICE_COSTS, {}, {}, {}), strict=True):
         files = study.trial_folder(trial)
-        files.write_result({**(files.result() or {}), "flops": 1e6})
-        about = {"commit": "c0ffee", "samples": {"train": 5}, "data_fingerprint": "f" * 64, **known}
+        files.write_result({**(files.result() or {}), "flops": 1e6, **known})
+        about = {"commit": "c0ffee", "samples": {"train": 5}, "data_fingerprint": "f" * 64}
         files.provenance_path.write_text(json.dumps(about), "utf-8")
     send(study)
     return study, sorted(runs_of(study, store), key=lambda run: run.data.tags["study.order"])
@@ -74,7 +74,8 @@ def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(run
 
 def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: Synced) -> None:
     first, *others = (run.data.metrics for run in synced[1])
-    assert (first["device_flops"], first["mfu"], first["flops"]) == (2.5 * 3e6, 1e6 / 2.5 / 4e6, 1e6)
+    assert {name: first[name] for name in DEVICE_COSTS} == DEVICE_COSTS
+    assert first["flops"] == 1e6
     assert all("device_flops" not in other and "mfu" not in other and other["flops"] == 1e6 for other in others)
 
 

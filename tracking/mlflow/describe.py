@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tracking.attempts import AttemptRecord
-from tracking.card import COSTS, Card
+from tracking.card import COSTS, DEVICE_COSTS, Card
 from tracking.files import unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow import pages
@@ -28,7 +28,6 @@ from tracking.words import stopped_at
 # trial is then scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
 CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}
-RATES = "flops_per_s"  # of all devices of a trial in provenance.json: `peak` and `sustained`
 MORE_PLACES = 2  # decimals in MLflow, more than a metric has in print
 
 
@@ -151,8 +150,14 @@ class Described:
             return []
         costs = {name: _rounded(self.result.get(name), 1) for name in COSTS}
         counts = {f"{group}/{name}": value for group, of in self._groups.items() for name, value in of.items()}
-        values = {**costs, **self._rates, **counts, **self._scores, **self._compared}
+        values = {**costs, **self._device_costs, **counts, **self._scores, **self._compared}
         return points_of(values, self._known_ms, self.result["step"]) + self._extremes()
+
+    @property
+    def _device_costs(self) -> dict[str, float]:
+        """FLOPs as the paper counts them, and MFU, where the result has them."""
+        known = self.result or {}
+        return {name: known[name] for name in DEVICE_COSTS if known.get(name) is not None}
 
     @property
     def _known_ms(self) -> int:
@@ -169,19 +174,6 @@ class Described:
         return to_ms(max(first + drops) + self.study.moves) + sum(
             int(each.get("scoring", 1)) for each in results if each
         )
-
-    @property
-    def _rates(self) -> dict[str, float]:
-        """FLOPs the paper's way, seconds times what the devices sustain; and the share of their peak that was used.
-
-        Only where the task knows the rates of its devices, and has them alone.
-        """
-        assert self.result is not None
-        if 0 < self.config.get("cluster", {}).get("gpus_per_worker", 0) < 1:
-            return {}
-        rates, seconds, flops = self._groups.get(RATES, {}), self.result.get("seconds"), self.result.get("flops")
-        found = {"device_flops": seconds * rates["sustained"]} if seconds and "sustained" in rates else {}
-        return found | ({"mfu": flops / seconds / rates["peak"]} if seconds and flops and "peak" in rates else {})
 
     @cached_property
     def datasets(self) -> list[dict[str, str]]:

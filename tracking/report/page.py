@@ -5,7 +5,7 @@ the numbers come from, with every trial's state.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,8 +22,17 @@ from tracking.report.set_scores import set_scores
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, StudyTrial, last_active, seconds
-from tracking.table.caption import caption, methods
-from tracking.table.columns import COST_LABELS, StudyColumn, StudyTable, View, columns_of, cost_words, interval_of
+from tracking.table.caption import caption, cost_note, methods
+from tracking.table.columns import (
+    COST_LABELS,
+    DEVICE_COST_LABELS,
+    StudyColumn,
+    StudyTable,
+    View,
+    columns_of,
+    cost_words,
+    interval_of,
+)
 from tracking.table.layout import brief, published_names, score_names
 from tracking.table.text import templates
 from tracking.words import stopped_at, time
@@ -180,8 +189,12 @@ def _results(content: Content) -> dict[str, Any]:
     }
 
 
-def _known_costs(table: StudyTable) -> list[str]:
-    return [name for name in COST_LABELS if any(getattr(row, name) is not None for row in table.rows)]
+SUMMED = ("flops", "seconds", "device_flops")
+"""Costs of which a study has a sum."""
+
+
+def _known_costs(table: StudyTable, labels: Collection[str] = COST_LABELS) -> list[str]:
+    return [name for name in labels if any(getattr(row, name) is not None for row in table.rows)]
 
 
 def _cells(table: StudyTable, columns: Sequence[StudyColumn], row: TableRow) -> list[Score]:
@@ -209,7 +222,8 @@ def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
 def _costs(content: Content) -> dict[str, Any]:
     """Parameters, FLOPs and time per seed, each with its share of the highest one, and their sums over all finished
     trials, also those that diverged. Parameters are not summed: nobody pays for them twice. Empty if none is known."""
-    study, rows, known = content.table.study, content.table.rows, _known_costs(content.table)
+    study, rows, labels = content.table.study, content.table.rows, COST_LABELS | DEVICE_COST_LABELS
+    known = _known_costs(content.table, labels)
     if not known:
         return {}
     write, shown = cost_words(study.task), {row.row for row in rows}
@@ -217,10 +231,10 @@ def _costs(content: Content) -> dict[str, Any]:
     results = [each.result for each in seen if each.result is not None]
     top = {name: max(getattr(row, name) or 0 for row in rows) for name in known}
     cells = [[(write[name](of := getattr(row, name)), _share(of, top[name])) for name in known] for row in rows]
-    sums = {name: write[name](sum(of.get(name) or 0 for of in results)) for name in known if name != "params"}
-    notes = "; ".join(f"{COST_LABELS[name]}: {study.task.cost_notes.get(name, 'computed')}" for name in known)
+    sums = {name: write[name](sum(of.get(name) or 0 for of in results)) for name in known if name in SUMMED}
+    notes = "; ".join(f"{labels[name]}: {cost_note(study.task, rows, name)}" for name in known)
     return {
-        "heads": [f"{COST_LABELS[name]}{' per seed' * (name in sums)}" for name in known],
+        "heads": [f"{labels[name]}{' per seed' * (name in sums)}" for name in known],
         "lines": list(zip(content.entries, cells, strict=True)),
         "sums": [sums.get(name, "") for name in known],
         "seeds": len(results),

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from tracking.card import COSTS, Card, Metric
+from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.study import Standing, Study
 from tracking.trial import TrialFolder, TrialState
-from tracking.words import known_step, stopped_at
+from tracking.words import known_step, stopped_at, sustained
 
 BASE = "base"
 ABSENT = "default"
@@ -81,6 +81,8 @@ class TableRow:
     flops: float | None  # of the whole training run
     seconds: float | None
     cpu_seconds: float | None
+    device_flops: float | None  # as the paper counts them
+    mfu: float | None  # from 0 to 1
     published: dict[str, float | None]  # of the metrics, and params_m (millions)
     deltas: dict[str, float | None]  # from the mean over all seeds of our own reference row
     published_deltas: dict[str, float | None]  # the published row from the published reference row
@@ -101,6 +103,7 @@ class TableRow:
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
     brief: str  # the note without causes of errors
     errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
+    sustained: tuple[str, ...] = ()  # in words, how it is known what the devices sustain
 
     @property
     def status(self) -> str:
@@ -188,7 +191,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         asked=len(seen),
         steps=mean([known_step(result) for result in counted.values()]),
         scores=empty | {each.name: metric_mean(each, shared[each.name]) for each in card.tabled if each.name in shared},
-        **{name: mean([result.get(name) for result in counted.values()]) for name in COSTS},
+        **{name: mean([result.get(name) for result in counted.values()]) for name in (*COSTS, *DEVICE_COSTS)},
         published={name: first.published.get(name) for name in (*names, "params_m")},
         deltas=empty,
         published_deltas=empty,
@@ -209,6 +212,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         note=_joined(_note([each.text for each in unfinished], unfinished, len(seen)), more),
         brief=_joined(_note([each.word for each in unfinished], unfinished, len(seen)), more),
         errors=_errors(unfinished),
+        sustained=tuple(_once(sustained(result) for result in counted.values() if "sustained" in result)),
     )
 
 

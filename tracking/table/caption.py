@@ -14,7 +14,7 @@ from tracking.statistics.findings import MIXED_SETTINGS, OF_SAMPLES, STOPPED, UN
 from tracking.statistics.rows import ABSENT, TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
-from tracking.table.columns import COST_LABELS, StudyTable, setting_words
+from tracking.table.columns import COST_LABELS, DEVICE_COST_LABELS, StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.words import listed, millions, number, parameters, spanned
 
@@ -33,6 +33,7 @@ OF_SEED = re.compile(r"_s\d+$")
 SETTING = re.compile(r"\{(\w+):([^}]*)\}")
 """In a metric's note: a setting for scoring, and its usual value."""
 ONE_SEED = "; it says nothing of other seeds"
+COST_NAMES = COST_LABELS | DEVICE_COST_LABELS
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
@@ -51,8 +52,8 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
         *(f"{metric.label}: {_noted(metric, settings)}" for metric in metrics if metric.note),
         *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
         *(
-            f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}"
-            for name in ("seconds", "params", "flops")
+            f"{COST_NAMES[name]}: {cost_note(card, rows, name)}"
+            for name in ("seconds", "params", "flops", *DEVICE_COST_LABELS)
             if name in shown
         ),
         *_difference_notes(table, compared),
@@ -115,12 +116,17 @@ def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -
         yield f"{listed(labels)}: measured on {', '.join([name, *words])}"
 
 
-def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
-    """A cost that no task can tell is unknown."""
+def cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
+    """How a cost comes about. One that no task can tell is unknown."""
     unknown = [getattr(row, name) is None for row in rows if row.seeds]
     if unknown and all(unknown):
         return "unknown"
     note = card.cost_notes.get(name, "computed")
+    if name == "mfu":
+        note = "FLOPs ÷ device FLOPs"
+    elif name == "device_flops":
+        rates = list(dict.fromkeys(words for row in rows for words in row.sustained))
+        note = f"time × devices × what a device sustains ({listed(rates)})"
     return f"{note}, unknown where empty" if any(unknown) else note
 
 

@@ -16,10 +16,12 @@ from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study
 from tracking.table.text import Column, said
-from tracking.words import cell_text, flops, millions, number, parameters, signed, spanned, time
+from tracking.words import cell_text, flops, millions, number, parameters, percent, signed, spanned, time
 
 PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}
+DEVICE_COST_LABELS = {"device_flops": "device FLOPs", "mfu": "MFU"}
+"""Columns that a table shows where they are asked for, and the report's costs."""
 CHANGED = "changed "
 """Before the name of a change: such a column may have the name of a measurement, such as steps."""
 OBJECTS = ("before_scaling", "cells", "decode", "mixed_decode", "other_decode", "seed_values")
@@ -206,13 +208,15 @@ def other_changes(card: Card, row: TableRow) -> str:
 
 def cost_words(card: Card) -> dict[str, Callable[[float | None], str]]:
     """How each cost is written."""
-    return {"params": millions if card.millions else parameters, "flops": flops, "seconds": time}
+    count = millions if card.millions else parameters
+    return {"params": count, "flops": flops, "seconds": time, "device_flops": flops, "mfu": percent}
 
 
 def _costs(card: Card) -> Iterator[StudyColumn]:
     """Empty in a finished row whose costs are unknown; the caption says so."""
+    labels = COST_LABELS | DEVICE_COST_LABELS
     for name, write in cost_words(card).items():
-        yield _written(name, COST_LABELS[name], attrgetter(name), write, lambda row: "" if row.seeds else row.status)
+        yield _written(name, labels[name], attrgetter(name), write, lambda row: "" if row.seeds else row.status)
     yield _written("cpu_seconds", "CPU time", attrgetter("cpu_seconds"), time)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracking.card import COSTS
+from tracking.card import COSTS, DEVICE_COSTS
 from tracking.files import unless_damaged
 from tracking.study import Study, StudyMissing, StudyTrial, read_study, study_folders
 from tracking.words import known_step, stopped_at
@@ -22,6 +22,7 @@ TRIALS = {
     **NAMES,
     **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT},
     **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER},
+    **dict.fromkeys(DEVICE_COSTS, NUMBER),
 }
 SCORES = {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER}
 CURVES = {**NAMES, "attempt": WHOLE, "step": WHOLE, "time": TIME, "metric": TEXT, "value": NUMBER}
@@ -82,7 +83,7 @@ def _trial(study: Study, trial: StudyTrial, state: str, result: Mapping[str, Any
         "note": "; ".join(filter(None, notes)),
         "attempts": len(unless_damaged(folder.attempts.all, [])),
         "step": known_step(result),
-        **{name: result.get(name) for name in COSTS},
+        **{name: result.get(name) for name in (*COSTS, *DEVICE_COSTS)},
     }
 
 

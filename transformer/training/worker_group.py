@@ -12,12 +12,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from transformer.config import TrainConfig
+from transformer.config import TOKENS_PER_MICRO_BATCH, TrainConfig
 from transformer.faults import NotFiniteError
 
 Item = TypeVar("Item")
-TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
-"""By kind of device, unless ``train.tokens_per_micro_batch`` is set."""
 BUCKET_BYTES = 25 * 2**20
 """Large enough for the network, small enough that the first all-reduces start early in the backward pass."""
 

@@ -17,8 +17,9 @@ NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 ABOUT = dict.fromkeys(("group", "change", "key", "state", "note"), TEXT)
 COUNTS = dict.fromkeys(("attempts", "step", "params"), WHOLE)
 VALUE = {"metric": TEXT, "value": NUMBER}
+COSTS = ("flops", "seconds", "cpu_seconds", "device_flops", "mfu")
 COLUMNS = {
-    "trials": {**NAMES, **ABOUT, **COUNTS, "flops": NUMBER, "seconds": NUMBER, "cpu_seconds": NUMBER},
+    "trials": {**NAMES, **ABOUT, **COUNTS, **dict.fromkeys(COSTS, NUMBER)},
     "scores": {**NAMES, "set": TEXT, **VALUE},
     "curves": {**NAMES, "attempt": WHOLE, "step": WHOLE, "time": "datetime64[ns, UTC]", **VALUE},
 }

@@ -1,0 +1,193 @@
+"""What `allelse plan` shows of hours and memory, and its option --calibrate."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from sweeps.console import ERR
+from sweeps.planning.naming import command
+from tracking.table.text import Column, said
+from tracking.words import listed, time
+
+if TYPE_CHECKING:
+    from sweeps.costs.estimate import Estimate
+    from sweeps.planning.plan import Plan, PlannedTrial
+
+UNKNOWN = "unknown"
+NEAR = "~"
+"""Before a time that no trial of this row has shown."""
+SHOWN_LINES = 12
+"""Of the traceback of a work that failed in calibration."""
+SWEEP_SECONDS = 20
+"""Before the first trial and after the last one: Ray starts, and the tracking store gets the rest."""
+SHORT = 600.0
+"""In a longer sweep these seconds do not count."""
+FROM = {"finished": "finished trials", "calibrated": "calibration", "both": "finished trials and calibration"}
+
+
+def calibrated(plan: "Plan") -> bool:
+    """Prepare the data of the plan, and measure some of its trials. False if one failed, which is printed.
+
+    Raises RefusedError.
+    """
+    from sweeps.costs.calibration import CalibrationError, calibrate, refuse_calibration
+    from sweeps.running.opening import prepare_data
+
+    refuse_calibration(plan)
+    try:
+        prepare_data(plan, ERR)
+        calibrate(plan, lambda text: ERR.print(escape(text), style="dim"))
+    except CalibrationError as error:
+        for line in error.details.strip().splitlines()[-SHOWN_LINES:]:
+            ERR.print(escape(line), style="dim", soft_wrap=True, highlight=False)
+        ERR.print(f"[bold red]Failed[/] in calibration: {escape(str(error))}", soft_wrap=True, highlight=False)
+        return False
+    return True
+
+
+def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
+    """The resources of each node of the plan's cluster; None where the plan is for this machine. Asks Ray."""
+    from sweeps.preflight.nodes import nodes_of
+
+    cluster = plan.composition.shared.cluster
+    if cluster.address is None:
+        return None
+    return [node.total for node in nodes_of(cluster)]
+
+
+def cost_columns(estimate: "Estimate") -> "list[Column[list[PlannedTrial]]]":
+    """Time and memory of each line of the plan, as far as any is known."""
+    columns = list["Column[list[PlannedTrial]]"]()
+    if estimate.times:
+        columns.append(said("time", lambda line: _time_of(estimate, line), "number"))
+    if estimate.memories:
+        columns.append(said("memory", lambda line: _memory_of(estimate, line), "number"))
+    return columns
+
+
+def cost_totals(estimate: "Estimate") -> list[str]:
+    """The same columns in the last line: the sum, and the most that a worker needs."""
+    totals = list[str]()
+    if estimate.times:
+        totals.append(_sum_words(estimate))
+    if estimate.memories:
+        totals.append("")
+    return totals
+
+
+def _size(size: float) -> str:
+    """Bytes as 450 MB or 2.5 GB: a prediction has no more digits."""
+    return f"{size / 1e9:.1f} GB" if size >= 995e6 else f"{round(size / 1e7) * 10} MB"
+
+
+def _sum_words(estimate: "Estimate") -> str:
+    if not estimate.to_run:
+        return ""
+    return UNKNOWN if estimate.seconds is None else time(estimate.seconds)
+
+
+def _time_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
+    """In sum over the trials of the line."""
+    times = [estimate.times.get(planned.trial.name) for planned in line]
+    known = [prediction for prediction in times if prediction is not None]
+    if len(known) < len(times):
+        return UNKNOWN
+    near = NEAR if any(prediction.interpolated for prediction in known) else ""
+    return near + time(sum(prediction.seconds for prediction in known))
+
+
+def _memory_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
+    known = [estimate.memories[name] for planned in line if (name := planned.trial.name) in estimate.memories]
+    if not known:
+        return UNKNOWN
+    largest = max(known, key=lambda memory: memory.bytes)
+    near = NEAR if largest.source == "computed" else ""
+    return near + _size(largest.bytes)
+
+
+def cost_lines(estimate: "Estimate", overrides: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Lines below the plan, each with whether it is a warning."""
+    if not estimate.to_run:
+        return
+    yield f"{_time_line(estimate, overrides)} {_sources(estimate)}".rstrip(), False
+    yield from _memory_lines(estimate)
+
+
+def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
+    missing, total = len(estimate.unknown), len(estimate.to_run)
+    if missing:
+        which = "unknown" if missing == total else f"unknown for {missing} of {total} trials"
+        return f"Time: {which}; {_how_to_know(estimate, overrides)}"
+    wall = estimate.wall_seconds
+    if wall is None:
+        return f"Time: {time(estimate.seconds)} in sum; --check asks the cluster how many trials fit side by side."
+    where = "on this machine" if estimate.here else "on this cluster"
+    count = estimate.side_by_side
+    at_a_time = "1 trial" if count == 1 else f"{count} trials"
+    own = f", and some {SWEEP_SECONDS} s for the sweep itself" if wall < SHORT else ""
+    return f"Time: {time(estimate.seconds)} in sum, {time(wall)} {where}, {at_a_time} at a time{own}."
+
+
+def _how_to_know(estimate: "Estimate", overrides: Sequence[str]) -> str:
+    if not estimate.here or estimate.plan.composition.shared.cluster.workers > 1:
+        return "the first finished trial tells it."
+    if estimate.plan.running:
+        return "the trials that run now will tell it."
+    return f"`{command('plan', *overrides, '--calibrate')}` measures it."
+
+
+def _sources(estimate: "Estimate") -> str:
+    """Where the times come from."""
+    known = [estimate.times[each.trial.name] for each in estimate.to_run if each.trial.name in estimate.times]
+    if not known:
+        return ""
+    counts = Counter(FROM[prediction.source] for prediction in known)
+    parts = [f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.items()]
+    notes = [f"Times are from {listed(parts)}"]
+    if any(prediction.interpolated for prediction in known):
+        notes.append(f"{NEAR} is interpolated between rows")
+    if any(prediction.scoring_seconds is None for prediction in known):
+        notes.append("scoring is unknown and left out")
+    return "; ".join(notes) + "."
+
+
+def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
+    memory = estimate.worker_bytes
+    if memory is None:
+        return
+    how = "measured" if memory.source == "measured" else "by formula"
+    worker = f"{_size(memory.bytes)} per worker at most ({how})"
+    if memory.place == "cuda":
+        yield f"GPU memory: {worker}.", False
+        return
+    workers = estimate.side_by_side * estimate.plan.composition.shared.cluster.workers
+    if estimate.machine_bytes is None or not workers:
+        yield f"Memory: {worker}.", False
+        return
+    needed = workers * memory.bytes
+    fits = needed <= estimate.machine_bytes
+    words = "fits" if fits else "does not fit; set cluster.cpus_per_worker higher, so that fewer trials run at a time"
+    machine = _size(estimate.machine_bytes)
+    yield f"Memory: {worker}; {_size(needed)} of {machine} with {workers} at a time: {words}.", not fits
+
+
+def cost_fields(estimate: "Estimate") -> Callable[[str], dict[str, Any]]:
+    """The same for programs, by a trial's name."""
+    ends = estimate.ends
+
+    def fields(name: str) -> dict[str, Any]:
+        prediction, memory = estimate.times.get(name), estimate.memories.get(name)
+        return {
+            "seconds": prediction and prediction.seconds,
+            "scoring_seconds": prediction and prediction.scoring_seconds,
+            "cpu_seconds": prediction and prediction.cpu_seconds,
+            "seconds_source": prediction and prediction.source,
+            "interpolated": prediction and prediction.interpolated,
+            "ends_after_seconds": ends.get(name),
+            "memory_bytes": memory and round(memory.bytes),
+            "memory_source": memory and memory.source,
+        }
+
+    return fields

@@ -1,0 +1,91 @@
+"""How fast a trial trains on its machine, and how much memory it takes: later plans predict from it.
+
+A plan compares only trials that ran under the same conditions. What the conditions leave out changes the number of
+FLOPs or steps, and a plan knows both.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sweeps.config.schema import Schema
+from sweeps.task import Task
+from tracking.provenance import cpu_model
+
+NVIDIA = Path("/proc/driver/nvidia/gpus")
+MODEL = "Model:"
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+PEAK = "VmHWM:"
+RESET_PEAK = "5"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The worker group of a trial: how many workers, and the CPUs and GPUs of each."""
+
+    workers: int
+    cpus: int
+    gpus: float
+
+
+def conditions(task: Task[Any], config: Any, group: Group) -> str:
+    """A digest of what changes a trial's speed although it changes neither its FLOPs nor its steps.
+
+    This is the worker group, the precision, and the keys that only observe or score.
+    """
+    schema = Schema.of(task)
+    observed = schema.scores | schema.observes
+    values = {key: value for key, value in schema.values(config).items() if key in observed}
+    changed = {key: value for key, value in values.items() if value != schema.neutral.get(key, ...)}
+    resources = [group.workers, group.cpus, float(group.gpus)]
+    return _digest([task.name, task.version, task.precision(config), resources, changed])
+
+
+def work_of(task: Task[Any], config: Any, fingerprint: str) -> str:
+    """A digest that all seeds of a row share: the trial key without its seed."""
+    return Schema.of(task).trial_key(config, 0, fingerprint)
+
+
+@cache
+def machine(with_gpus: bool) -> str:
+    """This machine's type, such as "AMD EPYC × 2", with its GPUs if a trial uses them. Imports no torch."""
+    gpus = gpu_models() if with_gpus else []
+    return ", ".join([f"{cpu_model()} × {os.cpu_count()}", *gpus])
+
+
+def gpu_models() -> list[str]:
+    """The models of this machine's NVIDIA GPUs, as the driver names them; [] without a driver."""
+    models = list[str]()
+    for path in sorted(NVIDIA.glob("*/information")):
+        lines = path.read_text().splitlines()
+        models += [line.removeprefix(MODEL).strip() for line in lines if line.startswith(MODEL)]
+    return models
+
+
+def reset_peak_memory() -> None:
+    """Let the peak of this process begin anew, where Linux allows it: a worker runs one trial after another."""
+    with suppress(OSError):
+        CLEAR.write_text(RESET_PEAK)
+
+
+def peak_memory() -> int:
+    """The most bytes of memory that this process has held since the last reset."""
+    with suppress(OSError, ValueError):
+        for line in STATUS.read_text().splitlines():
+            if line.startswith(PEAK):
+                return int(line.split()[1]) * 1024
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _digest(values: Any) -> str:
+    text = json.dumps(values, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

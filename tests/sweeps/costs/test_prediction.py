@@ -1,0 +1,71 @@
+"""Arithmetic of a prediction: what fits side by side, what ends when, and the line through what was measured."""
+
+from dataclasses import replace
+
+import pytest
+
+from sweeps.config.settings import Cluster
+from sweeps.costs.measurement import Measurement
+from sweeps.costs.prediction import Work, fitted_line, predicted
+from sweeps.costs.slots import ends, slots_of
+
+CLUSTER = Cluster(address=None, workers=1, cpus_per_worker=2, gpus_per_worker=0)
+MEASURED = Measurement("a", "same", "here", "calibrated", 10, 0.5, flops_per_step=1e9, scoring_seconds=4.0)
+WORK = Work("a", "same", 100, 1e9)
+
+
+def test_as_many_worker_groups_fit_as_cpus_and_gpus_allow() -> None:
+    assert slots_of(CLUSTER, [{"CPU": 5.0}]) == 2
+    assert slots_of(CLUSTER, [{"CPU": 1.0}]) == 0
+    assert slots_of(replace(CLUSTER, gpus_per_worker=0.2), [{"CPU": 64.0, "GPU": 1.0}]) == 5
+    assert slots_of(replace(CLUSTER, gpus_per_worker=1), [{"CPU": 64.0}]) == 0
+    assert slots_of(replace(CLUSTER, workers=3), [{"CPU": 4.0}, {"CPU": 8.0}]) == 2
+
+
+def test_trials_begin_in_their_order_as_soon_as_a_slot_is_free() -> None:
+    assert ends([3.0, 1.0, 1.0, 4.0], slots=2) == [3.0, 1.0, 2.0, 6.0]
+    assert ends([3.0, 1.0, 1.0], slots=1, start_seconds=10.0) == [13.0, 14.0, 15.0]
+
+
+def test_the_line_goes_through_points_on_a_line_and_is_never_negative() -> None:
+    assert fitted_line([(1.0, 3.0), (2.0, 5.0), (4.0, 9.0)]) == pytest.approx((1.0, 2.0))
+    assert fitted_line([(2.0, 6.0)]) == pytest.approx((0.0, 3.0))
+    base, slope = fitted_line([(1.0, 1.0), (2.0, 5.0)])
+    assert (base, slope > 0) == (0.0, True)
+    base, slope = fitted_line([(1.0, 5.0), (2.0, 1.0)])
+    assert (slope, base > 0) == (0.0, True)
+
+
+def test_the_same_row_counts_first_and_a_finished_trial_before_calibration() -> None:
+    finished = replace(MEASURED, source="finished", seconds_per_step=0.7, scoring_seconds=6.0)
+    other = replace(MEASURED, work="b", seconds_per_step=9.0)
+    found = predicted(WORK, [MEASURED, other])
+    assert found is not None
+    assert (found.seconds, found.source, found.interpolated) == (54.0, "calibrated", False)
+    found = predicted(WORK, [MEASURED, other, finished])
+    assert found is not None
+    assert found.seconds == pytest.approx(76.0)
+    assert found.source == "finished"
+
+
+def test_other_conditions_tell_nothing_and_nothing_is_extrapolated() -> None:
+    assert predicted(replace(WORK, conditions="other"), [MEASURED]) is None
+    assert predicted(replace(WORK, work="c", flops_per_step=2e9), [MEASURED]) is None
+    dear = replace(MEASURED, work="b", flops_per_step=4e9, seconds_per_step=2.0)
+    found = predicted(replace(WORK, work="c", flops_per_step=2e9), [MEASURED, dear])
+    assert found is not None
+    assert found.training_seconds == pytest.approx(100.0)
+    assert found.interpolated
+
+
+def test_without_flops_a_row_takes_the_mean_of_the_others() -> None:
+    one, two = (replace(MEASURED, work=str(n), flops_per_step=None, seconds_per_step=n) for n in (1.0, 3.0))
+    found = predicted(replace(WORK, flops_per_step=None), [one, two])
+    assert found is not None
+    assert (found.training_seconds, found.interpolated) == (200.0, True)
+
+
+def test_unknown_scoring_is_left_out() -> None:
+    found = predicted(WORK, [replace(MEASURED, scoring_seconds=None)])
+    assert found is not None
+    assert (found.seconds, found.scoring_seconds) == (50.0, None)
