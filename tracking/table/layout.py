@@ -13,6 +13,7 @@ from tracking.table.caption import caption
 from tracking.table.columns import (
     CHANGED,
     COST_LABELS,
+    DEVICE_COST_LABELS,
     OBJECTS,
     PARAMS,
     StudyColumn,
@@ -160,7 +161,7 @@ def csv_names(table: StudyTable) -> list[str]:
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
         *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
-        *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
+        *(*tests, *verdicts, "unlike", *best, *_seed_names(table), *DEVICE_COST_LABELS),
     ]
 
 
