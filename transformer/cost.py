@@ -78,12 +78,12 @@ def planned_lengths(tokens_per_batch: int, steps: int, mean_source: float, mean_
     return Lengths.of(mean_source, mean_target) * sentences
 
 
-PROCESS_BYTES = {"cpu": 0.42e9, "cuda": 0.6e9}
+PROCESS_BYTES = {"cpu": 0.48e9, "cuda": 0.6e9}
 """Of a worker before its first step: Python with torch and Ray; of its GPU, the context of CUDA. Measured."""
 BYTES_OF_STATE = 16
 """Per parameter: the weight, its gradient and Adam's two moments, 4 bytes each."""
-KERNELS = 1.6e9
-"""Of oneDNN's kernels on a CPU, once its cache of 1 024 is full. Measured at half."""
+KERNELS = 2.0e9
+"""Of oneDNN's kernels on a CPU, once its cache of 1 024 is full, after some 200 steps. Measured at half."""
 ONEDNN_FROM = 256
 """d_model from which fp32 uses oneDNN, too: `transformer.training.precision.WORTH_IT`."""
 LOGITS = 2_048

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from sweeps.config.settings import Cluster
@@ -16,6 +17,7 @@ from sweeps.worker.pace import Group, conditions, machine, work_of
 from tracking.provenance import own_version
 
 MemorySource = Literal["measured", "computed"]
+"""Measured is what the row itself, or without a formula another row, has shown."""
 
 
 @dataclass(frozen=True)
@@ -134,41 +136,42 @@ def version_of(plan: Plan) -> str:
 
 
 def _memories(plan: Plan, works: Mapping[str, Work], measured: Sequence[Measurement]) -> dict[str, Memory]:
-    """Measured, where the row was measured. Elsewhere the task's formula, corrected by what was measured of others."""
-    peaks: dict[tuple[str, str], int] = {}
-    for one in measured:
-        if one.peak_bytes is not None:
-            row = (one.work, one.conditions)
-            peaks[row] = max(peaks.get(row, 0), one.peak_bytes)
-    known: dict[str, Memory] = {}
-    computed: dict[str, float] = {}
+    """Of each trial, from the first of these that is known.
+
+    The peak of the same row; its few steps in calibration are a lower bound, so the formula counts if it says more.
+    The formula, corrected by what was measured of other rows. Without one, the highest peak of other rows.
+    """
     on_gpu = plan.composition.shared.cluster.gpus_per_worker > 0
-    for planned in plan.trials:
-        name, work = planned.trial.name, works[planned.trial.name]
-        formula = planned.task.memory(planned.config, "cuda" if on_gpu else "cpu")
-        if formula is not None:
-            computed[name] = formula
-        if not on_gpu and (work.work, work.conditions) in peaks:
-            known[name] = Memory(peaks[work.work, work.conditions], "measured")
-    return {**_computed(computed, known, on_gpu), **_highest(works, peaks, computed, on_gpu), **known}
-
-
-def _computed(computed: Mapping[str, float], known: Mapping[str, Memory], on_gpu: bool) -> dict[str, Memory]:
+    device = "cuda" if on_gpu else "cpu"
+    formulas = {each.trial.name: each.task.memory(each.config, device) for each in plan.trials}
+    computed = {name: size for name, size in formulas.items() if size is not None}
+    if on_gpu:  # a process's own memory says nothing of its GPU's
+        return {name: Memory(size, "computed", "cuda") for name, size in computed.items()}
+    rows = {name: _of_row(work, measured, computed.get(name)) for name, work in works.items()}
+    known = {name: memory for name, memory in rows.items() if memory is not None}
     ratios = [memory.bytes / computed[name] for name, memory in known.items() if name in computed]
-    correction = sum(ratios) / len(ratios) if ratios else 1.0
-    place: Literal["cpu", "cuda"] = "cuda" if on_gpu else "cpu"
-    return {name: Memory(size * correction, "computed", place) for name, size in computed.items()}
+    correction = fmean(ratios) if ratios else 1.0
+    found = {name: Memory(highest, "measured") for name, work in works.items() if (highest := _highest(work, measured))}
+    found |= {name: Memory(size * correction, "computed") for name, size in computed.items()}
+    return found | known
 
 
-def _highest(
-    works: Mapping[str, Work], peaks: Mapping[tuple[str, str], int], computed: Mapping[str, float], on_gpu: bool
-) -> dict[str, Memory]:
-    """Without a formula: the highest peak of other rows under the same conditions."""
-    highest: dict[str, int] = {}
-    for (_, condition), peak in peaks.items():
-        highest[condition] = max(highest.get(condition, 0), peak)
-    return {
-        name: Memory(highest[work.conditions], "measured")
-        for name, work in works.items()
-        if not on_gpu and name not in computed and work.conditions in highest
-    }
+def _of_row(work: Work, measured: Sequence[Measurement], formula: float | None) -> Memory | None:
+    """What the same row has shown; None if it was not measured."""
+    same = [one for one in measured if (one.work, one.conditions) == (work.work, work.conditions)]
+    finished = _highest_of(one for one in same if one.source == "finished")
+    calibrated = _highest_of(one for one in same if one.source == "calibrated")
+    if finished:
+        return Memory(finished, "measured")
+    if formula is not None and formula > calibrated > 0:
+        return Memory(formula, "computed")
+    return Memory(calibrated, "measured") if calibrated else None
+
+
+def _highest(work: Work, measured: Sequence[Measurement]) -> float:
+    """Of any row under the same conditions."""
+    return _highest_of(one for one in measured if one.conditions == work.conditions)
+
+
+def _highest_of(measured: Iterable[Measurement]) -> float:
+    return max((float(one.peak_bytes or 0) for one in measured), default=0.0)

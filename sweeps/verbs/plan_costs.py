@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown"
 NEAR = "~"
 """Before a time that no trial of this row has shown."""
+WIDE = 100
+"""Columns of a terminal that has room for the memory of each row; a line below has the most of all."""
 SHOWN_LINES = 12
 """Of the traceback of a work that failed in calibration."""
 SWEEP_SECONDS = 20
@@ -57,22 +59,22 @@ def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
     return [node.total for node in nodes_of(cluster)]
 
 
-def cost_columns(estimate: "Estimate") -> "list[Column[list[PlannedTrial]]]":
-    """Time and memory of each line of the plan, as far as any is known."""
+def cost_columns(estimate: "Estimate", width: int) -> "list[Column[list[PlannedTrial]]]":
+    """Time and memory of each line of the plan, as far as any is known. Memory needs a wide terminal."""
     columns = list["Column[list[PlannedTrial]]"]()
     if estimate.times:
         columns.append(said("time", lambda line: _time_of(estimate, line), "number"))
-    if estimate.memories:
+    if estimate.memories and width >= WIDE:
         columns.append(said("memory", lambda line: _memory_of(estimate, line), "number"))
     return columns
 
 
-def cost_totals(estimate: "Estimate") -> list[str]:
-    """The same columns in the last line: the sum, and the most that a worker needs."""
+def cost_totals(estimate: "Estimate", width: int) -> list[str]:
+    """The same columns in the last line: the sum of the times."""
     totals = list[str]()
     if estimate.times:
         totals.append(_sum_words(estimate))
-    if estimate.memories:
+    if estimate.memories and width >= WIDE:
         totals.append("")
     return totals
 

@@ -155,10 +155,10 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
         said("steps", lambda line: str(line[0].steps), "number"),
         said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
         said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
-        *cost_columns(estimate),
+        *cost_columns(estimate, OUT.width),
         said("state", lambda line: _states([_plan_state(each, taken) for each in line]), "name"),
     )
-    last = ["to run", *_total(plan), *cost_totals(estimate), ""]
+    last = ["to run", *_total(plan), *cost_totals(estimate, OUT.width), ""]
     cells = (*lines_of(columns, lines), tuple(map(Cell, last)))
     groups = (*(line[0].trial.group for line in lines), "to run")
     table = terminal(

@@ -8,7 +8,7 @@ import torch
 from small_trials import PAPER_BASE
 
 from transformer.config import ModelConfig
-from transformer.cost import Lengths, parameters, planned_lengths, training_flops
+from transformer.cost import Lengths, parameters, planned_lengths, training_flops, training_memory
 from transformer.model.encoder_decoder import Transformer
 
 ROWS: dict[str, tuple[dict[str, Any], str, str]] = {  # millions: ours with 37 000 pieces; the paper's with 40 960
@@ -54,3 +54,31 @@ def test_training_flops_at_25000_tokens_of_length_25(model: ModelConfig, steps: 
 def test_planned_batches_are_filled_by_the_longer_side() -> None:
     lengths = planned_lengths(tokens_per_batch=100, steps=3, mean_source=10, mean_target=20)
     assert lengths == Lengths(150, 300, 1500, 6000, 3000)
+
+
+HALF = replace(PAPER_BASE, n_layers=3, d_model=256, d_ff=1024, d_k=32, d_v=32)
+HALF_ONE_LAYER = replace(HALF, n_layers=1)
+TINY = replace(PAPER_BASE, n_layers=3, d_model=64, d_ff=256, d_k=8, d_v=8)
+TINY_BIG = replace(TINY, d_model=128, d_ff=512, n_heads=16)
+
+
+@pytest.mark.parametrize(
+    ("model", "vocab_size", "tokens", "precision", "measured"),
+    [
+        (HALF, 8000, 4000, "bf16", 3.3e9),
+        (HALF_ONE_LAYER, 8000, 4000, "bf16", 2.93e9),
+        (TINY, 1000, 600, "fp32", 0.53e9),
+        (TINY_BIG, 1000, 600, "fp32", 0.62e9),
+    ],
+    ids=["half", "half, one layer", "tiny", "tiny big"],
+)
+def test_memory_by_formula_is_near_the_measured_peak_of_a_worker(
+    model: ModelConfig, vocab_size: int, tokens: int, precision: Any, measured: float
+) -> None:
+    assert training_memory(model, vocab_size, tokens, precision, "cpu") == pytest.approx(measured, rel=0.2)
+
+
+def test_memory_grows_with_the_model_and_with_the_micro_batch() -> None:
+    sizes = [training_memory(model, 37_000, 25_000, "bf16", "cuda") for model in (PAPER_BASE, BIG)]
+    assert sizes[0] < sizes[1]
+    assert training_memory(PAPER_BASE, 37_000, 8_000, "bf16", "cuda") < sizes[0]

@@ -14,6 +14,7 @@ from tracking.table.caption import caption
 from tracking.table.columns import (
     CHANGED,
     COST_LABELS,
+    DEVICE_COST_LABELS,
     OBJECTS,
     PARAMS,
     StudyColumn,
@@ -165,7 +166,7 @@ def csv_names(table: StudyTable) -> list[str]:
         *(f"sd_{name}" for name in names),
         *(*tests, *verdicts, "unlike", *best, *(f"delta_common_seeds_{name}" for name in names)),
         *_seed_names(table),
-        "cpu_seconds",
+        *("cpu_seconds", *DEVICE_COST_LABELS),
     ]
 
 
