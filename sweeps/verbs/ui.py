@@ -174,7 +174,12 @@ def _serve(runs: Path, uri: str, port: int, server: str, opened: Callable[[], No
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     ERR.print("Starting MLflow's server; this takes some seconds.", style="dim", soft_wrap=True)
-    process = subprocess.Popen(ui_command(runs, port=port), env=ui_environment(uri), start_new_session=True)
+    process = subprocess.Popen(
+        ui_command(runs, port=port),
+        env=ui_environment(uri),
+        stdout=subprocess.DEVNULL,  # our links are the first line; faults go to standard error
+        start_new_session=True,
+    )
     try:
         while process.poll() is None:
             if answers(server, LOOK_S):
