@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -102,6 +102,13 @@ class Symbol:
     """How tables name the field."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Named:
+    """The field is a mapping from these names, which need not be names of Python, to values of one kind."""
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -201,16 +208,36 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
     return (cls(**values), []) if not problems else (None, problems)
 
 
+def _mapping(names: Named, kind: Any, tree: object, prefix: str) -> tuple[Any, list[Problem]]:
+    """A field that is ``Named``: its values, or every problem with them."""
+    if not isinstance(tree, Mapping):
+        return None, [Problem(prefix, f"is {_show(tree)}", "must be a group of keys")]
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for key, value in tree.items():
+        if key not in names.names:
+            problems.append(_unknown(prefix, str(key), names.names))
+            continue
+        values[key], wrong = _value(kind, value, _join(prefix, key))
+        problems += wrong
+    return (values, []) if not problems else (None, problems)
+
+
 def keys(cls: type, prefix: str = "") -> dict[str, Any]:
     """Every dotted leaf key that ``cls`` allows, with its type without rules."""
     hints, found = get_type_hints(cls), dict[str, Any]()
     for field in fields(cls):
         key, kind = _join(prefix, field.name), hints[field.name]
-        found |= keys(kind, key) if is_dataclass(kind) and isinstance(kind, type) else {key: kind}
+        if is_dataclass(kind) and isinstance(kind, type):
+            found |= keys(kind, key)
+        elif names := role_of(field_types(cls)[field.name], Named):
+            found |= {_join(key, name): get_args(kind)[1] for name in names.names}
+        else:
+            found[key] = kind
     return found
 
 
-def _unknown(prefix: str, key: str, known: dict[str, Field[Any]]) -> Problem:
+def _unknown(prefix: str, key: str, known: Iterable[str]) -> Problem:
     near = nearest(key, known)
     where = f"under {prefix} are " if prefix else "are "
     return Problem(_join(prefix, key), UNKNOWN_KEY, f"keys {where}{', '.join(known)}", near and _join(prefix, near))
@@ -220,6 +247,8 @@ def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
     if is_dataclass(kind) and isinstance(kind, type):
         return parse(kind, value, key)
     rules: tuple[Range, ...] = ()
+    if names := role_of(kind, Named):
+        return _mapping(names, get_args(get_args(kind)[0])[1], value, key)
     if get_origin(kind) is Annotated:
         kind, *extra = get_args(kind)
         rules = tuple(each for each in extra if isinstance(each, Range))

@@ -115,8 +115,8 @@ class Metric:
         if wrong := _of_another_kind(self):
             return [f"{called} cannot have {value} as its {name}" for name, value in wrong.items()]
         found = list[str]()
-        if not NAME.fullmatch(str(self.name)):
-            found.append(f"{called} must have a name of letters, digits, _, - and .")
+        if not self.name.strip() or self.name != self.name.strip() or not self.name.isprintable():
+            found.append(f"{called} must have a name of printable characters, without a space at its ends")
         if self.better not in ("up", "down"):
             found.append(f'{called}: better is "{self.better}"; it must be "up" or "down"')
         bounds = {
@@ -190,6 +190,18 @@ class Card:
     def scored_sets(self) -> tuple[str, ...]:
         """The sets that the table shows."""
         return tuple(dict.fromkeys(metric.set for metric in self.tabled))
+
+    def reported(self, name: str) -> tuple[str, Metric] | None:
+        """The set and the metric of a reported name, such as `dev/ppl`; "" is no set. None for other names.
+
+        A metric's own name may hold a slash.
+        """
+        for metric in sorted(self.metrics, key=lambda metric: -len(metric.name)):
+            if name == metric.name:
+                return "", metric
+            if name.endswith(f"/{metric.name}"):
+                return name.removesuffix(f"/{metric.name}"), metric
+        return None
 
     def setting(self, name: str) -> str:
         """The dotted key of a setting for scoring."""

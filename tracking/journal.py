@@ -1,5 +1,6 @@
 """A trial's journal: one line per report."""
 
+import json
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -67,6 +68,11 @@ class Journal:
     def up_to(self, step: int) -> int:
         """The number of reports up to this step. Steps increase, so a few lines tell."""
         return bisect_right(range(len(self)), step, key=lambda place: self[place].step)
+
+
+def in_line(name: str) -> str:
+    """How the name of a metric stands in a journal's line, with its quotes."""
+    return json.dumps(name, ensure_ascii=False)
 
 
 def unsent(journal: Journal, after: int, everything: bool) -> range:

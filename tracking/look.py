@@ -10,7 +10,7 @@ from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.card import Metric
-from tracking.journal import Journal, JournalLine
+from tracking.journal import Journal, JournalLine, in_line
 from tracking.trial import Reader, TrialFolder, TrialState
 
 CLOCK_WAS_SET = 30.0
@@ -105,7 +105,7 @@ def _newest(folder: TrialFolder, number: int) -> list[JournalLine]:
 def _reported_score(headline: Metric, folder: TrialFolder) -> float | None:
     """The headline metric as last reported."""
     point = f"{headline.set}/{headline.name}"
-    reports = Journal(folder.journal_path, WINDOW).newest_first(holding=point)
+    reports = Journal(folder.journal_path, WINDOW).newest_first(holding=in_line(point))
     return next((seen.metrics[point] for seen in reports if point in seen.metrics), None)
 
 

@@ -2,6 +2,7 @@
 
 A number that is None becomes the empty string; the caller explains why it is missing."""
 
+import hashlib
 import math
 import re
 import shlex
@@ -161,6 +162,15 @@ def quoted(text: str) -> str:
         return text
     escaped = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text)  # a backslash stands for itself elsewhere
     return "'" + escaped.replace("'", "\\'") + "'"
+
+
+def file_name(text: str) -> str:
+    """A name for a file, and for an id of HTML, that no other text has: itself, or its plain part and a digest."""
+    if re.fullmatch(r"[A-Za-z0-9_][\w.-]{,99}", text, re.ASCII):
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    readable = re.sub(r"[^\w.-]+", "-", text, flags=re.ASCII).strip("-.")
+    return f"{readable[:80]}-{digest}".lstrip("-")
 
 
 def cause_of(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from sweeps.config.files import HOW_TO_GIVE, MISSING
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
-from sweeps.schema import field_types, nearest, parse
+from sweeps.schema import Named, field_types, nearest, parse
 from sweeps.task import Problem, Range, Task
 from tracking.uri import without_password
 
@@ -128,15 +128,13 @@ def tree_type(task: Task[Any]) -> type:
     optional = {divided.by: divided.optional for divided in schema.divided.values()}
     kinds = {name: Annotated[int | None, Range(1)] if null else Count for name, null in optional.items()}
     divisors = [(name, kind, field(default=1)) for name, kind in kinds.items()]
-    names = dict.fromkeys([metric.name for metric in task.metrics if metric.tabled])
-    figures = [(name, float | None, field(default=None)) for name in (*names, "params_m")]
-    published = make_dataclass("Published", figures, frozen=True)
+    published = Named(_published_names(task))
     row = make_dataclass(
         "Row",
         [
             ("group", str),
             ("change", str, field(default="")),
-            ("published", published, field(default_factory=published)),
+            ("published", Annotated[dict[str, float | None], published], field(default_factory=dict)),
         ],
         frozen=True,
     )
@@ -146,6 +144,12 @@ def tree_type(task: Task[Any]) -> type:
     named = ("task", str, field(default=task.name))
     groups = [(group, hints[group]) for group in schema.groups]
     return make_dataclass("Tree", [("row", row), ("scale", scale), *groups, *shared, named], frozen=True)
+
+
+def _published_names(task: Task[Any]) -> tuple[str, ...]:
+    """What a row may state of a paper: the table's metrics, and its parameters in millions."""
+    names = dict.fromkeys([metric.name for metric in task.metrics if metric.tabled])
+    return (*names, "params_m")
 
 
 def parse_settings(source: TaskSource, tree: object) -> tuple[Settings | None, list[Problem]]:
@@ -177,7 +181,8 @@ def parse_scale(task: Task[Any], tree: object) -> tuple[Scale | None, list[Probl
 
 
 def _settings(source: TaskSource, tree: Any) -> Settings:
-    row = DeclaredRow(tree.row.group, tree.row.change, asdict(tree.row.published))
+    published = dict.fromkeys(_published_names(source.task)) | tree.row.published
+    row = DeclaredRow(tree.row.group, tree.row.change, published)
     trial = source.task.schema(**{group: getattr(tree, group) for group in Schema.of(source.task).groups})
     return Settings(source, row, _scale(tree.scale), trial, tree.cluster, tree.sweep, tree.tracking, tree.paths)
 

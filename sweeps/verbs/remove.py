@@ -92,7 +92,7 @@ def _print_moved(place: Path, restore: str, elsewhere: Sequence[str]) -> None:
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
     for address in elsewhere:
         OUT.print(f"Checkpoints at {escape(address)} stay.", soft_wrap=True)
-    OUT.print("MLflow keeps the runs.", style="dim")
+    OUT.print("Runs of dropped trials leave MLflow with the next sync; those of removed studies stay.", style="dim")
 
 
 def _checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:

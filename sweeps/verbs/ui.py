@@ -5,22 +5,22 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from sweeps.console import OUT
+from sweeps.console import ERR, OUT
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
-from tracking.study import Study, separate, take_over
+from tracking.study import Study, read_study, separate, take_over
 from tracking.uri import default_uri, without_password
 
 SERVERS = ("http://", "https://")
-START_S = 120.0  # how long a server may take to start
+LOOK_S = 1.0  # between two looks at whether the server has ended
 
 
 @guarded
@@ -31,6 +31,7 @@ def sync(
 ) -> int:
     """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
     refuse_without_extra()
+    from sweeps.planning.words_of_today import renew_words
     from sweeps.running.syncer import sync_command, sync_environment
 
     study, settings = taken_study(overrides)
@@ -40,6 +41,7 @@ def sync(
         separate(study.folder)
     if moved:
         take_over(study.folder)
+    renew_words(read_study(study.folder))
     environment = sync_environment(_store_of(study, settings.tracking.uri))
     command = [*sync_command(settings), *["--moved"] * moved]
     return subprocess.run(command, env=environment, check=False).returncode
@@ -53,24 +55,34 @@ def ui(
 ) -> int:
     """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
     refuse_without_extra()
-    from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
+    from tracking.mlflow.database import free_port
 
     runs, study, uri = _to_serve(overrides)
-    runs_already = uri.startswith(SERVERS)
-    port = port if runs_already else free_port(port)
-    server = without_password(uri, mark="") if runs_already else f"http://127.0.0.1:{port}"
+    shows_page = browser and _has_screen()
+    if uri.startswith(SERVERS):
+        page = _print_pages(without_password(uri, mark=""), uri, study)
+        OUT.print("The server is already running.")
+        if shows_page:
+            webbrowser.open(page)
+        return 0
+    port = free_port(port)
+    server = f"http://127.0.0.1:{port}"
+
+    def opened() -> None:
+        page = _print_pages(server, uri, study)
+        OUT.print("Press Ctrl-C to stop the server.")
+        if shows_page:
+            webbrowser.open(page)
+
+    return _serve(runs, uri, port, server, opened)
+
+
+def _print_pages(server: str, uri: str, study: Study | None) -> str:
+    """Print the links to what there is to see; returns the best one to open."""
     pages = _pages(server, uri, study)
     for words, link in pages:
         OUT.print(f"{escape(words)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
-    OUT.print("The server is already running." if runs_already else "Press Ctrl-C to stop the server.")
-    page = pages[0][1] if browser and _has_screen() else ""
-    if runs_already:
-        if page:
-            webbrowser.open(page)
-        return 0
-    if page:
-        threading.Thread(target=lambda: answers(server, START_S) and webbrowser.open(page), daemon=True).start()
-    return _serve(ui_command(runs, port=port), ui_environment(uri))
+    return pages[0][1]
 
 
 def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
@@ -152,15 +164,27 @@ def _has_screen() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _serve(command: list[str], environment: dict[str, str]) -> int:
-    """Run a server until Ctrl-C, which is its normal end.
+def _serve(runs: Path, uri: str, port: int, server: str, opened: Callable[[], None]) -> int:
+    """Run MLflow's server until Ctrl-C, which is its normal end. ``opened`` is called once it answers.
 
     A separate session shields it from Ctrl-C: SIGTERM ends it without a traceback.
     """
+    from tracking.mlflow.database import answers, ui_command, ui_environment
+
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    ERR.print("Starting MLflow's server; this takes some seconds.", style="dim", soft_wrap=True)
+    process = subprocess.Popen(
+        ui_command(runs, port=port),
+        env=ui_environment(uri),
+        stdout=subprocess.DEVNULL,  # our links are the first line; faults go to standard error
+        start_new_session=True,
+    )
     try:
+        while process.poll() is None:
+            if answers(server, LOOK_S):
+                opened()
+                break
         return process.wait()
     except KeyboardInterrupt:
         os.killpg(process.pid, signal.SIGTERM)

@@ -14,7 +14,7 @@ ACCEPTED = {
     ),
     "one sentence for all verbs": " > outcome > 0",
     "a study has an identity, by which its runs are found": (
-        r"study\.json > identity|sweep\.(identity|carried|place)|study > tags > [\w.]+"
+        r"study\.json > identity|sweep\.(identity|carried|place|training)|study > tags > [\w.]+"
     ),
     "runs have their kind, row, mean and mark": r"tags > (kind|row(\.\w+)?)",
     "a difference is from the mean over all seeds of base": r"points > delta/\w+|delta_seeds",
@@ -168,7 +168,8 @@ POINTS = (
     " published/delta/ppl published/delta/bleu params flops pairs/train pairs/blank pairs/too_long"
 )
 TAGS = (
-    "sweep.id sweep.identity sweep.carried kind row row.ppl row.bleu table3.group table3.row table3.change table3.order"
+    "sweep.id sweep.identity sweep.carried sweep.training kind row row.ppl row.bleu table3.group table3.row"
+    " table3.change table3.order"
     " trial.key seed attempt device data.fingerprint decode.beam decode.alpha decode.max_extra"
     " decode.average_checkpoints decode.average_every mlflow.runName"
 )

@@ -12,14 +12,14 @@ from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.card import COSTS, DEVICE_COSTS, Card
-from tracking.files import unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow import pages
 from tracking.mlflow.ledger import IDENTITY
-from tracking.mlflow.store import DELTA, Point
+from tracking.mlflow.names import NAME_OF, changed, legal
+from tracking.mlflow.runs import BEST, DELTA, LAST, PUBLISHED, TRAINING, Point, training_of
 from tracking.provenance import prepared_place
 from tracking.statistics.rows import BASE, TableRow, minus, table
-from tracking.study import Study, StudyTrial, seconds
+from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
 from tracking.uri import MASK, is_secret, without_password
 from tracking.words import stopped_at
@@ -28,7 +28,6 @@ from tracking.words import stopped_at
 # trial is then scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
 CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}
-MORE_PLACES = 2  # decimals in MLflow, more than a metric has in print
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,11 @@ class Described:
     @cached_property
     def card(self) -> Card:
         return self.study.task
+
+    @cached_property
+    def journal(self) -> list[JournalLine]:
+        """Every report. Raises DamagedFileError."""
+        return self.folder.journal()
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -85,7 +89,13 @@ class Described:
     @property
     def found_by(self) -> dict[str, str]:
         """The tags by which the run is found again."""
-        return {IDENTITY: self.study.mark, "sweep.id": self.study.name, "trial.key": self.trial.key, "kind": "trial"}
+        return {
+            IDENTITY: self.study.mark,
+            "sweep.id": self.study.name,
+            "trial.key": self.trial.key,
+            TRAINING: training_of(self.attempts),
+            "kind": "trial",
+        }
 
     @cached_property
     def tags(self) -> dict[str, str]:
@@ -107,7 +117,8 @@ class Described:
             **{name: str(self.provenance[name]) for name in ("commit", "dirty", "device") if name in self.provenance},
             "data.fingerprint": self.fingerprint,
             **self._columns,
-            **self._scoring,
+            **{legal(name): value for name, value in self._scoring.items()},
+            **{f"{NAME_OF}{in_mlflow}": name for name, in_mlflow in self.changed_names.items()},
             "mlflow.runName": self.name,
             "mlflow.runColor": pages.color_of(self.study, trial),
         }
@@ -131,8 +142,20 @@ class Described:
     @cached_property
     def params(self) -> dict[str, str]:
         """`config.yaml` flattened to dotted keys, without those that are null; {} without one."""
+        return {legal(name): value for name, value in self._settings.items()}
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
         flat = _flatten({name: of for name, of in self.config.items() if name not in NOT_PARAMS})
         return {name: value for name, value in flat.items() if name not in self.card.scoring}
+
+    @cached_property
+    def changed_names(self) -> dict[str, str]:
+        """The names of metrics and settings that MLflow refuses, each with its name there."""
+        reported = {name for line in self.journal for name in line.metrics}
+        others = sorted(name for name in reported if pages.own_metric(self.card, name) is None)
+        metrics = [metric.name for metric in self.card.metrics]
+        return changed([*metrics, *others, *self._settings, *self._scoring])
 
     @cached_property
     def _scoring(self) -> dict[str, str]:
@@ -148,32 +171,17 @@ class Described:
         """The points of a finished trial that are not its journal's."""
         if self.result is None:
             return []
-        costs = {name: _rounded(self.result.get(name), 1) for name in COSTS}
-        counts = {f"{group}/{name}": value for group, of in self._groups.items() for name, value in of.items()}
+        costs = {name: self.result.get(name) for name in COSTS}
+        counts = {legal(f"{group}/{name}"): value for group, of in self._groups.items() for name, value in of.items()}
         values = {**costs, **self._device_costs, **counts, **self._scores, **self._compared}
-        return points_of(values, self._known_ms, self.result["step"]) + self._extremes()
+        ended_ms = self.end_ms(self.journal[-1] if self.journal else None)
+        return points_of(values, ended_ms, self.result["step"]) + self._extremes()
 
     @property
     def _device_costs(self) -> dict[str, float]:
         """FLOPs as the paper counts them, and MFU, where the result has them."""
         known = self.result or {}
         return {name: known[name] for name in DEVICE_COSTS if known.get(name) is not None}
-
-    @property
-    def _known_ms(self) -> int:
-        """When the last of this trial and base's trials began, or a command dropped trials; a millisecond more for each
-        scoring, and a second for each time that this folder took over the runs of another.
-
-        MLflow takes the newest value as the latest, so scores that replace others need a later time, on any clock.
-        """
-        others = [each for each in base_of(self.study) if each != self.trial]
-        folders = [self.study.trial_folder(each) for each in (self.trial, *others)]
-        drops = [seconds(each["ts"]) or 0.0 for each in self.study.asked if each.get("dropped")]
-        first = [found[0].began for each in folders if (found := unless_damaged(each.attempts.all, []))]
-        results = [each.standing()[1] for each in folders]
-        return to_ms(max(first + drops) + self.study.moves) + sum(
-            int(each.get("scoring", 1)) for each in results if each
-        )
 
     @cached_property
     def datasets(self) -> list[dict[str, str]]:
@@ -220,43 +228,36 @@ class Described:
 
     @property
     def _scores(self) -> dict[str, Any]:
-        """Such as `final/accuracy`. MLflow's list shows all digits of a number or cuts them off, so these are rounded;
-        `result.json` has the rest."""
+        """Such as `final/accuracy`, with all digits, as `result.json` and `allelse table --format json` have them."""
         assert self.result is not None
         known = [(on, self.card.scores(scores).values) for on, scores in self.result.get("scores", {}).items()]
-        return {
-            pages.final_name(self.card, on, name): _rounded(value, self._places[name])
-            for on, values in known
-            for name, value in values.items()
-        }
+        return {pages.final_name(self.card, on, name): value for on, values in known for name, value in values.items()}
 
     @property
     def _compared(self) -> dict[str, Any]:
         """`delta/<metric>`: the run minus the mean over all seeds of base. `published/<name>`, in millions for
         `params_m`, and `published/delta/<metric>` from the published base."""
-        return {
-            **{f"{DELTA}{name}": _rounded(value, self._places[name]) for name, value in self.row.deltas.items()},
-            **{f"{pages.PUBLISHED}{name}": value for name, value in self.row.published.items()},
-            **{f"{pages.PUBLISHED_DELTA}{name}": value for name, value in self.row.published_deltas.items()},
+        kinds = {
+            DELTA: self.row.deltas,
+            PUBLISHED: self.row.published,
+            pages.PUBLISHED_DELTA: self.row.published_deltas,
         }
+        return {f"{kind}{legal(name)}": value for kind, of in kinds.items() for name, value in of.items()}
 
     def _extremes(self) -> list[Point]:
         """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the first."""
-        named = [(pages.points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
+        named = [(pages.points_in(self.card, line), line) for line in self.journal]
         found = list[Point]()
         for metric in self.card.metrics:
-            name = f"{pages.VAL}{metric.name}"
+            in_mlflow = legal(metric.name)
+            name = f"{pages.VAL}{in_mlflow}"
             values = [(values[name], line) for values, line in named if name in values]
             best = metric.best(value for value, _ in values)
             if best is not None:
-                ends = {pages.BEST: next(each for each in values if each[0] == best), pages.LAST: values[-1]}
+                ends = {BEST: next(each for each in values if each[0] == best), LAST: values[-1]}
                 for kind, (value, line) in ends.items():
-                    found += points_of({f"{kind}{metric.name}": value}, to_ms(line.ts), line.step)
+                    found += points_of({f"{kind}{in_mlflow}": value}, to_ms(line.ts), line.step)
         return found
-
-    @property
-    def _places(self) -> dict[str, int]:
-        return {metric.name: metric.decimals + MORE_PLACES for metric in self.card.metrics}
 
 
 def owner(path: Path) -> str:
@@ -282,10 +283,6 @@ def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:
 
 def to_ms(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _rounded(value: Any, places: int) -> Any:
-    return round(value, places) if isinstance(value, float) else value
 
 
 def _is_number(value: Any) -> bool:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -31,6 +31,8 @@ from tracking.files import (
     write_atomic,
 )
 from tracking.journal import JournalLine, reports_behind
+from tracking.mlflow.inputs import inputs_digest
+from tracking.mlflow.runs import CARRIED, curve_digest
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
 from tracking.trial import TrialFolder
 from tracking.uri import HERE, default_uri, store_name, without_password
@@ -39,9 +41,12 @@ from tracking.words import time as as_time
 LEDGER, SYNC_FILE = "mlflow-ledger.json", "mlflow-sync.json"
 STUDY = "study"  # the key of the study's own run
 EXPERIMENT = "experiment"  # the part of that run that is no digest, but the id of the experiment
-IDENTITY, PLACE, CARRIED = "sweep.identity", "sweep.place", "sweep.carried"
-"""Tags: of every run and of the study's own experiment; of the study's run; of a trial's run."""
+INPUTS = "inputs"  # the part that is the digest of the study's files when all had been sent
+UNLIKE = "unlike params"  # the part of a trial's run that lists params which MLflow cannot change
+IDENTITY, PLACE = "sweep.identity", "sweep.place"
+"""Tags: of every run and of the study's own experiment; of the study's run."""
 BESIDE = "<paths.runs>/"
+MOST_NAMED = 3  # trials in one line of `status`
 SENT = {"run": str, "step": int, "result": str | None, "parts": {...: str}}
 STATE = {"uri": str, "carried": float | None, "problems": [str]}
 """What an entry of the ledger, and ``mlflow-sync.json``, must hold."""
@@ -76,10 +81,23 @@ class Ledger:
     def put(self, key: str, sent: Sent) -> None:
         """Raises OSError, and keeps the former entry: the next pass writes this one again."""
         if self.get(key) != sent:
-            entries = {**self._all.get(self._store, {}), key: asdict(sent)}
-            whole = {**self._all, self._store: entries}
-            write_atomic(self._path, json.dumps(whole, indent=1) + "\n")
-            self._all = whole
+            self._write({**self._all.get(self._store, {}), key: asdict(sent)})
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all entries."""
+        return list(self._all.get(self._store, {}))
+
+    def forget(self, key: str) -> None:
+        """Raises OSError, and keeps the entry, like ``put``."""
+        entries = {name: entry for name, entry in self._all.get(self._store, {}).items() if name != key}
+        if key in self.keys:
+            self._write(entries)
+
+    def _write(self, entries: dict[str, Any]) -> None:
+        whole = {**self._all, self._store: entries}
+        write_atomic(self._path, json.dumps(whole, indent=1) + "\n")
+        self._all = whole
 
 
 def trial_of_run(runs: Path, run_id: str) -> Path | None:
@@ -161,21 +179,36 @@ def _state(study: Path) -> SyncState:
 
 @dataclass(frozen=True)
 class Lag:
-    """``steps``: the last step that the tracker has, by trial key. ``behind``: how many reports are still to send."""
+    """``steps``: the last step that the tracker has, by trial key. ``behind``: how many reports are still to send.
+
+    ``changed``: whether anything else of the study was changed since all was sent. ``unlike``: by trial, the params
+    that MLflow cannot change.
+    """
 
     state: SyncState
     steps: dict[str, int]
     behind: int
+    changed: bool = False
+    unlike: Mapping[str, str] = field(default_factory=dict)
 
     def words(self) -> str:
         """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
         state = self.state
-        if not (self.behind or state.problems):
-            return "up to date"
+        if not (self.behind or self.changed or state.problems):
+            return f"up to date{self._exceptions()}"
         since = None if state.carried is None else as_time(max(0.0, time.time() - state.carried))
         ago = "nothing sent yet" if since is None else f"last sent {since} ago"
-        behind = f"{self.behind} report{'s' * (self.behind != 1)} behind, {ago}"
-        return ": ".join([behind, *["; ".join(state.problems)] * bool(state.problems)])
+        if self.changed and not (self.behind or state.problems):
+            return f"the study has changed, {ago}; `allelse sync` sends the rest"
+        behind = f"{self.behind} report{'' if self.behind == 1 else 's'} behind, {ago}"
+        return ": ".join([behind, "; ".join(state.problems)]) if state.problems else behind
+
+    def _exceptions(self) -> str:
+        if not self.unlike:
+            return ""
+        params = [f"{trial} {names}" for trial, names in self.unlike.items()]
+        more = "" if len(params) <= MOST_NAMED else f" and {len(params) - MOST_NAMED} more"
+        return f", but MLflow cannot change params: {'; '.join(params[:MOST_NAMED])}{more}"
 
 
 def lag(study: Study, uri: str | None) -> Lag:
@@ -189,7 +222,12 @@ def lag(study: Study, uri: str | None) -> Lag:
         return Lag(replace(state, problems=(f"{error}; {error.remedy}",)), {}, 0)
     known = {trial.key: ledger.get(trial.key) or Sent("") for trial in study.trials}
     steps = {key: sent.step for key, sent in known.items() if sent.step >= 0}
-    return Lag(state, steps, sum(_behind(study, trial, known[trial.key]) for trial in study.trials))
+    behind = sum(_behind(study, trial, known[trial.key]) for trial in study.trials)
+    whole = ledger.get(STUDY)
+    begun = whole is not None or any(study.trial_folder(trial).attempts_path.exists() for trial in study.trials)
+    changed = begun and (whole is None or whole.parts.get(INPUTS) != inputs_digest(study))
+    unlike = {trial.name: params for trial in study.trials if (params := known[trial.key].parts.get(UNLIKE))}
+    return Lag(state, steps, behind, changed, unlike)
 
 
 def _behind(study: Study, trial: StudyTrial, sent: Sent) -> int:
@@ -229,6 +267,7 @@ def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Ta
     if not place or number == own_number or where == own:
         return
     others = [trial.name for trial in study.trials if not _goes_on(study.trial_folder(trial), runs.get(trial.key, {}))]
+    others += _unknown_here(study, runs)
     if others or _is_there(where, study):
         found = f"{', '.join(others)} differ" if others else "that folder is still there"
         replaces = f"`allelse sync --moved sweep.name={study.name}` replaces its runs"
@@ -236,11 +275,17 @@ def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Ta
         raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {names}")
 
 
-def carried(step: int, journal: Iterable[JournalLine], result: str | None) -> str:
+def _unknown_here(study: Study, runs: Mapping[str, Tags]) -> list[str]:
+    """The trials that have runs, are not of this study, and were not dropped from it: another folder's."""
+    keys = {STUDY, *(trial.key for trial in study.trials)}
+    dropped = {name for asked in study.asked for name in asked.get("dropped", ())}
+    names = [f"{tags.get('row')}-s{tags.get('seed')}" for key, tags in runs.items() if key not in keys]
+    return [name for name in names if name not in dropped]
+
+
+def carried(step: int, journal: Sequence[JournalLine], result: str | None) -> str:
     """What a run has: its last step, and digests of the reports up to there and of the result."""
-    reports = [[line.ts, line.step, line.metrics] for line in journal if line.step <= step]
-    digest = hashlib.sha256(json.dumps(reports, sort_keys=True).encode()).hexdigest()[:16]
-    return f"{step} {digest} {result or ''}".strip()
+    return f"{step} {curve_digest(step, journal)} {result or ''}".strip()
 
 
 def _goes_on(folder: TrialFolder, tags: Tags) -> bool:

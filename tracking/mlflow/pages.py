@@ -19,7 +19,9 @@ from tracking.card import Card, Metric
 from tracking.files import read_whole, unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow.ledger import IDENTITY
-from tracking.mlflow.store import DELTA, quoted
+from tracking.mlflow.names import legal
+from tracking.mlflow.runs import BEST, DELTA, FINAL, LAST, PUBLISHED
+from tracking.mlflow.store import quoted
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, StudyTrial, seconds
 from tracking.table.columns import StudyTable, columns_of
@@ -28,7 +30,7 @@ from tracking.table.text import markdown
 from tracking.trial import OTHER_FOLDERS, TrialFolder
 from tracking.uri import shown_tree, without_password
 
-VAL, FINAL, BEST, LAST, PUBLISHED = "val/", "final/", "best/", "last/", "published/"
+VAL = "val/"
 PUBLISHED_DELTA = "published/delta/"
 OF_OTHERS = (BEST, LAST, DELTA, PUBLISHED)  # these are not of the finished model
 ROW = "row."  # tags: mean ± sd of a run's row, and its difference from base
@@ -59,13 +61,19 @@ def points_in(card: Card, report: JournalLine) -> dict[str, float]:
 
 def journal_name(card: Card, name: str) -> str:
     """`val/<metric>` for a metric of the card on its own set, such as `dev/<metric>`; other names as they are."""
+    metric = own_metric(card, name)
+    return legal(name) if metric is None else f"{VAL}{legal(metric)}"
+
+
+def own_metric(card: Card, name: str) -> str | None:
+    """The metric of the card that a reported name such as `dev/<metric>` means on its own set; None for others."""
     set_name, _, metric = name.partition("/")
-    return f"{VAL}{metric}" if _is_own(card, set_name, metric) else name
+    return metric if _is_own(card, set_name, metric) else None
 
 
 def final_name(card: Card, set_name: str, metric: str) -> str:
     """`final/<metric>` on the metric's own set, which the table shows; `final/<set>/<metric>` on others."""
-    return f"{FINAL}{metric}" if _is_own(card, set_name, metric) else f"{FINAL}{set_name}/{metric}"
+    return FINAL + legal(metric if _is_own(card, set_name, metric) else f"{set_name}/{metric}")
 
 
 def _is_own(card: Card, set_name: str, metric: str) -> bool:
@@ -147,18 +155,19 @@ def _columns(study: Study) -> dict[str, int]:
     """The columns in their order, with their widths in pixels."""
     return {
         "tags.`seed`": SEED_WIDTH,
-        **{f"tags.`{ROW}{metric.name}`": ROW_WIDTH for metric in study.task.tabled},
-        **{f"metrics.`{FINAL}{metric.name}`": SCORE_WIDTH for metric in study.task.tabled},
+        **{f"tags.`{ROW}{legal(metric.name)}`": ROW_WIDTH for metric in study.task.tabled},
+        **{f"metrics.`{FINAL}{legal(metric.name)}`": SCORE_WIDTH for metric in study.task.tabled},
         **{f"metrics.`{name}`": width for name, width in COST_COLUMNS.items()},
     }
 
 
 def _charts(metrics: Sequence[Metric], logged: Collection[str]) -> dict[str, Any]:
     """Curves of the scores and of the loss, scores against parameters, and each score as bars."""
-    curves = [name for name in (*(f"{VAL}{metric.name}" for metric in metrics), LOSS) if name in logged]
+    names = [legal(metric.name) for metric in metrics]
+    curves = [name for name in (*(f"{VAL}{name}" for name in names), LOSS) if name in logged]
     lines = [_line(place, name) for place, name in enumerate(curves)]
-    clouds = [_scatter(place, metric.name) for place, metric in enumerate(metrics)]
-    scores = [f"{kind}{metric.name}" for metric in metrics for kind in (FINAL, DELTA)]
+    clouds = [_scatter(place, name) for place, name in enumerate(names)]
+    scores = [f"{kind}{name}" for name in names for kind in (FINAL, DELTA)]
     bars = [_bar(place, name) for place, name in enumerate(scores)]
     sections = [("curves", "While training", lines), ("costs", "Score against parameters", clouds)]
     sections += [("scores", "Scores and differences from base", bars)]
@@ -208,14 +217,17 @@ def page_address(server: str, experiment: str, mark: str, mode: str = "") -> str
 
 
 def row_words(table: StudyTable) -> dict[str, dict[str, str]]:
-    """By row and metric, such as "91.7 ± 0.4, +1.2▲": over the row's seeds, and its difference from base."""
+    """By row and metric, such as "91.7 ± 0.4, +1.2▲": over the row's seeds, and its difference from base.
+
+    "" before the row's first score.
+    """
     known, found = columns_of(table), dict[str, dict[str, str]]()
     for row in table.rows:
         lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
         words = {metric.name: f"{known[metric.name].text(row)}{lost}" for metric in table.card.tabled if row.seeds}
         if row.row != table.findings.reference:
             words = {name: f"{score}, {known[f'delta_{name}'].text(row)}" for name, score in words.items()}
-        found[row.row] = words
+        found[row.row] = {metric.name: words.get(metric.name, "") for metric in table.card.tabled}
     return found
 
 

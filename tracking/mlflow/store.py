@@ -8,25 +8,24 @@ current folder unless it is given another place. It takes SQLite's own form of a
 """
 
 import logging
-import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from filelock import FileLock
 
 from tracking.mlflow.database import follow_move, without_new_folder
 from tracking.mlflow.ledger import IDENTITY, STUDY, study_run
+from tracking.mlflow.runs import LEFT_OUT, Point, StoredRun
 from tracking.study import read_study
 from tracking.uri import artifact_folder, default_uri
 from tracking.words import cause_of
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
-DELTA = "delta/"  # before the names of differences from base
 MOST_FOUND = 50_000  # MLflow's limit per search
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says what a run used a dataset for
@@ -41,15 +40,6 @@ MLFLOW_ENV = {
 }
 NEW = ".mlflow-new-"
 NETWORKED = ("postgresql", "mysql", "mssql")  # databases that MLflow writes to directly
-
-
-class Point(NamedTuple):
-    """One value of one metric. `ts_ms` comes from the study's files, so that a replay changes nothing."""
-
-    name: str
-    value: float
-    ts_ms: int
-    step: int
 
 
 class Store:
@@ -67,26 +57,46 @@ class Store:
             "file": lambda run_id, path, text: self.client.log_text(run_id, text, path),
         }
 
-    def runs(self, identity: str) -> dict[str, tuple[str, Mapping[str, str]]]:
-        """The study's runs with their tags by trial key, its own by ``STUDY``: always found by the study's identity.
+    def runs(self, identity: str) -> dict[str, list[StoredRun]]:
+        """The study's runs by trial key, its own by ``STUDY``, the oldest first: found by the study's identity.
 
-        The answer to a creation may get lost, or come too late. So a trial may have two runs: the oldest one with
-        content is kept, and those without are deleted.
+        The answer to a creation may get lost, or come too late. So a trial may have two runs. Deleted runs are there
+        too, since a trial that was dropped may come back.
         """
+        from mlflow.entities import ViewType
+
         wanted, order = f"tags.`{IDENTITY}` = {quoted(identity)}", ["attributes.start_time", "attributes.run_id"]
-        found: dict[str, list[Any]] = {}
-        for run in self.client.search_runs([self.experiment_id], wanted, max_results=MOST_FOUND, order_by=order):
+        every = self.client.search_runs(
+            [self.experiment_id], wanted, run_view_type=ViewType.ALL, max_results=MOST_FOUND, order_by=order
+        )
+        runs: dict[str, list[StoredRun]] = {}
+        for run in every:
             tags = run.data.tags
             if key := tags.get("trial.key") or (STUDY if tags.get("kind") == STUDY else None):
-                found.setdefault(key, []).append(run)
-        return {key: self._kept(runs) for key, runs in found.items()}
+                runs.setdefault(key, []).append(_stored(run))
+        return runs
 
-    def _kept(self, runs: Sequence[Any]) -> tuple[str, Mapping[str, str]]:
-        kept = next((run for run in runs if run.data.metrics), runs[0])
-        for run in runs:
-            if run is not kept and not (run.data.metrics or run.data.params):
-                self.client.delete_run(run.info.run_id)
-        return str(kept.info.run_id), kept.data.tags
+    def stored(self, run_id: str) -> StoredRun:
+        """What this run holds now."""
+        return _stored(self.client.get_run(run_id))
+
+    def leave_out(self, run: StoredRun, why: str) -> None:
+        """Delete a run that is no longer the study's, as MLflow deletes: it can be taken back.
+
+        An empty double is deleted without a mark, and stays so.
+        """
+        if not run.is_empty:
+            self.client.set_tag(run.id, LEFT_OUT, why)
+            if model := model_of(self.client, self.experiment_id, run.id):
+                self.client.set_logged_model_tags(model.model_id, {LEFT_OUT: why})
+        self.client.delete_run(run.id)
+
+    def take_back(self, run: StoredRun) -> None:
+        """The reverse of ``leave_out``."""
+        self.client.restore_run(run.id)
+        if model := model_of(self.client, self.experiment_id, run.id):
+            self.client.delete_logged_model_tag(model.model_id, LEFT_OUT)
+        self.client.delete_tag(run.id, LEFT_OUT)
 
     def create(self, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
         """A new run, in any case."""
@@ -119,7 +129,7 @@ class Store:
         """Those that the run lacks; existing ones are immutable."""
         from mlflow.entities import Param
 
-        has = self.client.get_run(run_id).data.params
+        has = self.stored(run_id).params
         new = [Param(name, value) for name, value in params.items() if name not in has]
         self.client.log_batch(run_id, params=new)
 
@@ -133,14 +143,10 @@ class Store:
             self.client.delete_tag(run_id, name)
 
     def _numbers(self, run_id: str, _: str, points: Sequence[Point]) -> int:
-        """The points whose value is not the run's. None can be removed: a difference that holds no longer is NaN."""
-        has = self.client.get_run(run_id).data.metrics
-        new = [point for point in points if has.get(point.name) != point.value]
-        names, last = {point.name for point in points}, max(points, key=lambda point: (point.step, point.ts_ms))
-        gone = (name for name in has if name.startswith(DELTA) and name not in names and not math.isnan(has[name]))
-        new += [last._replace(name=name, value=math.nan) for name in gone]
-        self.log_points(run_id, new)
-        return len(new)
+        """What makes the run's newest values equal to these."""
+        missing = self.stored(run_id).missing_numbers(points)
+        self.log_points(run_id, missing)
+        return len(missing)
 
     def _datasets(self, run_id: str, _: str, datasets: Sequence[Mapping[str, str]]) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -159,8 +165,11 @@ class Store:
         )
         self.client.set_logged_model_tags(found.model_id, {"mlflow.model.isExternal": "true", **model["tags"]})
         self.client.finalize_logged_model(found.model_id, "READY")
-        has = {metric.key: metric.value for metric in found.metrics or ()}
-        points = [point for point in model["points"] if has.get(point.name) != point.value]
+        of_model = _latest(found.metrics or ())
+        of_run = self.stored(run_id).latest
+        # each as the run has it, since MLflow gives a model's point to its run, too
+        shared = [of_run[point.name] for point in model["points"] if point.name in of_run]
+        points = [point for point in shared if of_model.get(point.name) != point]
         if not points:
             return
         outputs = self.client.get_run(run_id).outputs
@@ -171,6 +180,19 @@ class Store:
     def _view(self, _run: str, _name: str, tags: Mapping[str, str]) -> None:
         for name, value in tags.items():
             self.client.set_experiment_tag(self.experiment_id, name, value)
+
+
+def _stored(run: Any) -> StoredRun:
+    """As MLflow's client returns it."""
+    data = run.data
+    latest = _latest(data._metric_objs)  # MLflow 3.17.2: `metrics` has the values without their steps
+    return StoredRun(run.info.run_id, run.info.lifecycle_stage == "active", data.tags, data.params, latest)
+
+
+def _latest(metrics: Iterable[Any]) -> dict[str, Point]:
+    """The newest point by name: that of the highest step, as MLflow decides."""
+    points = [Point(metric.key, metric.value, metric.timestamp, metric.step) for metric in metrics]
+    return {point.name: point for point in sorted(points, key=lambda point: (point.step, point.ts_ms))}
 
 
 def open_store(study: Path, uri: str, experiment: str | None) -> Store:

@@ -77,8 +77,8 @@ class Passes:
 def _tell(done: PassOutcome, printed: str = "", outlook: str = "") -> str:
     """Print the problems unless they equal ``printed``, the last ones printed. Returns the current ones."""
     complaint = "; ".join(done.problems)
-    for notice in done.notices:
-        _say(notice)
+    for line in (*done.remarks, *done.notices):
+        _say(line)
     if complaint not in ("", printed):
         _say(f"failed{outlook}: {complaint}")
     if printed and not complaint:

@@ -2,7 +2,6 @@
 
 They are drawn in panels of a few rows, with base in each for comparison."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any
 
 from tracking.card import Card
 from tracking.files import unless_damaged
-from tracking.journal import Journal
+from tracking.journal import Journal, in_line
 from tracking.report.drawing import (
     DASHES,
     INK,
@@ -26,6 +25,7 @@ from tracking.report.drawing import (
 )
 from tracking.statistics.rows import BASE
 from tracking.study import Study
+from tracking.words import file_name
 
 COLUMN_POINTS = 120
 """As many as a column of a paper can show."""
@@ -66,25 +66,35 @@ def _names(card: Card, seen: Mapping[str, Mapping[str, Sequence[SeedCurve]]]) ->
     """The journal names that have a curve: tabled metrics first, then losses, then other metrics."""
     order = [*(metric.name for metric in card.tabled), "loss", *(metric.name for metric in card.metrics)]
     enough = [name for name, rows in seen.items() if any(len(curve) > 1 for of in rows.values() for curve in of)]
-    return sorted(enough, key=lambda name: order.index(name.rpartition("/")[2]))
+    return sorted(enough, key=lambda name: order.index(_ending(card, name)))
+
+
+def _ending(card: Card, name: str) -> str:
+    """Of a journal name: its metric, or what stands behind the last slash."""
+    reported = card.reported(name)
+    return reported[1].name if reported else name.rpartition("/")[2]
 
 
 def _label(card: Card, name: str) -> str:
     """Such as NLL on dev."""
-    where, _, what = name.rpartition("/")
-    metric = next((metric for metric in card.metrics if metric.name == what), None)
-    return f"{metric.label} on {where or metric.set}" if metric else name.replace("/", " ")
+    reported = card.reported(name)
+    if reported is None:
+        return name.replace("/", " ")
+    where, metric = reported
+    return f"{metric.label} on {where or metric.set}"
 
 
 def _curves_of(path: Path, card: Card) -> dict[str, SeedCurve]:
     """By journal name: losses, and metrics of the task. At most POINTS reports of each are parsed."""
     journal, names = Journal(path), [f"{metric.set}/{metric.name}" for metric in card.metrics]
     for ending in ("loss", *(metric.name for metric in card.metrics)):
-        seen = journal.evenly(SEEN, f'{ending}"')
-        names += [name for report in seen for name in report.metrics if name.rpartition("/")[2] == ending]
+        seen = journal.evenly(SEEN, in_line(ending)[1:])
+        names += [name for report in seen for name in report.metrics if _ending(card, name) == ending]
     found = {
         name: {
-            each.step: each.metrics[name] for each in journal.evenly(COLUMN_POINTS, f'"{name}"') if name in each.metrics
+            each.step: each.metrics[name]
+            for each in journal.evenly(COLUMN_POINTS, in_line(name))
+            if name in each.metrics
         }
         for name in dict.fromkeys(names)
     }
@@ -108,8 +118,15 @@ def _of_name(name: str, label: str, rows: Sequence[Entry], found: Mapping[Entry,
     last = max((curve.steps[-1] for curve in found.values()), default=0)
     sides = [(curve.steps, values) for curve in found.values() for values in (curve.low, curve.high)]
     points = [point for steps, values in sides for point in zip(steps, values, strict=True)]
-    ranges, file = (last, _late_range(points, last)), f"curves-{re.sub('[^A-Za-z0-9]', '-', name)}"
+    ranges = (last, _late_range(points, last))
+    file = _file_name(name)
     return [_panel(f"{file}-{place}", label, [*part, *base], found, ranges) for place, part in enumerate(parts, 1)]
+
+
+def _file_name(name: str) -> str:
+    """Such as curves-dev-nll for dev/nll."""
+    words = name.split("/")
+    return f"curves-{'-'.join(words)}" if all(map(str.isalnum, words)) else f"curves-of-{file_name(name)}"
 
 
 def _panel(

@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tracking.statistics.rows import BASE, TableRow
+from tracking.words import file_name
 
 INK, MUTED, RULE, PAPER = "#1c1d22", "#6e7079", "#d8d9de", "#fefefe"
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
@@ -86,6 +87,10 @@ class Drawing:
     description: str  # for readers who cannot see it
     figure: Any
     marks: dict[str, tuple[int, str]] = field(default_factory=dict)  # by the id of a part: row and text
+
+    def __post_init__(self) -> None:
+        """A metric's name may hold anything."""
+        self.name = file_name(self.name)
 
     def mark(self, artist: Any, entry: Entry, text: str = "") -> None:
         """Name a part of the figure: it belongs to this row of the table, and shows the text when pointed at."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracking.card import Metric
 from tracking.files import unless_damaged
-from tracking.journal import Journal
+from tracking.journal import Journal, in_line
 from tracking.statistics.rows import TableRow
 from tracking.statistics.study_findings import findings_line
 from tracking.statistics.unlike_trials import Unlike, unlike
@@ -182,7 +182,7 @@ def _best_reports(study: Study, metric: Metric) -> BestReports:
 def _best_of(journal: Path, metric: Metric) -> tuple[float, int] | None:
     """Only reports of the metric on its set are parsed."""
     point = f"{metric.set}/{metric.name}"
-    reports = reversed([*Journal(journal).newest_first(holding=point)])
+    reports = reversed([*Journal(journal).newest_first(holding=in_line(point))])
     seen = [(report.metrics[point], report.step) for report in reports if point in report.metrics]
     best = metric.best(value for value, _ in seen)
     return next(((value, step) for value, step in seen if value == best), None)
