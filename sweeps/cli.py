@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sweeps.processes.streams import replace_letters
 from sweeps.verbs.command import print_version
 from sweeps.verbs.read import logs, status, stop, studies
 from sweeps.verbs.remove import drop, rm
@@ -31,6 +32,7 @@ for verb in (*STUDIES, config, doctor):
 
 def main() -> None:
     """The entry point of the console script."""
+    replace_letters()
     app()
 
 

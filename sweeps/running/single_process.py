@@ -2,6 +2,7 @@
 
 import threading
 import traceback
+from bdb import BdbQuit
 from contextlib import suppress
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from sweeps.running.stopping import leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
+from sweeps.worker.debugger import open_debugger_after
 from sweeps.worker.events import Event, Failed, Order, Report
 from sweeps.worker.recorded_code import use_code
 from tracking.files import DamagedFileError
@@ -47,6 +49,7 @@ class _Lone:
         """Work, and record how it ends. Raises UnrecordedError, Interrupted, RefusedError."""
         stall_s = 60 * self._recorder.planned.settings.sweep.stall_minutes
         watched = ended_if_it_hangs(stall_s, self._recorder.folder.log_path, self._hangs)
+        open_debugger_after(self._queue.progress.close)
         with self._queue.interruptible(), suppress(RemovedError):
             self._queue.start(HERE, self._obey)
             with watched, self._queue.stopping.gentle():
@@ -63,6 +66,8 @@ class _Lone:
         except RefusedError:
             self._queue.close("refused")
             raise
+        except BdbQuit:
+            raise self._queue.stopping.interrupted(self._queue.progress.left()) from None
         except (Exception, SystemExit) as error:
             self._tell(Failed(cause(error), printable(traceback.format_exc())))
 
