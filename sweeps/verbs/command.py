@@ -27,7 +27,7 @@ DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),
     **dict.fromkeys(("init", "report"), "written"),
     **dict.fromkeys(("drop", "rm"), "moved"),
-    **{"stop": "stopped", "sync": "sent", "compare": "compared"},
+    **{"stop": "stopped", "sync": "sent", "compare": "compared", "restore": "restored"},
 }
 """What a verb does, and does not after a refusal; the others only print."""
 
