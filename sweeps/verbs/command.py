@@ -27,7 +27,7 @@ DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),
     **dict.fromkeys(("init", "report"), "written"),
     **dict.fromkeys(("drop", "rm"), "moved"),
-    **{"stop": "stopped", "sync": "sent", "compare": "compared", "restore": "restored"},
+    **{"stop": "stopped", "sync": "sent", "compare": "compared", "restore": "restored", "rename": "renamed"},
 }
 """What a verb does, and does not after a refusal; the others only print."""
 
@@ -90,10 +90,11 @@ def print_version(asked: bool) -> None:
 def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tuple[Study, Settings]":
     """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
     from sweeps.planning.named_study import study_to_read  # these import Hydra, which `--help` does not need
+    from sweeps.planning.todays_words import with_todays_words
 
     taken = study_to_read(overrides, used)
     print_notices(taken.notices)
-    return taken.study, taken.settings
+    return with_todays_words(taken.study, Path.cwd()), taken.settings
 
 
 def next_run(verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool) -> None:

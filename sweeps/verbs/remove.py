@@ -49,8 +49,8 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
         _preview([study.trial_folder(trial).path for trial in trials])
         return next_verb("drop", [*arguments, "--yes"])
     folders = [study.trial_folder(trial) for trial in trials]
-    elsewhere = _checkpoint_places(folders)
-    with _held(map(trial_lock, folders)):
+    elsewhere = checkpoint_places(folders)
+    with held(map(trial_lock, folders)):
         place = _drop(study.folder, names, ["allelse", "drop", *arguments, "--yes"])
     _print_moved(place, elsewhere)
     return next_verb("table", looking(study.folder, overrides))
@@ -69,10 +69,10 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     if not yes:
         _preview(studies)
         return next_verb("rm", [*arguments, "--yes"])
-    trials = [trial for study in studies for trial in _trials_below(study)]
-    with _held([*map(_unsynced, studies), *map(trial_lock, trials)]):
+    trials = [trial for study in studies for trial in trials_below(study)]
+    with held([*map(unsynced, studies), *map(trial_lock, trials)]):
         for study in studies:
-            place, elsewhere = new_place(study), _checkpoint_places(_trials_below(study))
+            place, elsewhere = new_place(study), checkpoint_places(trials_below(study))
             place.parent.mkdir(exist_ok=True)
             study.rename(place)
             _print_moved(place, elsewhere)
@@ -95,14 +95,14 @@ def _print_moved(place: Path, elsewhere: Sequence[str]) -> None:
     OUT.print("MLflow keeps the runs.", style="dim")
 
 
-def _checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
+def checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
     """``paths.checkpoints`` of the trials that have their checkpoints outside of their folders."""
     configs = [unless_damaged(trial.config, None) for trial in trials]
     return sorted({(config or {}).get("paths", {}).get("checkpoints") or "" for config in configs} - {""})
 
 
 @contextmanager
-def _held(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
+def held(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
     """Hold these locks. Raises RefusedError with everything that other processes hold."""
     problems: list[Problem] = []
     with ExitStack() as stack:
@@ -117,7 +117,7 @@ def _held(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
 
 
 @contextmanager
-def _unsynced(study: Path) -> Iterator[None]:
+def unsynced(study: Path) -> Iterator[None]:
     """Keep other processes from syncing the study. Raises RefusedError if one does."""
     from tracking.mlflow.ledger import sync_lock  # loads what `--help` does not need
 
@@ -210,6 +210,6 @@ def _plain(runs: Path, name: str) -> str:
     return path.name if "/" in name and path.parent.resolve() == runs.resolve() else name
 
 
-def _trials_below(study: Path) -> list[TrialFolder]:
+def trials_below(study: Path) -> list[TrialFolder]:
     """Every folder of a study that may be a trial's, also if `study.json` is damaged."""
     return [TrialFolder(path, ANY) for path in sorted(study.iterdir()) if path.is_dir() and path.name[0] != "."]

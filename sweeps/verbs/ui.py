@@ -8,7 +8,7 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -18,6 +18,9 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from tracking.study import Study, separate, take_over
 from tracking.uri import default_uri, without_password
+
+if TYPE_CHECKING:
+    from sweeps.config.settings import Settings
 
 SERVERS = ("http://", "https://")
 START_S = 120.0  # how long a server may take to start
@@ -31,8 +34,6 @@ def sync(
 ) -> int:
     """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
     refuse_without_extra()
-    from sweeps.running.syncer import sync_command, sync_environment
-
     study, settings = taken_study(overrides)
     if moved and copy:
         raise RefusedError([Problem("--moved", "contradicts --copy", "leave out one of them")])
@@ -40,8 +41,20 @@ def sync(
         separate(study.folder)
     if moved:
         take_over(study.folder)
+    return send(study, settings, moved)
+
+
+def send(study: Study, settings: "Settings", moved: bool = False) -> int:
+    """Sync the study once. Returns the exit code. Raises RefusedError."""
+    refuse_without_extra()
+    from sweeps.planning.todays_words import record_words
+    from sweeps.running.syncer import sync_command, sync_environment
+
+    record_words(study)
     environment = sync_environment(_store_of(study, settings.tracking.uri))
-    command = [*sync_command(settings), *["--moved"] * moved]
+    command = sync_command(settings)
+    if moved:
+        command = [*command, "--moved"]
     return subprocess.run(command, env=environment, check=False).returncode
 
 

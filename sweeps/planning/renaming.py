@@ -1,0 +1,129 @@
+"""A row or a study under another name: its folders, its record, and, by the next sync, its runs in MLflow.
+
+Several folders cannot move at once. So a note says what is being renamed, until the record has the new name. A command
+that was killed in between can be repeated, and until then no trial of the study starts.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from sweeps.config.files import BASE
+from sweeps.planning.naming import command, placed
+from sweeps.schema import Problem, RefusedError, nearest
+from tracking.files import read_object, to_json, unless_damaged, write_atomic
+from tracking.study import Study, StudyTrial, read_study, write_study
+from tracking.uri import shown_words
+from tracking.words import shell_line
+
+NOTE = ".locks/renaming.json"
+NOTE_FORM = {"old": str, "new": str}
+NAME = "must be the name of a file: printable, without /, and no dot at its start"
+
+
+def refuse_half_renamed(study: Path) -> None:
+    """Raises RefusedError if renaming a row of this study was interrupted."""
+    note = _note(study)
+    if note is not None:
+        again = command("rename", study.name, note["old"], note["new"], *placed(study))
+        found = f"is {study.name}, in which renaming {note['old']} was interrupted"
+        raise RefusedError([Problem("sweep.name", found, f"complete it first: `{again}`")])
+
+
+def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
+    """Why the row cannot have that name."""
+    note, rows = _note(study.folder), list(dict.fromkeys(trial.row for trial in study.trials))
+    if note == {"old": old, "new": new}:
+        return
+    if note is not None:
+        again = command("rename", study.name, note["old"], note["new"], *placed(study.folder))
+        yield Problem("OLD", f"is {old}, but renaming {note['old']} was interrupted", f"complete it first: `{again}`")
+        return
+    if old == BASE:
+        yield Problem("OLD", "is base, with which rows are compared", "must be another row")
+    elif old not in rows:
+        yield Problem("OLD", f'is "{old}", which is no row of {study.name}', _one_of(rows), nearest(old, rows))
+    if not _is_name(new):
+        yield Problem("NEW", f'is "{new}"', NAME)
+    elif new in rows:
+        yield Problem("NEW", f"is {new}, which is a row of {study.name}", "must be a new name")
+    else:
+        renamed = (replace(trial, row=new).name for trial in study.trials if trial.row == old)
+        taken = [name for name in renamed if (study.folder / name).exists()]
+        yield from (Problem("NEW", f"is {new}, but {study.folder / name} exists", "move it away") for name in taken)
+
+
+def study_problems(study: Study, new: str) -> Iterator[Problem]:
+    """Why the study cannot have that name."""
+    if not _is_name(new) or len(new.encode()) > 200:
+        yield Problem("NEW", f'is "{new}"', NAME)
+    elif study.folder.with_name(new).exists():
+        yield Problem("NEW", f"is {new}, and {study.folder.parent} has that already", "must be a new name")
+
+
+def rename_row(folder: Path, old: str, new: str, typed: Sequence[str]) -> Study:
+    """Move the folders of the row's trials, then write the record. All their locks must be held."""
+    with FileLock(folder / ".locks" / "study"):
+        study = read_study(folder)
+        if _note(folder) is not None and old not in {trial.row for trial in study.trials}:
+            (folder / NOTE).unlink()
+            return study
+        write_atomic(folder / NOTE, to_json({"old": old, "new": new}) + "\n")
+        renamed = _with_new_row(study, old, new, typed)
+        for before, after in zip(study.trials, renamed.trials, strict=True):
+            if before.name != after.name and (folder / before.name).exists():
+                (folder / before.name).rename(folder / after.name)
+        write_study(renamed)
+        (folder / NOTE).unlink()
+    return renamed
+
+
+def rename_study(folder: Path, new: str, typed: Sequence[str]) -> Study:
+    """Move the study's folder, which names it, then write the record."""
+    there = folder.rename(folder.with_name(new))
+    with FileLock(there / ".locks" / "study"):
+        study = read_study(there)
+        renamed = replace(study, asked=(*study.asked, _asked(typed, {"renamed_study": {folder.name: new}})))
+        write_study(renamed)
+    return renamed
+
+
+def _with_new_row(study: Study, old: str, new: str, typed: Sequence[str]) -> Study:
+    def named(trial: StudyTrial) -> StudyTrial:
+        return replace(trial, row=new) if trial.row == old else trial
+
+    names = {trial.name: named(trial).name for trial in study.trials}
+    return replace(
+        study,
+        trials=tuple(named(trial) for trial in study.trials),
+        rows=tuple(row | {"row": new} if row["row"] == old else row for row in study.rows),
+        cells={new if row == old else row: cells for row, cells in study.cells.items()},
+        asked=(*(_renamed(asked, names) for asked in study.asked), _asked(typed, {"renamed": {old: new}})),
+    )
+
+
+def _renamed(asked: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """An earlier command, whose trials have the names of today."""
+    lists = {key: [names.get(name, name) for name in asked[key]] for key in ("added", "dropped") if key in asked}
+    return asked | lists
+
+
+def _asked(typed: Sequence[str], more: dict[str, Any]) -> dict[str, Any]:
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"ts": moment, "command": shell_line(shown_words(typed)), **more}
+
+
+def _note(study: Path) -> dict[str, Any] | None:
+    return unless_damaged(lambda: read_object(study / NOTE, NOTE_FORM), None)
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and name.isprintable() and "/" not in name and name[0] != "." and name == name.strip()
+
+
+def _one_of(names: Collection[str]) -> str:
+    return f"must be one of {', '.join(names)}"
