@@ -1,4 +1,4 @@
-"""Names and places of rows: what is restored or renamed keeps its scores, its record and its runs, and replaces none."""
+"""What is restored or renamed keeps its scores, its record and its runs, and replaces nothing."""
 
 import json
 import shlex

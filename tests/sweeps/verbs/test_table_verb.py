@@ -203,6 +203,7 @@ PAPER = r"""\documentclass[twocolumn]{article}
     [
         (["--verdict", "--best", "--intervals"], "table*"),
         (["--row", "--long"], "table*"),
+        (["--columns", "bleu,delta_bleu", "--rows", "base,a_heads_1"], "table"),
         (["--columns", "bleu", "--rows", "base,a_heads_1", "--caption", NASTY, "--label", "tab:mine"], "table"),
     ],
 )
@@ -217,7 +218,7 @@ def test_latex_is_typeset_in_two_columns(
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
     assert (tmp_path / "page.pdf").stat().st_size > 10_000
-    if environment == "table":
+    if environment == "table" and NASTY not in options:
         assert b"Overfull" not in done.stdout
 
 
