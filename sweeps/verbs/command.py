@@ -32,6 +32,13 @@ DOES = {
 """What a verb does, and does not after a refusal; the others only print."""
 
 
+UNREADABLE_LETTER = "surrogates not allowed"
+"""Python's error at a letter of a name that it could not read in this locale."""
+OTHER_LETTERS = Problem(
+    "locale", "cannot read a letter in a name or in the command", "set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+)
+
+
 def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., None]:
     """Turn refusals, Ctrl-C and SIGTERM into messages and exit codes. ``does``: as in DOES."""
     done = does or DOES.get(run.__name__)
@@ -42,6 +49,11 @@ def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., Non
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
             print_refusal(error, f"Nothing was {done}." if done else "")
+            code = 2
+        except UnicodeEncodeError as error:
+            if error.reason != UNREADABLE_LETTER:
+                raise
+            print_refusal(RefusedError([OTHER_LETTERS]), f"Nothing was {done}." if done else "")
             code = 2
         except BrokenPipeError:  # the reader of a pipe has left
             OUT.on_broken_pipe()

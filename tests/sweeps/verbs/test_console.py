@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from small_task import write_task
-from studies import command
+from studies import allelse, command
 
 PRINTING = """
 import sys
@@ -75,3 +75,13 @@ def test_what_the_work_prints_to_a_full_disk_ends_no_training(workplace: Path) -
     with Path("/dev/full").open("w") as full:
         assert subprocess.run(words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False).returncode == 0
     assert (workplace / "runs/small/base-s1/result.json").exists()
+
+
+def test_a_locale_that_cannot_read_a_name_is_refused(workplace: Path) -> None:
+    row = "# @package _global_\nrow: {group: A, change: größe}\nmodel: {size: 9}\n"
+    write_task(workplace, files={"conf/task/small/row/größe.yaml": row})
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = allelse("train", "task=small", "row=größe", "sweep.name=small", cwd=workplace, env=os.environ | plain)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "PYTHONUTF8=1" in done.stderr
+    assert not (workplace / "runs/small").exists()
