@@ -39,7 +39,8 @@ def plan_sweep(
         refuse_half_renamed(record.study.folder)
         known = known_rows(composition, record, here)
         composition = without(composition, known, record)
-        return with_code(_Continued(overrides, verb, record, composition, known).plan(add), changed_code)
+        continued = _Continued(overrides, verb, record, composition, known)
+        return with_code(continued.plan(add), changed_code)
     sweep = composition.shared.sweep
     if verb == "train":
         return with_code(make_plan(composition, [single_seed(composition.shared)]))
@@ -120,8 +121,9 @@ class _Continued:
         if self.verb == "train":
             row = self.typed.choices.get("row", BASE)
             return [(self.known.get(row, row), single_seed(shared))]
-        typed = shared.sweep.rows if self.typed.names_rows(self.schema.seed) else None
-        rows = None if typed is None else list(dict.fromkeys(self.known.get(row, row) for row in typed))
+        rows = None
+        if self.typed.names_rows(self.schema.seed):
+            rows = list(dict.fromkeys(self.known.get(row, row) for row in shared.sweep.rows))
         seeds = self._seeds(shared.sweep)
         recorded, known_rows = self.record.pairs, list(self.record.rows)
         of_base, of_others = ([seed for row, seed in recorded if (row == BASE) is kind] for kind in (True, False))

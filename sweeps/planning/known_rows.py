@@ -1,6 +1,6 @@
 """Rows that a study has trained under another name: their files were renamed, and their trial keys are the same."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +24,11 @@ def known_rows(composition: Composition, record: StudyRecord, here: Path) -> dic
     asked = [row for row in composition.rows if row.name not in record.rows]
     names = {row.name for row in asked}
     unasked = [name for name in files - record.rows.keys() - names if _is_own(folders, name)]
-    found = (_recorded_name(row, record, gone) for row in [*asked, *_composed(sorted(unasked), record, here)])
-    return dict(pair for pair in found if pair)
+    known: dict[str, str] = {}
+    for row in (*asked, *_composed(sorted(unasked), record, here)):
+        if recorded := _recorded_name(row, record, gone):
+            known[row.name] = recorded
+    return known
 
 
 def without(composition: Composition, known: Mapping[str, str], record: StudyRecord) -> Composition:
@@ -35,7 +38,7 @@ def without(composition: Composition, known: Mapping[str, str], record: StudyRec
     notes = []
     for name, recorded in known.items():
         rename = command("rename", study.name, recorded, name, *placed(study.folder))
-        notes.append(f"{name} is the row {recorded} of {study.name}; to rename it there, type `{rename}`.")
+        notes.append(f"{name} is the row {recorded} of {study.name}; `{rename}` renames it there.")
     return replace(composition, rows=rows, told=(*composition.told, *notes))
 
 
@@ -53,12 +56,13 @@ def _composed(names: list[str], record: StudyRecord, here: Path) -> Iterator[Com
             yield from (row for row in rows if row.name in names)
 
 
-def _recorded_name(row: ComposedRow, record: StudyRecord, gone: list[str]) -> tuple[str, str] | None:
-    """The names of the row's file and of the recorded row with the same trial keys."""
-    task, schema = record.source.task, Schema.of(record.source.task)
+def _recorded_name(row: ComposedRow, record: StudyRecord, gone: Collection[str]) -> str | None:
+    """Of the recorded row without a file that has this row's trial keys."""
+    task = record.source.task
+    schema = Schema.of(task)
     for trial in record.study.trials:
         if trial.row in gone:
             config = schema.seeded(row.settings.trial, trial.seed)
             if schema.trial_key(config, trial.seed, task.fingerprint(config)) == trial.key:
-                return row.name, trial.row
+                return trial.row
     return None

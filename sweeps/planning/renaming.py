@@ -4,7 +4,7 @@ Several folders cannot move at once. So a note says what is being renamed, until
 that was killed in between can be repeated, and until then no trial of the study starts.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,20 +41,23 @@ def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
         return
     if note is not None:
         again = command("rename", study.name, note["old"], note["new"], *placed(study.folder))
-        yield Problem("OLD", f"is {old}, but renaming {note['old']} was interrupted", f"complete it first: `{again}`")
+        found = f"is {old}, but renaming {note['old']} was interrupted"
+        yield Problem("OLD", found, f"complete it first: `{again}`")
         return
     if old == BASE:
         yield Problem("OLD", "is base, with which rows are compared", "must be another row")
     elif old not in rows:
-        yield Problem("OLD", f'is "{old}", which is no row of {study.name}', _one_of(rows), nearest(old, rows))
+        found = f'is "{old}", which is no row of {study.name}'
+        yield Problem("OLD", found, f"must be one of {', '.join(rows)}", nearest(old, rows))
     if not _is_name(new):
         yield Problem("NEW", f'is "{new}"', NAME)
     elif new in rows:
         yield Problem("NEW", f"is {new}, which is a row of {study.name}", "must be a new name")
     else:
-        renamed = (replace(trial, row=new).name for trial in study.trials if trial.row == old)
-        taken = [name for name in renamed if (study.folder / name).exists()]
-        yield from (Problem("NEW", f"is {new}, but {study.folder / name} exists", "move it away") for name in taken)
+        for trial in study.trials:
+            place = study.folder / replace(trial, row=new).name
+            if trial.row == old and place.exists():
+                yield Problem("NEW", f"is {new}, but {place} exists", "move that folder away")
 
 
 def study_problems(study: Study, new: str) -> Iterator[Problem]:
@@ -87,7 +90,8 @@ def rename_study(folder: Path, new: str, typed: Sequence[str]) -> Study:
     there = folder.rename(folder.with_name(new))
     with FileLock(there / ".locks" / "study"):
         study = read_study(there)
-        renamed = replace(study, asked=(*study.asked, _asked(typed, {"renamed_study": {folder.name: new}})))
+        asked = _asked(typed, {"renamed_study": {folder.name: new}})
+        renamed = replace(study, asked=(*study.asked, asked))
         write_study(renamed)
     return renamed
 
@@ -97,19 +101,23 @@ def _with_new_row(study: Study, old: str, new: str, typed: Sequence[str]) -> Stu
         return replace(trial, row=new) if trial.row == old else trial
 
     names = {trial.name: named(trial).name for trial in study.trials}
+    before = [_renamed(asked, names) for asked in study.asked]
     return replace(
         study,
         trials=tuple(named(trial) for trial in study.trials),
         rows=tuple(row | {"row": new} if row["row"] == old else row for row in study.rows),
         cells={new if row == old else row: cells for row, cells in study.cells.items()},
-        asked=(*(_renamed(asked, names) for asked in study.asked), _asked(typed, {"renamed": {old: new}})),
+        asked=(*before, _asked(typed, {"renamed": {old: new}})),
     )
 
 
 def _renamed(asked: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     """An earlier command, whose trials have the names of today."""
-    lists = {key: [names.get(name, name) for name in asked[key]] for key in ("added", "dropped") if key in asked}
-    return asked | lists
+    today = dict(asked)
+    for key in ("added", "dropped", "restored"):
+        if key in asked:
+            today[key] = [names.get(name, name) for name in asked[key]]
+    return today
 
 
 def _asked(typed: Sequence[str], more: dict[str, Any]) -> dict[str, Any]:
@@ -122,8 +130,5 @@ def _note(study: Path) -> dict[str, Any] | None:
 
 
 def _is_name(name: str) -> bool:
-    return bool(name) and name.isprintable() and "/" not in name and name[0] != "." and name == name.strip()
-
-
-def _one_of(names: Collection[str]) -> str:
-    return f"must be one of {', '.join(names)}"
+    plain = name.isprintable() and "/" not in name and "=" not in name
+    return bool(name) and plain and name[0] != "." and name == name.strip()

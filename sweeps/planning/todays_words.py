@@ -14,7 +14,7 @@ from sweeps.config.tasks import OURS
 from sweeps.planning.compose import compose_row, source_of_study
 from sweeps.planning.composition import Composition, StudyRecord, decides_weights, read_record, shown_change, values_of
 from sweeps.schema import RefusedError
-from tracking.study import Study, read_study, write_study
+from tracking.study import Study, StudyTrial, read_study, write_study
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,11 @@ class Words:
 
 def with_todays_words(study: Study, here: Path) -> Study:
     """The study with the words of its rows' files in ``here``, where these decide what the record says."""
-    edited = [row["row"] for row in study.rows if _differs(row, _change_in_file(study, row["row"], here))]
+    edited = []
+    for row in study.rows:
+        change = _change_in_file(study, row["row"], here)
+        if change is not None and one_line(change) != one_line(str(row["change"])):
+            edited.append(row["row"])
     if not edited:
         return study
     try:
@@ -36,7 +40,8 @@ def with_todays_words(study: Study, here: Path) -> Study:
         composition = compose_row([], here, record)
     except RefusedError:  # `plan` says what is wrong there
         return study
-    return _with(study, {name: words for name in edited if (words := _words(composition, record, name))})
+    words = {name: _words(composition, record, name) for name in edited}
+    return _with(study, {name: of for name, of in words.items() if of is not None})
 
 
 def record_words(study: Study) -> None:
@@ -58,32 +63,38 @@ def _change_in_file(study: Study, row: str, here: Path) -> str | None:
     name = study.task.name
     place = Path() if name in OURS else Path(TASKS, name)
     try:
-        content = yaml.safe_load((here / "conf" / place / "row" / f"{row}.yaml").read_text("utf-8-sig"))
-        change = content["row"]["change"]
+        file = here / "conf" / place / "row" / f"{row}.yaml"
+        change = yaml.safe_load(file.read_text("utf-8-sig"))["row"]["change"]
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
         return None
     return change if isinstance(change, str) else None
-
-
-def _differs(row: Mapping[str, Any], change: str | None) -> bool:
-    return change is not None and one_line(change) != one_line(str(row["change"]))
 
 
 def _words(composition: Composition, record: StudyRecord, name: str) -> Words | None:
     """None if the file decides something else by now."""
     schema = Schema.of(record.source.task)
     row = next(each for each in composition.rows if each.name == name)
-    now, recorded = values_of(row.settings), record.settings | record.rows[name].values
-    if any(now.get(key) != value for key, value in recorded.items() if decides_weights(schema, key)):
+    now = values_of(row.settings)
+    recorded = record.settings | record.rows[name].values
+    deciding = [key for key in recorded if decides_weights(schema, key)]
+    if any(now.get(key) != recorded[key] for key in deciding):
         return None
     return Words(row.settings.row.change, row.before_scaling, shown_change(row, composition.base))
 
 
 def _with(study: Study, words: Mapping[str, Words]) -> Study:
     """The study with these words by row."""
-    rows = [
-        row | {"change": of.change, "before_scaling": of.before_scaling} if (of := words.get(row["row"])) else row
-        for row in study.rows
-    ]
-    trials = [replace(trial, change=of.shown) if (of := words.get(trial.row)) else trial for trial in study.trials]
-    return replace(study, rows=tuple(rows), trials=tuple(trials))
+
+    def row_with(row: dict[str, Any]) -> dict[str, Any]:
+        of = words.get(row["row"])
+        return row if of is None else row | {"change": of.change, "before_scaling": of.before_scaling}
+
+    def trial_with(trial: StudyTrial) -> StudyTrial:
+        of = words.get(trial.row)
+        return trial if of is None else replace(trial, change=of.shown)
+
+    return replace(
+        study,
+        rows=tuple(row_with(row) for row in study.rows),
+        trials=tuple(trial_with(trial) for trial in study.trials),
+    )

@@ -4,7 +4,7 @@ A folder there is a whole study, or trials that were dropped from one. Those lie
 then, and `dropped.json` lists them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,14 +113,15 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
     with FileLock(home / ".locks" / "study"):
         now = read_study(home)
         then = _with_new_names(read_study(item.place), now)
-        folders = dict(zip((trial.name for trial in read_study(item.place).trials), then.trials, strict=True))
-        trials = [folders[name] for name in names]
-        problems = [*_other_rows(now, then, trials), *_taken(now, trials, {item.place / name for name in names})]
+        before = [trial.name for trial in read_study(item.place).trials]
+        today = dict(zip(before, then.trials, strict=True))
+        trials = [today[name] for name in names]
+        problems = [*_other_rows(now, then, trials), *_taken(now, trials, item, names)]
         if problems:
             raise RefusedError(problems)
         for name in names:
-            with trial_lock(now.trial_folder(folders[name])):
-                _move_back(item.place / name, now.folder / folders[name].name)
+            with trial_lock(now.trial_folder(today[name])):
+                _move_back(item.place / name, now.folder / today[name].name)
         write_study(_with(now, then, trials, typed))
         _forget(item, names)
     return home
@@ -158,20 +159,20 @@ def _other_rows(now: Study, then: Study, trials: Sequence[StudyTrial]) -> Iterat
     for row in dict.fromkeys(trial.row for trial in trials):
         if row in today and before.get(row, today[row]) != today[row]:
             rename = command("rename", now.name, row, "NEW", *placed(now.folder))
-            yield Problem(row, f"is a row of {now.name} that changes something else", f"`{rename}` frees the name")
+            found = f"is a row of {now.name} that changes something else"
+            yield Problem(row, found, f"`{rename}` frees the name")
 
 
-def _taken(now: Study, trials: Sequence[StudyTrial], here: Collection[Path]) -> Iterator[Problem]:
-    """A trial's name, its key or its folder may be another's by now."""
-    names, keys = {trial.name for trial in now.trials}, {trial.key: trial.name for trial in now.trials}
-    waiting = {path.name for path in here if path.exists()}
-    for trial in trials:
-        if trial.name in names:
+def _taken(now: Study, trials: Sequence[StudyTrial], item: Trashed, names: Sequence[str]) -> Iterator[Problem]:
+    """A trial's name, its key or its folder may be another's by now; ``names`` are those in the trash."""
+    keys = {trial.key: trial.name for trial in now.trials}
+    for trial, name in zip(trials, names, strict=True):
+        if trial.name in keys.values():
             yield Problem(trial.name, f"is a trial of {now.name} again", "drop that one first")
         elif trial.key in keys:
             found = f"trains the same model as {keys[trial.key]} of {now.name}"
             yield Problem(trial.name, found, f"drop {keys[trial.key]} first")
-        elif trial.name in waiting and (now.folder / trial.name).exists():
+        elif (item.place / name).exists() and (now.folder / trial.name).exists():
             place = now.folder / trial.name
             yield Problem(trial.name, f"has another folder at {place}", "move that folder away")
 
@@ -215,7 +216,8 @@ def _forget(item: Trashed, names: Sequence[str]) -> None:
     """Remove the emptied folder with its copy of the record, or list what it still holds."""
     left = [name for name in item.trials or () if name not in names]
     if left:
-        write_atomic(item.place / DROPPED_FILE, to_json({"study": item.study, "trials": left}) + "\n")
+        content = {"study": item.study, "trials": left}
+        write_atomic(item.place / DROPPED_FILE, to_json(content) + "\n")
         return
     for name in (DROPPED_FILE, STUDY_FILE):
         (item.place / name).unlink(missing_ok=True)

@@ -50,7 +50,8 @@ def _study(name: str, runs: Path) -> Study:
     study = known_study(runs / name) if name in study_names(runs) else None
     if study is None:
         found = f'is "{name}", but {runs} has no such study'
-        raise RefusedError([Problem("STUDY", found, studies_there(runs), nearest(name, study_names(runs)))])
+        near = nearest(name, study_names(runs))
+        raise RefusedError([Problem("STUDY", found, studies_there(runs), near)])
     return study
 
 
@@ -72,7 +73,8 @@ def _folders(study: Study, row: str | None, new: str) -> list[TrialFolder]:
     if row is None:
         return trials_below(study.folder)
     moving = [trial for trial in study.trials if trial.row == row]
-    return [study.trial_folder(trial) for each in moving for trial in (each, replace(each, row=new))]
+    there = [replace(trial, row=new) for trial in moving]
+    return [study.trial_folder(trial) for trial in (*moving, *there)]
 
 
 def _stored_elsewhere(folders: Sequence[TrialFolder]) -> list[Problem]:

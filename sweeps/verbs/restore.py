@@ -65,15 +65,19 @@ def _contents(item: Trashed) -> str:
 def _meant(name: str, items: Sequence[Trashed]) -> tuple[Trashed, Sequence[str]] | Problem:
     """The folder of the trash that the name means, and those of its trials; or why there is no such one."""
     study, _, inner = name.rpartition("/")
-    places = [(item, trials) for item in items if (trials := _matching(item, study, inner)) is not None]
+    matches = [(item, _matching(item, study, inner)) for item in items]
+    places = [(item, trials) for item, trials in matches if trials is not None]
     if len(places) == 1:
         return places[0]
     if places:
         folders = ", ".join(item.name for item, _ in places)
-        return Problem("NAME", f'is "{name}", which the trash has {len(places)} times', f"must be one of {folders}")
-    known = [word for item in items for word in (item.study, *(item.trials or ()), *item.rows())]
-    allowed = f"the trash has {some_of(list(dict.fromkeys(known)))}" if known else "the trash is empty"
-    return Problem("NAME", f'is "{name}", which is not in the trash', allowed, nearest(inner, dict.fromkeys(known)))
+        found = f'is "{name}", which the trash has {len(places)} times'
+        return Problem("NAME", found, f"must be one of {folders}")
+    there: dict[str, None] = {}
+    for item in items:
+        there |= dict.fromkeys([item.study, *(item.trials or ()), *item.rows()])
+    allowed = f"the trash has {some_of(list(there))}" if there else "the trash is empty"
+    return Problem("NAME", f'is "{name}", which is not in the trash', allowed, nearest(inner, there))
 
 
 def _matching(item: Trashed, study: str, inner: str) -> Sequence[str] | None:

@@ -99,7 +99,8 @@ def table(
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
-    made = replace(made, view=replace(made.view, names=names, short=short, caption=caption, label=label or ""))
+    view = replace(made.view, names=names, short=short, caption=caption, label=label or "")
+    made = replace(made, view=view)
     if methods:
         from tracking.table.caption import methods as paragraph
 

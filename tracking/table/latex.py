@@ -49,11 +49,11 @@ EM_PER_LETTER = 0.5
 def latex(table: TextTable, notes: Sequence[str] = (), label: str = "") -> str:
     """One table environment; groups are apart, ``notes`` stand below the caption."""
     environment = "table" if _letters(table) <= NARROW else "table*"
-    marked = [_has_marks([line[place] for line in table.lines]) for place in range(len(table.columns))]
+    marked = [_has_marks(table, place) for place in range(len(table.columns))]
     sides = "".join(SIDES.get(column.kind, "l") for column in table.columns)
-    groups = "l" if table.has_groups else ""
-    heads = [_head(column, has_marks) for column, has_marks in zip(table.columns, marked, strict=True)]
-    lines = [f"\\begin{{tabular}}{{{groups}{sides}}}", "\\toprule", *_head_lines(table, heads), "\\midrule"]
+    sides = f"l{sides}" if table.has_groups else sides
+    heads = [_head(column, marks) for column, marks in zip(table.columns, marked, strict=True)]
+    lines = [f"\\begin{{tabular}}{{{sides}}}", "\\toprule", *_head_lines(table, heads), "\\midrule"]
     lines += _body(table, marked)
     about = " ".join(for_latex(line) for line in [*table.caption.split("\n"), *notes] if line)
     end = ["\\bottomrule", "\\end{tabular}}", f"\\caption{{{about}}}"]
@@ -70,10 +70,10 @@ def for_latex(text: str) -> str:
 
 def _letters(table: TextTable) -> int:
     """About how wide the table is, with the room between its columns."""
-    widths = [
-        max(len(text) for text in (*column.head.split("\n"), *(_shown(line[place]) for line in table.lines)))
-        for place, column in enumerate(table.columns)
-    ]
+    widths: list[int] = []
+    for place, column in enumerate(table.columns):
+        texts = [*column.head.split("\n"), *(_shown(line[place]) for line in table.lines)]
+        widths.append(max(map(len, texts)))
     return sum(min(width, LONGEST) + 1 for width in widths) + max(map(len, table.groups), default=0)
 
 
@@ -81,9 +81,9 @@ def _shown(cell: Cell) -> str:
     return cell.text.partition("\n")[0]
 
 
-def _has_marks(cells: Sequence[Cell]) -> bool:
-    """Whether any cell of the column has a mark behind its number."""
-    return any(cell.parted[1] for cell in cells)
+def _has_marks(table: TextTable, column: int) -> bool:
+    """Whether any cell of this column has a mark behind its number."""
+    return any(line[column].parted[1] for line in table.lines)
 
 
 def _head(column: Column[Any], has_marks: bool) -> list[str]:
@@ -116,7 +116,8 @@ def _body(table: TextTable, marked: Sequence[bool]) -> Iterator[str]:
             yield r"\midrule"
         group = [for_latex(table.groups[place]) if first else ""] if table.has_groups else []
         columns = zip(line, table.columns, marked, strict=True)
-        yield _line([*group, *(_cell(cell, column.kind, has_marks) for cell, column, has_marks in columns)])
+        cells = [_cell(cell, column.kind, marks) for cell, column, marks in columns]
+        yield _line([*group, *cells])
 
 
 def _cell(cell: Cell, kind: str, has_marks: bool) -> str:

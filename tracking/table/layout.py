@@ -52,7 +52,8 @@ def written(kind: str, table: StudyTable) -> str:
     if kind == "md":
         return markdown(_for_people(table, " ± ", short=bool(view.short)))
     if kind == "tex":
-        made = _for_people(replace(table, view=replace(view, notes=False)), " ± ", short=view.short is not False)
+        below = replace(table, view=replace(view, notes=False))
+        made = _for_people(below, " ± ", short=view.short is not False)
         return latex(made, _notes(table), view.label)
     verdicts = [f"verdict_{name}" for name in table.findings.verdicts] if view.verdicts else []
     columns = [known[name] for name in view.named or [*page_names(table), *verdicts]]
@@ -98,9 +99,10 @@ def _descending(card: Card, name: str) -> bool:
 def _for_people(table: StudyTable, plus_minus: str, short: bool | None = None) -> TextTable:
     """The columns of a terminal, which every page for people has: what the row changes comes first."""
     known = columns_of(table, plus_minus)
-    names = ["row"] if table.view.names else []
-    change = replace(known["change"], text=_described(table))
-    columns = [*(known[name] for name in names), change, *(_beside(known[name]) for name in _shown_names(table))]
+    columns = [replace(known["change"], text=_described(table))]
+    if table.view.names:
+        columns.insert(0, known["row"])
+    columns += [_beside(known[name]) for name in _shown_names(table)]
     short = bool(table.view.short) if short is None else short
     return brief_table(table, columns, EXPLAINED, short)
 
