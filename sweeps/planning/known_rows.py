@@ -35,7 +35,7 @@ def without(composition: Composition, known: Mapping[str, str], record: StudyRec
     """The composition without these rows, and with a note on each."""
     rows = tuple(row for row in composition.rows if row.name not in known)
     study = record.study
-    notes = []
+    notes = list[str]()
     for name, recorded in known.items():
         rename = command("rename", study.name, recorded, name, *placed(study.folder))
         notes.append(f"{name} is the row {recorded} of {study.name}; `{rename}` renames it there.")

@@ -15,13 +15,13 @@ from filelock import FileLock
 from sweeps.config.files import BASE
 from sweeps.planning.naming import command, placed
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.files import read_object, to_json, unless_damaged, write_atomic
+from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.uri import shown_words
 from tracking.words import shell_line
 
 NOTE = ".locks/renaming.json"
-NOTE_FORM = {"old": str, "new": str}
+NOTE_FORM: Form = {"old": str, "new": str}
 NAME = "must be the name of a file: printable, without /, and no dot at its start"
 
 

@@ -28,7 +28,7 @@ class Words:
 
 def with_todays_words(study: Study, here: Path) -> Study:
     """The study with the words of its rows' files in ``here``, where these decide what the record says."""
-    edited = []
+    edited = list[str]()
     for row in study.rows:
         change = _change_in_file(study, row["row"], here)
         if change is not None and one_line(change) != one_line(str(row["change"])):

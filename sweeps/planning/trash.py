@@ -14,14 +14,14 @@ from filelock import FileLock
 from sweeps.planning.naming import command, placed
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError
-from tracking.files import read_object, to_json, unless_damaged, write_atomic
+from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, study_folders, write_study
 from tracking.uri import shown_words
 from tracking.words import shell_line
 
 TRASH = ".trash"
 DROPPED_FILE = "dropped.json"
-DROPPED = {"study": str, "trials": [str]}
+DROPPED: Form = {"study": str, "trials": [str]}
 MOMENT = "%Y%m%dT%H%M%S.%fZ"
 LONGEST_NAME = 200
 """Bytes of the study's name within the name of a folder of the trash."""

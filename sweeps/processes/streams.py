@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import IO, Any, cast
+from typing import Any, TextIO, cast
 
 FAILING = ("strict", "surrogateescape")
 """How a stream treats a letter that its encoding lacks, if that raises an error."""
@@ -12,7 +12,7 @@ FAILING = ("strict", "surrogateescape")
 class SteadyStream:
     """A text stream whose writing never fails: without room or a reader, the text is lost, and nothing else."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
@@ -46,5 +46,5 @@ def steady_streams() -> None:
     sys.stdout, sys.stderr = steady(sys.stdout), steady(sys.stderr)
 
 
-def steady(stream: IO[str]) -> IO[str]:
-    return stream if stream is None else cast(IO[str], SteadyStream(stream))
+def steady(stream: TextIO) -> TextIO:
+    return stream if stream is None else cast(TextIO, SteadyStream(stream))
