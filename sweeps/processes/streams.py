@@ -46,5 +46,6 @@ def steady_streams() -> None:
     sys.stdout, sys.stderr = steady(sys.stdout), steady(sys.stderr)
 
 
-def steady(stream: TextIO) -> TextIO:
-    return stream if stream is None else cast(TextIO, SteadyStream(stream))
+def steady(stream: TextIO | None) -> TextIO:
+    """None, as of a process without this stream, stays None."""
+    return cast(TextIO, stream and SteadyStream(stream))
