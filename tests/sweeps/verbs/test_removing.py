@@ -50,7 +50,8 @@ def restored(folder: Path, output: str) -> None:
 
 
 def record(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / STUDY / "study.json").read_text("utf-8"))
+    content: dict[str, Any] = json.loads((folder / STUDY / "study.json").read_text("utf-8"))
+    return content
 
 
 def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
