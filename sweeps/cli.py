@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
+from sweeps.processes.streams import replace_letters
 from sweeps.verbs.command import print_version
 from sweeps.verbs.read import logs, status, stop, studies
 from sweeps.verbs.remove import drop, rm
+from sweeps.verbs.rename import rename
+from sweeps.verbs.restore import restore
 from sweeps.verbs.results import compare, report, table
 from sweeps.verbs.run import config, doctor, init, plan, sweep, train
 from sweeps.verbs.task_verbs import Verbs
@@ -24,13 +27,32 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-STUDIES = (init, plan, sweep, train, studies, status, stop, logs, table, report, compare, ui, sync, drop, rm)
+STUDIES = (
+    init,
+    plan,
+    sweep,
+    train,
+    studies,
+    status,
+    stop,
+    logs,
+    table,
+    report,
+    compare,
+    ui,
+    sync,
+    drop,
+    rm,
+    restore,
+    rename,
+)
 for verb in (*STUDIES, config, doctor):
     app.command()(verb)
 
 
 def main() -> None:
     """The entry point of the console script."""
+    replace_letters()
     app()
 
 

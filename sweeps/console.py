@@ -4,7 +4,6 @@ import errno
 import json
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from sweeps.planning.naming import command, program
 from sweeps.processes.storage import FIXES
+from sweeps.processes.streams import steady_streams
 from sweeps.running.stopping import Interrupted, discard
 from sweeps.schema import RefusedError, damaged
 from tracking.files import DamagedFileError
@@ -22,8 +22,6 @@ from tracking.uri import shown_words, without_password
 from tracking.words import shell_line
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
-_may_be_lost = threading.Event()
-"""Set while printed text may be lost."""
 
 
 class SteadyConsole(Console):
@@ -71,20 +69,20 @@ class StandardStream:
                 return  # the exit code says the same
             if error.errno == errno.EIO:
                 raise BrokenPipeError(error.errno, "the terminal was closed") from error
-            if error.errno not in FIXES or not _may_be_lost.is_set():
-                error.filename = error.filename or f"standard {'error' if self._is_error else 'output'}"
-                raise
+            error.filename = error.filename or f"standard {'error' if self._is_error else 'output'}"
+            raise
 
 
 @contextmanager
 def printing_ends_nothing() -> Iterator[None]:
-    """Within it, text that does not fit on a full disk is lost, and nothing else: `nohup allelse sweep` goes on."""
-    _may_be_lost.set()
+    """Within it, text that a full disk or a closed pipe cannot take is lost: `nohup allelse sweep` goes on."""
+    streams = sys.stdout, sys.stderr
+    steady_streams()
     try:
         yield
     finally:
-        _may_be_lost.clear()
-        for stream in filter(None, (sys.stdout, sys.stderr)):
+        sys.stdout, sys.stderr = streams
+        for stream in filter(None, streams):
             try:
                 stream.flush()
             except OSError:  # still full: Python would try again at its end, and change the exit code

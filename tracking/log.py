@@ -20,7 +20,7 @@ def utc() -> str:
 def append_log(path: Path, text: str) -> None:
     """Append, without passwords. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
+    with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(without_password(text))
         size = file.tell()
     if size > WHOLE_LOG:

@@ -1,6 +1,6 @@
 """A plan of a study that may already be recorded: recorded trials resume, new ones need --add."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,8 +11,10 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
 from sweeps.planning.compose import TASK_KEY, compose_row, compose_settings, compose_sweep, library_of, source_of_study
 from sweeps.planning.composition import Composition, StudyRecord, decides_weights, read_record, values_of
+from sweeps.planning.known_rows import known_rows, without
 from sweeps.planning.naming import command, known_study, naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
+from sweeps.planning.renaming import refuse_half_renamed
 from sweeps.planning.user_code import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
@@ -34,7 +36,11 @@ def plan_sweep(
     compose = compose_row if verb == "train" else compose_sweep
     composition = compose(overrides, here, record, None if record else library)
     if record is not None:
-        return with_code(_Continued(overrides, verb, record, composition).plan(add), changed_code)
+        refuse_half_renamed(record.study.folder)
+        known = known_rows(composition, record, here)
+        composition = without(composition, known, record)
+        continued = _Continued(overrides, verb, record, composition, known)
+        return with_code(continued.plan(add), changed_code)
     sweep = composition.shared.sweep
     if verb == "train":
         return with_code(make_plan(composition, [single_seed(composition.shared)]))
@@ -66,12 +72,16 @@ def study_there(overrides: list[str], here: Path, library: Library) -> Study | N
 
 @dataclass(frozen=True)
 class _Continued:
-    """One command on a recorded study: one comparison of the record with what is composed now, by flat settings."""
+    """One command on a recorded study: one comparison of the record with what is composed now, by flat settings.
+
+    ``known`` has the recorded name of each row whose file was renamed.
+    """
 
     argv: list[str]
     verb: str
     record: StudyRecord
     composition: Composition
+    known: Mapping[str, str]
 
     @property
     def typed(self) -> Overrides:
@@ -109,8 +119,11 @@ class _Continued:
         """
         shared = self.composition.shared
         if self.verb == "train":
-            return [(self.typed.choices.get("row", BASE), single_seed(shared))]
-        rows = shared.sweep.rows if self.typed.names_rows(self.schema.seed) else None
+            row = self.typed.choices.get("row", BASE)
+            return [(self.known.get(row, row), single_seed(shared))]
+        rows = None
+        if self.typed.names_rows(self.schema.seed):
+            rows = list(dict.fromkeys(self.known.get(row, row) for row in shared.sweep.rows))
         seeds = self._seeds(shared.sweep)
         recorded, known_rows = self.record.pairs, list(self.record.rows)
         of_base, of_others = ([seed for row, seed in recorded if (row == BASE) is kind] for kind in (True, False))

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import traceback
+from bdb import BdbQuit
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from sweeps.config.tasks import is_fault_of_code
-from sweeps.processes.storage import AWAY, BUSY, StorageError, signs
+from sweeps.processes.storage import AWAY, BUSY, StorageError, alive, signs
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.code_imports import in_users_folders
+from sweeps.worker.debugger import NEEDS_TERMINAL, debugs_now
 from sweeps.worker.events import Failed, Lost
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
@@ -64,6 +66,8 @@ def ended_by(error: BaseException) -> Failed | Lost:
     words = str(error) if isinstance(error, RuntimeError) else ""  # torch's errors have few types of their own
     if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
         return Lost(f"out of memory: {said}", details, memory=True)
+    if isinstance(error, BdbQuit):
+        return Failed(NEEDS_TERMINAL, details)
     if isinstance(error, SystemExit):
         by_code = is_fault_of_code(error)  # a retry would end in the same way
         return (Failed if by_code else Lost)(f"the trial's code ended its process: {said}", details)
@@ -189,6 +193,8 @@ def ended_if_it_hangs(stall_s: float, log: Path, tell: Callable[[Failed], None])
         silence = Silence(stall_s, [signs()])
         with _opened(log) as file, closing(StackTimer(stall_s, file)) as stacks:
             while not over.wait(LOOK_FOR_SIGNS_S):
+                if debugs_now():
+                    alive()
                 stacks.look()
                 if silence.stalled([signs()]) and not over.is_set():
                     _end_after(partial(tell, failed))

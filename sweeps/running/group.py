@@ -25,6 +25,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages, other_packages, packages
 from sweeps.processes.storage import signs
+from sweeps.processes.streams import steady_streams
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.failures import STDERR, Silence, StackTimer, died, ended_by, silent
 from sweeps.running.worker_log import OwnStream, WorkerPlace
@@ -33,6 +34,7 @@ from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
 from sweeps.worker.checkpoints import Start
 from sweeps.worker.code_imports import enter_code
+from sweeps.worker.debugger import pass_breakpoints, train_command
 from sweeps.worker.events import (
     Assignment,
     Event,
@@ -73,6 +75,7 @@ class WorkerActor:
     def __init__(self, rank: int) -> None:
         own_files()  # of now, when this process imports them
         sys.argv[:] = ["allelse"]  # Ray's own arguments are not for the work, nor for processes that it starts
+        steady_streams()
         self.rank = rank
         self.held: socket.socket | None = None
         self.driver: Driver | None = None
@@ -139,6 +142,8 @@ class WorkerActor:
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
         folder = enter_code(code, Path(assignment.study_folder))
+        command = train_command(assignment.task, assignment.trial, assignment.seed)
+        pass_breakpoints(lambda text: self.events.put(Noticed(text)), command)
         self.driver = Driver(replace(assignment, folder=str(folder or assignment.folder)), self.events.put)
 
     def _printed(self) -> str:

@@ -2,6 +2,7 @@
 
 import threading
 import traceback
+from bdb import BdbQuit
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.code_imports import in_users_folders, running_code
+from sweeps.worker.debugger import open_debugger_after
 from sweeps.worker.events import Event, Failed, Order, Report
 from tracking.files import DamagedFileError
 
@@ -50,6 +52,7 @@ class _Lone:
         """Work, and record how it ends. Raises UnrecordedError, Interrupted, RefusedError."""
         stall_s = 60 * self._recorder.planned.settings.sweep.stall_minutes
         watched = ended_if_it_hangs(stall_s, self._recorder.folder.log_path, self._hangs)
+        open_debugger_after(self._queue.progress.close)
         with self._queue.interruptible(), suppress(RemovedError):
             self._queue.start(HERE, self._obey)
             with watched, self._queue.stopping.gentle():
@@ -70,6 +73,8 @@ class _Lone:
             raise
         except (RemovedError, UnrecordedError):
             raise
+        except BdbQuit:
+            raise self._queue.stopping.interrupted(self._queue.progress.left()) from None
         except BaseException as error:  # whatever the user's code raises
             if not is_fault_of_code(error):
                 raise

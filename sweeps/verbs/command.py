@@ -27,9 +27,16 @@ DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),
     **dict.fromkeys(("init", "report"), "written"),
     **dict.fromkeys(("drop", "rm"), "moved"),
-    **{"stop": "stopped", "sync": "sent", "compare": "compared"},
+    **{"stop": "stopped", "sync": "sent", "compare": "compared", "restore": "restored", "rename": "renamed"},
 }
 """What a verb does, and does not after a refusal; the others only print."""
+
+
+UNREADABLE_LETTER = "surrogates not allowed"
+"""Python's error at a letter of a name that it could not read in this locale."""
+OTHER_LETTERS = Problem(
+    "locale", "cannot read a letter in a name or in the command", "set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+)
 
 
 def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., None]:
@@ -42,6 +49,11 @@ def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., Non
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
             print_refusal(error, f"Nothing was {done}." if done else "")
+            code = 2
+        except UnicodeEncodeError as error:
+            if error.reason != UNREADABLE_LETTER:
+                raise
+            print_refusal(RefusedError([OTHER_LETTERS]), f"Nothing was {done}." if done else "")
             code = 2
         except BrokenPipeError:  # the reader of a pipe has left
             OUT.on_broken_pipe()
@@ -94,10 +106,11 @@ def print_version(asked: bool) -> None:
 def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tuple[Study, Settings]":
     """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
     from sweeps.planning.named_study import study_to_read  # these import Hydra, which `--help` does not need
+    from sweeps.planning.todays_words import with_todays_words
 
     taken = study_to_read(overrides, used)
     print_notices(taken.notices)
-    return taken.study, taken.settings
+    return with_todays_words(taken.study, Path.cwd()), taken.settings
 
 
 def next_run(verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool) -> None:

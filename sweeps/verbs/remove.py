@@ -1,7 +1,6 @@
 """``drop`` and ``rm`` move folders to the trash, and say how to move them back. Without --yes they only list them."""
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -16,12 +15,13 @@ from rich.markup import escape
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, command, looking, names_study, placed, studies_there, study_names
+from sweeps.planning.trash import new_place, note_dropped
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides, part, unknown
 from tracking.card import Card
-from tracking.files import unless_damaged, write_atomic
-from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, write_study
+from tracking.files import unless_damaged
+from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import shown_words
 from tracking.words import shell_line
@@ -31,14 +31,13 @@ Dropped = Annotated[
     list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")
 ]
 Studies = Annotated[list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")]
-LONGEST_IN_TRASH = 200  # bytes of the study's name within the name of a folder of the trash
 ANY = Card("any", 1, ())
 """Of trials whose task does not matter: a folder is moved whatever its files hold."""
 
 
 @guarded
 def drop(arguments: Dropped, yes: Yes = False) -> None:
-    """Remove rows or trials from a study. Their folders move to the trash, from which they can be moved back."""
+    """Remove rows or trials from a study. Their folders move to the trash; `allelse restore` brings them back."""
     from sweeps.planning.named_study import study_to_change  # imports Hydra, which `--help` does not need
 
     names, overrides = names_and_overrides(arguments)
@@ -50,16 +49,16 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
         _preview([study.trial_folder(trial).path for trial in trials])
         return next_verb("drop", [*arguments, "--yes"])
     folders = [study.trial_folder(trial) for trial in trials]
-    elsewhere = _checkpoint_places(folders)
-    with _held(map(trial_lock, folders)):
+    elsewhere = checkpoint_places(folders)
+    with held(map(trial_lock, folders)):
         place = _drop(study.folder, names, ["allelse", "drop", *arguments, "--yes"])
-    _print_moved(place, f"mv {_quoted(place)}/* {_quoted(study.folder)}/", elsewhere)
+    _print_moved(place, elsewhere)
     return next_verb("table", looking(study.folder, overrides))
 
 
 @guarded
 def rm(arguments: Studies, yes: Yes = False) -> None:
-    """Remove whole studies. Their folders move to the trash, from which they can be moved back."""
+    """Remove whole studies. Their folders move to the trash; `allelse restore` brings them back."""
     from sweeps.planning.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments)
@@ -70,13 +69,13 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     if not yes:
         _preview(studies)
         return next_verb("rm", [*arguments, "--yes"])
-    trials = [trial for study in studies for trial in _trials_below(study)]
-    with _held([*map(_unsynced, studies), *map(trial_lock, trials)]):
+    trials = [trial for study in studies for trial in trials_below(study)]
+    with held([*map(unsynced, studies), *map(trial_lock, trials)]):
         for study in studies:
-            place, elsewhere = _place_in_trash(study), _checkpoint_places(_trials_below(study))
+            place, elsewhere = new_place(study), checkpoint_places(trials_below(study))
             place.parent.mkdir(exist_ok=True)
             study.rename(place)
-            _print_moved(place, f"mv {_quoted(place)} {_quoted(study)}", elsewhere)
+            _print_moved(place, elsewhere)
     return next_verb("studies", chosen(overrides, PLACES))
 
 
@@ -87,26 +86,23 @@ def _preview(folders: Sequence[Path]) -> None:
         OUT.print(f"  {escape(os.path.relpath(folder))}", soft_wrap=True)
 
 
-def _print_moved(place: Path, restore: str, elsewhere: Sequence[str]) -> None:
+def _print_moved(place: Path, elsewhere: Sequence[str]) -> None:
     OUT.print(f"Moved to {escape(os.path.relpath(place))}/", soft_wrap=True)
+    restore = command("restore", place.name, *placed(place.parent.with_name("study")))
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
     for address in elsewhere:
         OUT.print(f"Checkpoints at {escape(address)} stay.", soft_wrap=True)
     OUT.print("Runs of dropped trials leave MLflow with the next sync; those of removed studies stay.", style="dim")
 
 
-def _checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
+def checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
     """``paths.checkpoints`` of the trials that have their checkpoints outside of their folders."""
     configs = [unless_damaged(trial.config, None) for trial in trials]
     return sorted({(config or {}).get("paths", {}).get("checkpoints") or "" for config in configs} - {""})
 
 
-def _quoted(path: Path) -> str:
-    return shlex.quote(os.path.relpath(path))
-
-
 @contextmanager
-def _held(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
+def held(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
     """Hold these locks. Raises RefusedError with everything that other processes hold."""
     problems: list[Problem] = []
     with ExitStack() as stack:
@@ -121,7 +117,7 @@ def _held(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
 
 
 @contextmanager
-def _unsynced(study: Path) -> Iterator[None]:
+def unsynced(study: Path) -> Iterator[None]:
     """Keep other processes from syncing the study. Raises RefusedError if one does."""
     from tracking.mlflow.ledger import sync_lock  # loads what `--help` does not need
 
@@ -134,12 +130,6 @@ def _unsynced(study: Path) -> Iterator[None]:
         yield
 
 
-def _place_in_trash(study: Path) -> Path:
-    """A new path, such as `.trash/20300131T120000.123456Z-multi30k-half`."""
-    name = study.name.encode()[:LONGEST_IN_TRASH].decode(errors="ignore")
-    return study.parent / ".trash" / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{name}"
-
-
 def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
     """Move trials; returns their folder in the trash, with the former `study.json`. Raises RefusedError.
 
@@ -147,9 +137,9 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
     """
     with FileLock(study / ".locks" / "study"):
         now = read_study(study)  # another process may have added trials
-        trials, place = _named(now, names), _place_in_trash(study)
+        trials, place = _named(now, names), new_place(study)
         left = _without(now, trials, typed)  # while all results are still there
-        write_atomic(place / STUDY_FILE, (study / STUDY_FILE).read_text("utf-8"))
+        note_dropped(place, now, trials)
         for trial in trials:
             if (path := now.trial_folder(trial).path).exists():
                 path.rename(place / path.name)
@@ -220,6 +210,6 @@ def _plain(runs: Path, name: str) -> str:
     return path.name if "/" in name and path.parent.resolve() == runs.resolve() else name
 
 
-def _trials_below(study: Path) -> list[TrialFolder]:
+def trials_below(study: Path) -> list[TrialFolder]:
     """Every folder of a study that may be a trial's, also if `study.json` is damaged."""
     return [TrialFolder(path, ANY) for path in sorted(study.iterdir()) if path.is_dir() and path.name[0] != "."]

@@ -1,6 +1,7 @@
 """The verbs that show results, ``table``, ``report`` and ``compare``: what is wrong is refused at once."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 SELECTING_RECORDED = ("sweep.rows=", "sweep.seeds=")
 """The overrides that select from a recorded study."""
+
+
+LABEL = re.compile(r"[A-Za-z0-9:._/+-]+")
+"""What LaTeX takes as a label in any document."""
 
 
 class TableAs(StrEnum):
@@ -54,6 +59,13 @@ WithSentences = Annotated[
     typer.Option("--sentences", help="Test one seed over the sentences of the set; other seeds may differ."),
 ]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
+WithNames = Annotated[bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")]
+Short = Annotated[
+    bool | None,
+    typer.Option("--short/--long", help="A caption for a paper, or all that can be said. For tex it is short."),
+]
+Caption = Annotated[str | None, typer.Option("--caption", help="This text instead of the caption.")]
+Label = Annotated[str | None, typer.Option("--label", help="The label in LaTeX, such as tab:ablation.")]
 AsFormat = Annotated[TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
 
 
@@ -72,6 +84,10 @@ def table(
     verdict: Verdicts = False,
     sentences: WithSentences = False,
     methods: Methods = False,
+    names: WithNames = False,
+    short: Short = None,
+    caption: Caption = None,
+    label: Label = None,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from tracking.table.layout import shown, written
@@ -79,9 +95,12 @@ def table(
     if methods and as_format is not None:
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
         raise RefusedError([Problem("--methods", found, allowed)])
+    _refuse_label(label, as_format)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
+    view = replace(made.view, names=names, short=short, caption=caption, label=label or "")
+    made = replace(made, view=view)
     if methods:
         from tracking.table.caption import methods as paragraph
 
@@ -91,6 +110,17 @@ def table(
         next_verb("ui", looking(study.folder, overrides))
     else:
         OUT.file.write(written(as_format, made))
+
+
+def _refuse_label(label: str | None, as_format: TableAs | None) -> None:
+    """Raises RefusedError for a label that LaTeX cannot have, or that no LaTeX shows."""
+    if label is None:
+        return
+    if as_format != TableAs.tex:
+        raise RefusedError([Problem("--label", "is for LaTeX", "add --format tex, or leave it out")])
+    if not LABEL.fullmatch(label):
+        allowed = "must be letters, digits and any of : . _ / + -, such as tab:ablation"
+        raise RefusedError([Problem("--label", f'is "{label}"', allowed)])
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,8 @@ def train(overrides: OverrideList = None, add: Add = False, changed_code: Change
     planned = _checked(partial(plan_row, overrides or [], add, changed_code=changed_code), overrides, one_process=True)
     from sweeps.running.single_process import run_single  # loads torch, which no refusal needs
 
+    for note in planned.composition.told:
+        OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         run_single(planned, typed_command(), OUT)
         return _show_outcome(planned, "train", overrides)

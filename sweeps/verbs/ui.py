@@ -8,7 +8,7 @@ import sys
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -16,8 +16,11 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
-from tracking.study import Study, read_study, separate, take_over
+from tracking.study import Study, separate, take_over
 from tracking.uri import default_uri, without_password
+
+if TYPE_CHECKING:
+    from sweeps.config.settings import Settings
 
 SERVERS = ("http://", "https://")
 LOOK_S = 1.0  # between two looks at whether the server has ended
@@ -31,9 +34,6 @@ def sync(
 ) -> int:
     """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
     refuse_without_extra()
-    from sweeps.planning.words_of_today import renew_words
-    from sweeps.running.syncer import sync_command, sync_environment
-
     study, settings = taken_study(overrides)
     if moved and copy:
         raise RefusedError([Problem("--moved", "contradicts --copy", "leave out one of them")])
@@ -41,9 +41,20 @@ def sync(
         separate(study.folder)
     if moved:
         take_over(study.folder)
-    renew_words(read_study(study.folder))
+    return send(study, settings, moved)
+
+
+def send(study: Study, settings: "Settings", moved: bool = False) -> int:
+    """Sync the study once. Returns the exit code. Raises RefusedError."""
+    refuse_without_extra()
+    from sweeps.planning.todays_words import record_words
+    from sweeps.running.syncer import sync_command, sync_environment
+
+    record_words(study)
     environment = sync_environment(_store_of(study, settings.tracking.uri))
-    command = [*sync_command(settings), *["--moved"] * moved]
+    command = sync_command(settings)
+    if moved:
+        command = [*command, "--moved"]
     return subprocess.run(command, env=environment, check=False).returncode
 
 

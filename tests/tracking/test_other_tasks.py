@@ -1,6 +1,7 @@
 """A study of another task than translation: its metrics, symbols and words are read from `study.json` alone."""
 
 import csv
+import html
 import io
 import json
 import re
@@ -38,7 +39,7 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
         *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "delta_common_seeds_accuracy"),
-        *("accuracy_s1", "accuracy_s2"),
+        *("accuracy_s1", "accuracy_s2", "cpu_seconds", "device_flops", "mfu", "device_hours"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
     content = json.loads(written("json", finished))
@@ -46,10 +47,10 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     assert content[0].keys() == objects | {name for name in head if not name.startswith("accuracy_s")}
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
     markdown = written("md", finished).splitlines()
-    assert markdown[0] == "|  | row | H | L | other | accuracy | Δaccuracy | params | FLOPs | time | note |"
-    assert (
-        markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |  |"
-    )
+    assert markdown[0] == "|  | change | accuracy | Δaccuracy | params | FLOPs | time |"
+    assert markdown[3] == "| size | change of wide | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |"
+    page = html.unescape(written("html", finished))
+    assert "layer normalization" in page
     assert markdown[-1] == (
         "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base, "
         "between means over all seeds of both; ±: standard deviation over seeds. Seeds per row: 2."
@@ -72,7 +73,7 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
     text = written("md", tagged)
     assert "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, threshold 0.5; " in text
     assert "F1 [micro]: over tokens; time: measured; params: counted, unknown where empty; FLOPs: unknown;" in text
-    assert "| deep | depth 8, norm None | 90.2 | 0.12 | 0.750 | −1.0 | 0.00 | +0.250 |  |  | 2.5 s |  |" in text
+    assert "| change of deep | 90.2 | −1.0 | 0.12 | 0.00 | 0.750 | +0.250 |  |  | 2.5 s |" in text
 
 
 def test_published_values_have_columns_where_a_row_has_them(finished: Study) -> None:
@@ -81,7 +82,7 @@ def test_published_values_have_columns_where_a_row_has_them(finished: Study) -> 
     )
     study = replace(finished, trials=trials)
     assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in written("csv", study)
-    assert "| paper accuracy | paper Δaccuracy |" in written("md", study)
+    assert "| Δaccuracy | paper Δ |" in written("md", study)
     assert "+0.070" in shown(study)
 
 
@@ -114,15 +115,16 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
     note, below = "stopped at 10 of 500 (s2)", "planned steps; means include these seeds: wide (seed 2)."
     assert [(row.scores["accuracy"], row.note) for row in rows] == [(pytest.approx(0.91), ""), (0.95, note)]
     texts = {
-        "| wide§ |": written("md", study),
-        "wide$^{\\S}$": written("tex", study),
+        "| change of wide§<br>": written("md", study),
+        "change of wide$^{\\S}$ &": written("tex", study),
         ">wide§<": written("html", study),
         "change of wide§": shown(study),
     }
     for mark, text in texts.items():
         assert mark in text
         words = " ".join(text.split())
-        assert all(part in words for part in (note, f": training ended before its {below}")), text
+        ended = "planned steps" if "tabular" in text else below
+        assert all(part in words for part in (note, f"training ended before its {ended}")), text
     assert note in written("csv", study)
     assert [row["note"] for row in _json(study)] == ["", note]
     assert load(study.folder).trials["note"].to_list() == ["", "", "", "stopped at 10 of 500"]

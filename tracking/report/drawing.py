@@ -7,6 +7,7 @@ is a CSS variable, so that dark mode has others. The first value is that of file
 """
 
 import io
+import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -159,11 +160,21 @@ def _drop(part: ElementTree.Element, tag: str) -> None:
         part.remove(child)
 
 
+def imported_matplotlib() -> Any:
+    """The package, whatever backend the environment names: Jupyter's is missing here, and nothing is shown."""
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        import matplotlib
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    return matplotlib
+
+
 @contextmanager
 def styled(more: dict[str, Any] | None = None) -> Iterator[None]:
     """Our style alone: a user's matplotlibrc changes nothing. A letter that the font lacks is a box, not a warning."""
-    import matplotlib
-
+    matplotlib = imported_matplotlib()
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s).*Glyph")
         warnings.filterwarnings("ignore", message="(?s).*Matplotlib currently does not support")

@@ -11,6 +11,7 @@ from typing import Any
 
 from tracking.card import TESTED, Card, Metric
 from tracking.statistics.comparable_scores import NOT_COMPARED
+from tracking.statistics.device_hours import device_hours
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings, find
 from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
 from tracking.statistics.rows import table as table_of
@@ -42,6 +43,11 @@ class View:
     intervals: bool = False  # whether differences have their intervals
     seeds: tuple[int, ...] = ()  # the chosen ones, if not all
     verdicts: bool = False  # whether differences are compared with the published ones
+    notes: bool = True  # whether a row's note stands below its change
+    names: bool = False  # whether a column names the rows as commands do
+    short: bool | None = None  # whether the caption is that of a paper; None: the format decides
+    caption: str | None = None  # instead of ours
+    label: str = ""  # of LaTeX
 
     @property
     def named(self) -> list[str]:
@@ -76,6 +82,7 @@ def columns_of(table: StudyTable, plus_minus: str = " ± ") -> dict[str, StudyCo
     """Every column by name. ``plus_minus`` stands between a mean and its standard deviation."""
     card, findings = table.card, table.findings
     found = [*_about(card, findings), *_costs(card), *_published(card), *_found(findings), *_best(findings)]
+    found.append(_written("device_hours", "device hours", partial(device_hours, table.study), "{:.3g}".format))
     for metric in card.tabled:
         found += _OfMetric(metric, findings, table.view.intervals, plus_minus).columns(table)
     known = {column.name: column for column in found}

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from tracking.card import TESTED, Card, Metric
 from tracking.statistics.comparable_scores import NOT_COMPARED
-from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS, Findings
-from tracking.statistics.rows import BASE, TableRow
+from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS
+from tracking.statistics.rows import TableRow
 from tracking.table.caption import caption
 from tracking.table.columns import (
     CHANGED,
@@ -19,11 +19,14 @@ from tracking.table.columns import (
     PARAMS,
     StudyColumn,
     StudyTable,
+    View,
     change_of,
     columns_of,
     other_changes,
     seeds_of,
 )
+from tracking.table.latex import latex
+from tracking.table.short_caption import short_caption
 from tracking.table.text import (
     LEAST,
     Cell,
@@ -32,7 +35,6 @@ from tracking.table.text import (
     fitting,
     html,
     json_text,
-    latex,
     lines_of,
     markdown,
     terminal,
@@ -50,26 +52,33 @@ def written(kind: str, table: StudyTable) -> str:
     if kind in ("csv", "json"):
         names = view.named or (csv_names if kind == "csv" else json_names)(table)
         return (csv_text if kind == "csv" else json_text)([replace(known[name], name=name) for name in names], rows)
-    verdicts = [f"verdict_{name}" for name in table.findings.verdicts] if view.verdicts else []
-    names = view.named or [*(print_names if kind == "tex" else page_names)(table), *verdicts]
-    columns = [known[name] for name in names]
-    made = _text_table(table, columns, lines_of(columns, rows))
-    if kind in ("md", "tex"):  # a file has no place above its table
-        made = replace(made, caption="\n".join(filter(None, [made.summary, made.caption])))
+    if kind == "md":
+        return markdown(_with_summary(_for_people(table, " ± ", short=bool(view.short)), view))
     if kind == "tex":
-        return latex(made, [f"{row.row}: {row.brief}." for row in rows if row.brief])
-    return (markdown if kind == "md" else html)(made)
+        below = replace(table, view=replace(view, notes=False))
+        made = _for_people(below, " ± ", short=view.short is not False)
+        return latex(_with_summary(made, view), _notes(table), view.label)
+    verdicts = [f"verdict_{name}" for name in table.findings.verdicts] if view.verdicts else []
+    columns = [known[name] for name in view.named or [*page_names(table), *verdicts]]
+    return html(_text_table(table, columns, lines_of(columns, rows)))
+
+
+def _with_summary(made: TextTable, view: View) -> TextTable:
+    """What was found begins the caption, where a file has no place above its table; your own caption stays as it is."""
+    if view.caption is not None:
+        return made
+    return replace(made, caption="\n".join(filter(None, [made.summary, made.caption])))
 
 
 def shown(table: StudyTable, width: int = 120) -> Table:
     """The table for a terminal: our scores, their differences and the published ones, then costs; or chosen columns.
 
     A standard deviation stands below its mean where there is no room next to it."""
-    beside, chosen = _for_terminal(table, "±"), bool(table.view.columns or table.view.verdicts)
+    beside, chosen = _for_people(table, "±"), bool(table.view.columns or table.view.verdicts)
     scores = len(beside.columns) - (0 if chosen else len(COST_LABELS))
     if len(fitting(beside, width, 2).columns) >= scores:
         return terminal(beside, width, scores)
-    below = _for_terminal(table, "\n±")
+    below = _for_people(table, "\n±")
     return terminal(below, width, min(scores, len(fitting(below, width, 2, LEAST).columns)))
 
 
@@ -97,17 +106,21 @@ def _descending(card: Card, name: str) -> bool:
     return any(name == f"{kind}{metric.name}" and metric.better == "up" for metric in card.tabled for kind in kinds)
 
 
-def _for_terminal(table: StudyTable, plus_minus: str) -> TextTable:
+def _for_people(table: StudyTable, plus_minus: str, short: bool | None = None) -> TextTable:
+    """The columns of a terminal, which every page for people has: what the row changes comes first."""
     known = columns_of(table, plus_minus)
-    change = replace(known["change"], text=_described(table.findings))
-    columns = [change, *(_beside(known[name]) for name in _shown_names(table))]
-    return brief_table(table, columns, EXPLAINED)
+    columns = [replace(known["change"], text=_described(table))]
+    if table.view.names:
+        columns.insert(0, known["row"])
+    columns += [_beside(known[name]) for name in _shown_names(table)]
+    short = bool(table.view.short) if short is None else short
+    return brief_table(table, columns, EXPLAINED, short)
 
 
 def _shown_names(table: StudyTable) -> list[str]:
     """Verdicts have a table of their own, since a terminal has no room next to everything else."""
     if table.view.columns:
-        return [name for name in table.view.columns if name != "change"]
+        return [name for name in table.view.columns if name not in ("row", "change")]
     if table.view.verdicts:
         names = [metric.name for metric in table.card.tabled if metric.name in table.findings.verdicts]
         return [f"{of}_{name}" for name in names for of in ("paper_delta", "delta", "verdict")]
@@ -119,19 +132,32 @@ def _beside(column: StudyColumn) -> StudyColumn:
     return replace(column, head="paper\nΔ") if column.name.startswith("paper_delta_") else column
 
 
-def _described(findings: Findings) -> Callable[[TableRow], str]:
-    """The change, and the row's note below it, unless that stands in place of the numbers."""
+def _described(table: StudyTable) -> Callable[[TableRow], str]:
+    """The change, and the row's note below it, unless that stands in place of the numbers or below the table."""
 
     def text(row: TableRow) -> str:
-        change = change_of(row) + findings.row_mark(row)
-        return change if row.brief in ("", row.status) else f"{change}\n{row.brief}"
+        mark = "" if table.view.names else table.findings.row_mark(row)
+        change = change_of(row) + mark
+        return f"{change}\n{row.brief}" if table.view.notes and _adds(row) else change
 
     return text
 
 
-def brief_table(table: StudyTable, columns: Sequence[StudyColumn], left_out: Collection[str] = ()) -> TextTable:
-    """With `brief` rows."""
-    return _text_table(table, columns, [brief(table.card, columns, row, left_out) for row in table.rows])
+def _adds(row: TableRow) -> bool:
+    """Whether the row's note says more than what stands in place of its numbers."""
+    return row.brief not in ("", row.status)
+
+
+def _notes(table: StudyTable) -> list[str]:
+    """Below a table of print: each row's note after the words for its change."""
+    return [f"{change_of(row)}: {row.brief}." for row in table.rows if _adds(row)]
+
+
+def brief_table(
+    table: StudyTable, columns: Sequence[StudyColumn], left_out: Collection[str] = (), short: bool = False
+) -> TextTable:
+    """With `brief` rows, and a ``short`` caption for print."""
+    return _text_table(table, columns, [brief(table.card, columns, row, left_out) for row in table.rows], short)
 
 
 def brief(
@@ -148,8 +174,13 @@ def brief(
     return tuple(found)
 
 
-def _text_table(table: StudyTable, columns: Sequence[StudyColumn], lines: Sequence[tuple[Cell, ...]]) -> TextTable:
-    groups, below = tuple(row.group for row in table.rows), caption(table, [column.name for column in columns])
+def _text_table(
+    table: StudyTable, columns: Sequence[StudyColumn], lines: Sequence[tuple[Cell, ...]], short: bool = False
+) -> TextTable:
+    groups, names = tuple(row.group for row in table.rows), [column.name for column in columns]
+    below = table.view.caption
+    if below is None:
+        below = short_caption(table, names) if short else caption(table, names)
     return TextTable(table.study.name, tuple(columns), tuple(lines), groups, below, summary=table.findings.summary)
 
 
@@ -166,7 +197,7 @@ def csv_names(table: StudyTable) -> list[str]:
         *(f"sd_{name}" for name in names),
         *(*tests, *verdicts, "unlike", *best, *(f"delta_common_seeds_{name}" for name in names)),
         *_seed_names(table),
-        *("cpu_seconds", *DEVICE_COST_LABELS),
+        *("cpu_seconds", *DEVICE_COST_LABELS, "device_hours"),
     ]
 
 
@@ -195,14 +226,6 @@ def page_names(table: StudyTable) -> list[str]:
         *(*_settings_names(table), *names, *(f"delta_{name}" for name in names), *COST_LABELS),
         *(*(f"paper_{name}" for name in published), *(f"paper_delta_{name}" for name in paper), "note"),
     ]
-
-
-def print_names(table: StudyTable) -> list[str]:
-    """For a page of print: only symbols that a row changes, scores, differences and parameters."""
-    names = [metric.name for metric in table.card.tabled]
-    unchanged = set(table.card.symbols) - {name for row in table.rows if row.row != BASE for name in row.cells}
-    settings = [name for name in _settings_names(table) if name.removeprefix(CHANGED) not in unchanged]
-    return [*settings, *names, *(f"delta_{name}" for name in names), "params"]
 
 
 def score_names(table: StudyTable) -> list[str]:

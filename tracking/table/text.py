@@ -1,13 +1,13 @@
-r"""One table as text: rows seen through columns, printed for a terminal, in Markdown, HTML and LaTeX, and for programs.
+"""One table as text: rows seen through columns, printed for a terminal, in Markdown and HTML, and for programs.
 
-A table in LaTeX needs the preamble \usepackage{booktabs}. One in HTML takes nothing from elsewhere and has no script.
+A table in HTML takes nothing from elsewhere and has no script.
 """
 
 import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -29,34 +29,6 @@ EDGES, BETWEEN = 1, 3
 """Blanks at the edges of a table, and around the cells of each column."""
 LEAST, WISH, MOST = 12, 24, 44
 """Letters of a column of text: where the column is needed, where it is optional, and where its lines break."""
-ESCAPED = {
-    "\\": r"\textbackslash{}",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}"},
-    **{"|": r"\textbar{}", '"': r"\textquotedbl{}", "*": "$^{*}$", "†": "$^{\\dagger}$", "‡": "$^{\\ddagger}$"},
-    **{"§": "$^{\\S}$", "▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "▽": r"$\downarrow$"},
-    **{"◇": r"$\diamond$", "⇈": r"$\Uparrow$"},  # that need no package
-    **{"°": r"$^{\circ}$", "−": "$-$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$"},
-    **{"⁶": "$^{6}$", "–": "--", "—": "---", "…": r"\dots{}", "’": "'", "½": r"$\frac{1}{2}$", "√": r"$\surd$"},
-    **{"Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$"},
-    **{"η": r"$\eta$", "θ": r"$\theta$", "λ": r"$\lambda$", "μ": r"$\mu$", "µ": r"$\mu$", "ρ": r"$\rho$"},
-    **{"σ": r"$\sigma$", "τ": r"$\tau$", "φ": r"$\phi$", "ω": r"$\omega$", "π": r"$\pi$", "→": r"$\to$"},
-    **{"[": "{[}", "]": "{]}"},  # after \\ a bracket would be an option
-}
-SYMBOL = re.compile(r"(\w)_([A-Za-z0-9]+)")
-BEGIN = r"""% Needs \usepackage{booktabs}. With \usepackage{graphicx} a wide table shrinks to the line.
-\begin{table}
-\centering
-\footnotesize
-\setlength{\tabcolsep}{3pt}
-\ifdefined\resizebox
-\def\fitted#1{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
-\else
-\def\fitted#1{#1}
-\fi
-\fitted{%"""
-SIDES = {"number": "r", "setting": "c"}
-BEYOND_LATIN = "% Letters beyond Latin ones need XeLaTeX or LuaLaTeX, and a font that has them.\n"
 
 
 @dataclass(frozen=True)
@@ -212,7 +184,7 @@ def _with_note(text: str) -> str:
 
 def markdown(table: TextTable) -> str:
     """The best cells are bold."""
-    head = ["", *(column.head for column in table.columns)]
+    head = ["", *(column.head.replace("\n", " ") for column in table.columns)]
     body = [[group, *map(_markdown, line)] for group, line in zip(table.groups, table.lines, strict=True)]
     lines = [list(map(_for_markdown, head)), ["---"] * len(head), *body]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -238,23 +210,6 @@ def html(table: TextTable) -> str:
     return templates(Path(__file__).parent / "templates").get_template("table.html").render(table=table)
 
 
-def latex(table: TextTable, notes: Sequence[str] = ()) -> str:
-    """One table environment; groups are apart, ``notes`` stand below the caption."""
-    sides = "".join(SIDES.get(column.kind, "l") for column in table.columns)
-    head = _latex_line(["", *(_latex_head(column.head) for column in table.columns)])
-    lines = [f"\\begin{{tabular}}{{l{sides}}}", "\\toprule", head, "\\midrule", *_latex_body(table)]
-    name = re.sub("[^A-Za-z0-9-]", "-", table.title)
-    about = " ".join(map(_for_latex, [*table.caption.split("\n"), *notes]))
-    end = ["\\bottomrule", "\\end{tabular}}", f"\\caption{{{_for_latex(table.title)}. {about}}}"]
-    text = "\n".join([BEGIN, *lines, *end, f"\\label{{tab:{name}}}", "\\end{table}", ""])
-    return (BEYOND_LATIN if any(ord(letter) > 0x17F for letter in text) else "") + text
-
-
-def _for_latex(text: str) -> str:
-    """As LaTeX prints it."""
-    return "".join(ESCAPED.get(letter, letter if letter.isprintable() else " ") for letter in text)
-
-
 def csv_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
     """One line per row, with unrounded numbers; whole ones have no point."""
     text = io.StringIO()
@@ -272,13 +227,14 @@ def json_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
 
 
 def _markdown(cell: Cell) -> str:
-    text = _for_markdown(cell.line)
+    lines = [_for_markdown(line) for line in cell.text.split("\n")]
+    text = "<br>".join(lines)
     return f"**{text}**" if cell.best else text
 
 
 def _for_markdown(cell: str) -> str:
-    """A mark * is no emphasis."""
-    return cell.replace("|", "\\|").replace("*", "\\*")
+    """A mark * is no emphasis, and < begins no HTML."""
+    return cell.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
 
 
 def _csv(column: Column[T], row: T) -> object:
@@ -288,22 +244,3 @@ def _csv(column: Column[T], row: T) -> object:
     if value is None:
         return column.missing(row)
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _latex_head(text: str) -> str:
-    r"""A symbol with an index, such as d_model, as $d_{\mathrm{model}}$."""
-    found = SYMBOL.fullmatch(text)
-    return f"${_for_latex(found[1]).strip('$')}_{{\\mathrm{{{found[2]}}}}}$" if found else _for_latex(text)
-
-
-def _latex_body(table: TextTable) -> Iterator[str]:
-    for place, line in enumerate(table.lines):
-        first = table.begins(place)
-        if first and place > 0:
-            yield r"\midrule"
-        cells = (rf"\textbf{{{_for_latex(cell.line)}}}" if cell.best else _for_latex(cell.line) for cell in line)
-        yield _latex_line([_for_latex(table.groups[place]) if first else "", *cells])
-
-
-def _latex_line(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"

@@ -3,8 +3,8 @@
 import json
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from allelse_in_folder import contents
@@ -14,6 +14,7 @@ from typed import printed, refusal
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.trial_lock import trial_lock
 from tracking.study import Study
+from tracking.trial import TrialFolder
 
 STUDY = "runs/synthetic-tiny"
 
@@ -43,7 +44,14 @@ def in_trash(folder: Path) -> list[str]:
 def restored(folder: Path, output: str) -> None:
     """Type the command that the output names."""
     (line,) = [line for line in output.splitlines() if line.startswith("To restore: ")]
-    subprocess.run(line.removeprefix("To restore: "), shell=True, cwd=folder, check=True)
+    program, *words = shlex.split(line.removeprefix("To restore: "))
+    assert Path(program).name == "allelse"
+    printed(folder, *words)
+
+
+def record(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / STUDY / "study.json").read_text("utf-8"))
+    return content
 
 
 def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
@@ -77,8 +85,10 @@ def test_rows_and_trials_are_dropped_and_restored(folder: Path, words: list[str]
     assert [line["name"] for line in json.loads(printed(folder, "studies", "--json"))] == ["synthetic-tiny"]
     assert json.loads(printed(folder, "plan", "--json"))[0]["finished"]
     restored(folder, output)
-    assert (folder / STUDY / "study.json").read_text("utf-8") == before
+    assert record(folder) == json.loads(before) | {"asked": record(folder)["asked"]}
+    assert record(folder)["asked"][-1]["restored"]
     assert own(contents(folder / STUDY)) == own(files)
+    assert in_trash(folder) == []
 
 
 def own(files: list[str]) -> list[str]:
@@ -156,3 +166,45 @@ def test_a_study_with_a_long_name_is_removed(folder: Path) -> None:
     (folder / STUDY).rename(folder / "runs" / ("n" * 238))
     printed(folder, "rm", "n" * 238, "--yes")
     assert not (folder / "runs" / ("n" * 238)).exists()
+
+
+def test_restoring_keeps_what_was_added_meanwhile(folder: Path) -> None:
+    printed(folder, "drop", "big", "--yes")
+    sweep(folder, "sweep.rows=[c_layers_2]", "sweep.seeds=[1,2]", add=True)
+    assert "big-s1, big-s2" in printed(folder, "restore")
+    printed(folder, "restore", "big-s2")
+    printed(folder, "restore", "synthetic-tiny/big")
+    rows = {trial.row for trial in study_in(folder).trials}
+    assert rows == {"base", "c_layers_2", "d_smoothing_0", "big"}
+    assert json.loads(printed(folder, "plan", "--json"))[-1]["finished"]
+    assert [line["row"] for line in json.loads(printed(folder, "table", "--format", "json"))] == list(
+        record(folder)["cells"]
+    )
+    assert printed(folder, "restore") == "The trash is empty.\n"
+
+
+def test_nothing_is_restored_over_anything(folder: Path) -> None:
+    printed(folder, "drop", "big", "--yes")
+    sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1]", add=True)
+    before = contents(folder)
+    assert "big-s1 is a trial of synthetic-tiny again drop that one first" in refusal(folder, "restore", "big")
+    assert 'NAME is "bgi", which is not in the trash' in refusal(folder, "restore", "bgi")
+    assert contents(folder) == before
+    printed(folder, "restore", "big-s2")
+    printed(folder, "drop", "big-s1", "--yes")
+    message = refusal(folder, "restore", "big-s1")
+    assert "which the trash has 2 times must be one of" in message
+    printed(folder, "restore", message.split("must be one of ")[1].split()[0].rstrip(","))
+    printed(folder, "rm", "synthetic-tiny", "--yes")
+    sweep(folder, "sweep.rows=[base]")
+    assert "`allelse rename synthetic-tiny NEW`" in refusal(folder, "restore", "synthetic-tiny")
+    assert "belongs to the study synthetic-tiny, which is not in" in refusal(folder, "restore", "big-s1")
+
+
+def test_a_running_trial_of_another_process_keeps_its_folder(folder: Path) -> None:
+    printed(folder, "drop", "big-s2", "--yes")
+    study = study_in(folder)
+    with trial_lock(TrialFolder(study.folder / "big-s2", study.task)):
+        assert "big-s2 is being run by another process" in refusal(folder, "restore", "big-s2")
+    assert in_trash(folder) == ["synthetic-tiny/big-s2", "synthetic-tiny/dropped.json", "synthetic-tiny/study.json"]
+    printed(folder, "restore", "big-s2")

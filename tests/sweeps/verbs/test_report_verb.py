@@ -1,9 +1,12 @@
 """`allelse report`: where it writes, what it refuses, and what it says next."""
 
+import os
 from pathlib import Path
 
+import pytest
 from allelse_in_folder import contents
 from other_tasks import digits
+from studies import allelse
 from typed import printed, refusal
 
 KINDS = ("svg", "pdf", "png")
@@ -55,3 +58,11 @@ def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(tmp
         assert f"{option} lies in {tmp_path}/file must lie in a folder that can be written to" in said
     assert said.endswith("Nothing was written.")
     assert contents(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("backend", ["module://matplotlib_inline.backend_inline", "none_such"])
+def test_the_backend_of_a_notebook_changes_nothing(tmp_path: Path, backend: str) -> None:
+    digits(tmp_path / "runs/digits", 0.5, 0.75, 0.875, 1.0)
+    done = allelse("report", "sweep.name=digits", cwd=tmp_path, env=os.environ | {"MPLBACKEND": backend})
+    assert done.returncode == 0, done.stderr
+    assert "<svg" in (tmp_path / "runs/digits/report.html").read_text("utf-8")

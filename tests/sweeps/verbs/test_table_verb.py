@@ -108,10 +108,10 @@ def test_chosen_seeds_are_the_only_ones_and_the_table_says_so(folder: Path) -> N
 
 def test_verdicts_against_the_paper(folder: Path) -> None:
     shown = text(folder, "--verdict", "--format", "md")
-    heads = next(line for line in shown.splitlines() if "| a_heads_1 |" in line)
-    assert heads.endswith("| agrees | agrees |"), "5.29 against 4.92, and 24.9 against 25.8"
-    layers = next(line for line in shown.splitlines() if "| c_layers_2 |" in line)
-    assert layers.endswith("| disagrees | disagrees |")
+    heads = next(line for line in shown.splitlines() if "| h 1," in line)
+    assert heads.count("| agrees |") == 2, "5.29 against 4.92, and 24.9 against 25.8"
+    layers = next(line for line in shown.splitlines() if "| N 1 |" in line)
+    assert layers.count("| disagrees |") == 2
     assert "Rule for PPL: a row agrees if" in shown
     assert {line["row"]: line["verdict_bleu"] for line in lines(folder)}["c_layers_2"] == "disagrees"
     assert "BLEU: verdict" in " ".join(text(folder, "--verdict").split())
@@ -147,6 +147,8 @@ WRONG = [
     (["sweep.seeds=[4]"], 'sweep.seeds names "4", which is not a seed of the study must be one of 1, 2, 3'),
     (["row=a_heads_1"], "row (command line) is not used by a verb that only reads"),
     (["--set", "test", "--verdict"], "--verdict needs published values of base and of another row"),
+    (["--label", "a b", "--format", "tex"], '--label is "a b" must be letters, digits and any of'),
+    (["--label", "tab:x"], "--label is for LaTeX add --format tex"),
     (["--bse", "base"], "No such option: --bse (Possible options: --base"),
     (["--model.n_heads=8"], "No such option: --model.n_heads; write settings as key=value."),
 ]
@@ -186,14 +188,54 @@ def nasty(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+PAPER = r"""\documentclass[twocolumn]{article}
+\usepackage{PACKAGES}
+\begin{document}
+\input{table}
+\end{document}
+"""
+
+
 @pytest.mark.latex
 @pytest.mark.parametrize("packages", ["booktabs", "booktabs,graphicx"])
-def test_latex_is_typeset(nasty: Path, tmp_path: Path, packages: str) -> None:
-    options = ["--verdict", "--best", "--intervals"]
-    (tmp_path / "table.tex").write_text(text(nasty, "--format", "tex", *options), "utf-8")
-    document = rf"\documentclass{{article}}\usepackage{{{packages}}}\begin{{document}}\input{{table}}\end{{document}}"
-    (tmp_path / "page.tex").write_text(document, "utf-8")
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        (["--verdict", "--best", "--intervals"], "table*"),
+        (["--row", "--long"], "table*"),
+        (["--columns", "bleu,delta_bleu", "--rows", "base,a_heads_1"], "table"),
+        (["--columns", "bleu", "--rows", "base,a_heads_1", "--caption", NASTY, "--label", "tab:mine"], "table"),
+    ],
+)
+def test_latex_is_typeset_in_two_columns(
+    nasty: Path, tmp_path: Path, packages: str, options: list[str], environment: str
+) -> None:
+    table = text(nasty, "--format", "tex", *options)
+    assert f"\\begin{{{environment}}}\n" in table
+    (tmp_path / "table.tex").write_text(table, "utf-8")
+    (tmp_path / "page.tex").write_text(PAPER.replace("PACKAGES", packages), "utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
     assert (tmp_path / "page.pdf").stat().st_size > 10_000
+    if environment == "table" and NASTY not in options:
+        assert b"Overfull" not in done.stdout
+
+
+def test_a_page_for_print_has_the_words_of_the_terminal_and_a_short_caption(folder: Path) -> None:
+    tex, markdown = text(folder, "--format", "tex"), text(folder, "--format", "md")
+    words = "learned positional embedding instead of sinusoids"
+    assert all(words in shown for shown in (tex, markdown))
+    assert not [row for row in ROWS[1:] if row in markdown.partition("\n\n")[0] or row.replace("_", r"\_") in tex]
+    assert all(head in tex for head in ("params", "FLOPs", "time", "PPL", "BLEU"))
+    caption = tex.partition("\\caption{")[2].partition("\n")[0]
+    assert len(caption) < 400
+    assert all(part in caption for part in ("PPL and BLEU on dev", "3 seeds", "better than base", "worse than base"))
+    short = text(folder, "--format", "md", "--short").partition("\n\n")[2]
+    assert "PPL and BLEU on dev" in short
+    assert len(short) < len(markdown.partition("\n\n")[2]) / 2
+    assert len(text(folder, "--format", "tex", "--long")) > len(tex) + 300
+    named = text(folder, "--format", "tex", "--row", "--caption", "Mine & yours", "--label", "tab:mine")
+    assert all(part in named for part in (r"a\_heads\_1", r"\caption{Mine \& yours}", r"\label{tab:mine}"))
+    assert "a_heads_1" in text(folder, "--row", "--columns", "bleu")
+    assert text(folder, "--format", "md", "--no-row") == markdown

@@ -93,27 +93,30 @@ def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study
     assert rows[1]["cells"] == {"n_heads": 1, "d_k": 512, "d_v": 512}
 
 
-def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
+def test_markdown_and_latex_have_the_columns_and_words_of_the_terminal(mixed: Study) -> None:
     lines = written("md", mixed).splitlines()
     cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
     head, _, base, heads, layers = cells
-    assert "|".join(head[:12]) == "|row|N|d_model|d_ff|h|d_k|d_v|P_drop|ε_ls|steps|other"
+    columns = ["change", "PPL", "ΔPPL", "paper Δ", "BLEU", "ΔBLEU", "paper Δ", "params", "FLOPs", "time"]
+    assert head == ["", *columns]
     assert {len(line) for line in cells} == {len(head)}
-    assert base[:12] == ["base", "base", "6", "512", "2048", "8", "64", "64", "0.1", "0.1", "30", ""]
-    assert heads[2:12] == ["", "", "", "1", "512", "512", "", "", "", ""]
-    assert heads[12:19] == ["6.00", "28.0", "+1.53", "−3.0", "63.046M", "9.52e17", "1 h 01 min"]
-    assert heads[19:24] == ["5.29", "24.9", "", "+0.37", "−0.9"]
-    assert layers[11:19] == ["attention_dropout 0.1", *["missing"] * 7]
+    assert base[1] == "base"
+    assert heads[2:] == ["6.00", "+1.53", "+0.37", "28.0", "−3.0", "−0.9", "63.046M", "9.52e17", "1 h 01 min"]
+    assert layers[2:4] == ["missing", "–"]
     assert "measured on dev" in lines[-1]
     assert "differences not tested" in lines[-1]
+    changes = [row.change for row in table(mixed)[1:]]
+    assert [heads[1], layers[1]] == changes
+    for text in (shown(mixed, 200), written("tex", mixed)):
+        assert all(word in text for word in ("params", "FLOPs", "time"))
+    assert r"a\_heads" not in written("tex", mixed)
 
 
 def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
     for name, text in {"FLOPs": "FLOPs: ", "time": "time: measured", "paper PPL": "Published values"}.items():
         assert name in written("md", mixed)
         assert text in written("md", mixed)
-        assert text not in written("tex", mixed), f"which has no column {name}"
-    assert "params: computed" in written("tex", mixed)
+        assert text not in written("tex", mixed), "its caption is that of a paper"
     chosen = {
         name: layout.written("md", replace(whole_table(mixed, mixed.task.headline), view=View(columns=(name,))))
         for name in ("bleu", "ppl_s1", "paper_ppl", "best_ppl")
@@ -160,7 +163,7 @@ def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: 
     assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged)
     study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
     text = written("md", study)
-    assert "| 4.50 | 30.0 | 0.00 | other settings |" in text
+    assert "decode.beam 4, not 8 | 4.50 | 0.00 |" in text
     assert "measured on dev, beam 8," in text
     assert ",0,other settings," in written("csv", study)
     assert "decode.beam 4, not 8" in shown(study)

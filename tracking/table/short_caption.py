@@ -1,0 +1,59 @@
+"""The caption of a paper: what was measured, over how many seeds, and what each mark in the table means."""
+
+from collections.abc import Iterator, Sequence
+
+from tracking.card import Metric
+from tracking.statistics.finding import SAYS, sentence
+from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE
+from tracking.statistics.rows import decode_of
+from tracking.table.columns import StudyTable, setting_words
+from tracking.words import listed, spanned
+
+
+def short_caption(table: StudyTable, names: Sequence[str]) -> str:
+    """One paragraph on the columns with these names."""
+    scored = [metric for metric in table.card.tabled if metric.name in names]
+    compared = [metric for metric in table.card.tabled if f"delta_{metric.name}" in names]
+    parts = [*_measured(table, scored or compared), *_differences(table, compared), _seeds(table)]
+    return " ".join([". ".join(filter(None, parts)) + ".", *_marks(table, compared)])
+
+
+def _measured(table: StudyTable, metrics: Sequence[Metric]) -> Iterator[str]:
+    """Such as "PPL and BLEU on dev (beam 4, α 0.6)", for each set."""
+    settings = ", ".join(setting_words(table.card, decode_of(table.rows)))
+    for name in dict.fromkeys(metric.set for metric in metrics):
+        labels = [metric.label for metric in metrics if metric.set == name]
+        yield f"{listed(labels)} on {name}{f' ({settings})' if settings else ''}"
+
+
+def _differences(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
+    if compared:
+        yield f"Δ: difference from {table.findings.reference}"
+
+
+def _seeds(table: StudyTable) -> str:
+    counts = sorted({row.seeds for row in table.rows if row.seeds})
+    if not counts:
+        return ""
+    if counts[-1] == 1:
+        return "One seed: differences not tested"
+    return f"Mean ± standard deviation over {spanned(counts)} seeds"
+
+
+def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
+    """Each sign that stands in the table."""
+    findings = table.findings
+    tests = [test for row in table.rows for metric in compared if (test := findings.test(row, metric))]
+    kinds = {test.finding.kind for test in tests}
+    if kinds:
+        words = [f"{mark} {sentence(kind, findings.reference)}" for kind, (mark, _) in SAYS.items() if kind in kinds]
+        yield f"{'; '.join(words)} (moderated t-test over seeds, 5 % over all rows, Holm)."
+    signs = "".join(findings.row_mark(row) for row in table.rows)
+    signs += "".join(findings.mark(row, metric) for row in table.rows for metric in compared)
+    if OF_SAMPLES in signs:
+        noun = table.card.sample
+        yield f"{OF_SAMPLES} differs from {findings.reference} over the {noun}s of one seed (paired bootstrap, Holm)."
+    if UNLIKE in signs:
+        yield f"{UNLIKE} differs from most trials in more than its change."
+    if STOPPED in signs:
+        yield f"{STOPPED} training ended before its planned steps."
