@@ -21,7 +21,7 @@ NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 TRIALS = {
     **NAMES,
     **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT},
-    **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER},
+    **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER, "cpu_seconds": NUMBER},
     **dict.fromkeys(DEVICE_COSTS, NUMBER),
 }
 SCORES = {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER}
