@@ -42,17 +42,25 @@ from sweeps.worker.events import (
     Resumed,
     Started,
     Stopped,
+    Unsynced,
 )
-from sweeps.worker.pace import Group, conditions, machine, peak_memory, reset_peak_memory, work_of
+from sweeps.worker.pace import (
+    CpuTime,
+    Group,
+    TrainingTime,
+    conditions,
+    machine,
+    peak_memory,
+    reset_peak_memory,
+    work_of,
+)
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
-from sweeps.worker.system_metrics import CpuTime, SystemMetrics, device
+from sweeps.worker.system_metrics import SystemMetrics, device
 from tracking.provenance import of_process, versions
 
 Stop = Callable[[], bool]
 JOINED = "step {step} was reported more than once: the reports of a step are merged, the later value of a metric counts"
-SYNCED_EVERY = 100
-"""After how many reports the journal must be on disk: a checkpoint holds the ones since."""
 
 
 class Driver:
@@ -110,70 +118,6 @@ class Driver:
     def recorded(self, step: int) -> None:
         """The sweep has written the reports up to this step. Another thread may say so."""
         self.unsynced.recorded = step
-
-
-class Unsynced:
-    """The reports that the journal may lack on disk: a checkpoint holds them."""
-
-    def __init__(self) -> None:
-        self.reports: list[Report] = []
-        self.recorded = 0  # the sweep has written the reports up to this step
-        self._since = 0  # how many came after the last one that the journal must have on disk
-
-    def told(self, report: Report, checkpoint: int | None, again: bool = False) -> Report:
-        """The report as it is told, with the checkpoint that was written since the last one.
-
-        ``again``: the last report was of the same step. Only a later one shows that this one is on disk.
-        """
-        if again:
-            self.reports = [earlier for earlier in self.reports if earlier.step < report.step]
-            self.reports.append(replace(report, checkpoint=checkpoint))
-            return self.reports[-1]
-        self._since = 0 if checkpoint is not None else (self._since + 1) % SYNCED_EVERY
-        self.reports.append(replace(report, checkpoint=checkpoint, synced=self._since == 0))
-        return self.reports[-1]
-
-    def up_to(self, step: int) -> list[Report]:
-        """Those that a checkpoint of this step holds. Those that are on disk by now are forgotten."""
-        known = [place for place, each in enumerate(self.reports) if each.synced and each.step <= self.recorded]
-        del self.reports[: known[-1] + 1 if known else 0]
-        return [each for each in self.reports if each.step <= step]
-
-
-class TrainingTime:
-    """The seconds of training over all attempts, without evaluation, by the clock and by the workers' CPUs.
-
-    What follows a pause counts as training once training has gone on: a report after an evaluation tells so.
-    ``cpu_before`` is None if earlier attempts have not counted it; then it stays unknown.
-    """
-
-    def __init__(self, before: float, cpu_before: float | None, cpu: CpuTime) -> None:
-        self._before, self._since = before, time.monotonic()
-        self._cpu_before, self._cpu_since = cpu_before, cpu.total
-        self._cpu = cpu
-        self._runs = False
-
-    @property
-    def seconds(self) -> float:
-        return self._before + (time.monotonic() - self._since if self._runs else 0.0)
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        if self._cpu_before is None:
-            return None
-        return self._cpu_before + (self._cpu.total - self._cpu_since if self._runs else 0.0)
-
-    def go_on(self) -> None:
-        self._runs = True
-
-    def leave_out(self, seconds: float) -> None:
-        """Time that just passed was not the training's."""
-        self._since += seconds
-
-    def pause(self) -> None:
-        self._before, self._since = self.seconds, time.monotonic()
-        self._cpu_before, self._cpu_since = self.cpu_seconds, self._cpu.total
-        self._runs = False
 
 
 class Attempt:

@@ -1,8 +1,11 @@
-"""What the sweep and the workers of a trial tell each other while it runs. Plain data: no torch, no Ray."""
+"""What the sweep and the workers of a trial tell each other while it runs. Plain data: no torch, no Ray.
+
+``Unsynced`` remembers the reports that the sweep may not have on disk yet.
+"""
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeps.processes.times import POLL_S
@@ -166,3 +169,35 @@ class Printed:
 Beginning = Started | Noticed | About | Resumed
 End = Evaluated | Finished | Stopped | Failed | Lost
 Event = Beginning | Report | End | Printed
+
+
+SYNCED_EVERY = 100
+"""After how many reports the journal must be on disk: a checkpoint holds the ones since."""
+
+
+class Unsynced:
+    """The reports that the journal may lack on disk: a checkpoint holds them."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+        self.recorded = 0  # the sweep has written the reports up to this step
+        self._since = 0  # how many came after the last one that the journal must have on disk
+
+    def told(self, report: Report, checkpoint: int | None, again: bool = False) -> Report:
+        """The report as it is told, with the checkpoint that was written since the last one.
+
+        ``again``: the last report was of the same step. Only a later one shows that this one is on disk.
+        """
+        if again:
+            self.reports = [earlier for earlier in self.reports if earlier.step < report.step]
+            self.reports.append(replace(report, checkpoint=checkpoint))
+            return self.reports[-1]
+        self._since = 0 if checkpoint is not None else (self._since + 1) % SYNCED_EVERY
+        self.reports.append(replace(report, checkpoint=checkpoint, synced=self._since == 0))
+        return self.reports[-1]
+
+    def up_to(self, step: int) -> list[Report]:
+        """Those that a checkpoint of this step holds. Those that are on disk by now are forgotten."""
+        known = [place for place, each in enumerate(self.reports) if each.synced and each.step <= self.recorded]
+        del self.reports[: known[-1] + 1 if known else 0]
+        return [each for each in self.reports if each.step <= step]

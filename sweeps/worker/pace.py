@@ -1,4 +1,4 @@
-"""How fast a trial trains on its machine, and how much memory it takes: later plans predict from it.
+"""How long a trial trains, how fast on its machine, and how much memory it takes: later plans predict from it.
 
 A plan compares only trials that ran under the same conditions. What the conditions leave out changes the number of
 FLOPs or steps, and a plan knows both.
@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,66 @@ MODEL = "Model:"
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 PEAK = "VmHWM:"
 RESET_PEAK = "5"
+
+
+class CpuTime:
+    """CPU seconds of a trial's workers, each since it began to work: of its process and its children that have ended.
+
+    ``others`` are those of the other workers, as the last poll brought them: about a second old.
+    """
+
+    def __init__(self) -> None:
+        self.others = 0.0
+        self._before = _used()
+
+    @property
+    def own(self) -> float:
+        return _used() - self._before
+
+    @property
+    def total(self) -> float:
+        return self.own + self.others
+
+
+def _used() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class TrainingTime:
+    """The seconds of training over all attempts, without evaluation, by the clock and by the workers' CPUs.
+
+    What follows a pause counts as training once training has gone on: a report after an evaluation tells so.
+    ``cpu_before`` is None if earlier attempts have not counted it; then it stays unknown.
+    """
+
+    def __init__(self, before: float, cpu_before: float | None, cpu: CpuTime) -> None:
+        self._before, self._since = before, time.monotonic()
+        self._cpu_before, self._cpu_since = cpu_before, cpu.total
+        self._cpu = cpu
+        self._runs = False
+
+    @property
+    def seconds(self) -> float:
+        return self._before + (time.monotonic() - self._since if self._runs else 0.0)
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        if self._cpu_before is None:
+            return None
+        return self._cpu_before + (self._cpu.total - self._cpu_since if self._runs else 0.0)
+
+    def go_on(self) -> None:
+        self._runs = True
+
+    def leave_out(self, seconds: float) -> None:
+        """Time that just passed was not the training's."""
+        self._since += seconds
+
+    def pause(self) -> None:
+        self._before, self._since = self.seconds, time.monotonic()
+        self._cpu_before, self._cpu_since = self.cpu_seconds, self._cpu.total
+        self._runs = False
 
 
 @dataclass(frozen=True)

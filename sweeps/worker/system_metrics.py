@@ -12,30 +12,6 @@ from sweeps.processes.times import SAMPLED_EVERY_S
 from sweeps.worker.events import Metrics
 
 
-class CpuTime:
-    """CPU seconds of a trial's workers, each since it began to work: of its process and its children that have ended.
-
-    ``others`` are those of the other workers, as the last poll brought them: about a second old.
-    """
-
-    def __init__(self) -> None:
-        self.others = 0.0
-        self._before = _used()
-
-    @property
-    def own(self) -> float:
-        return _used() - self._before
-
-    @property
-    def total(self) -> float:
-        return self.own + self.others
-
-
-def _used() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
 class SystemMetrics:
     """At most every ``SAMPLED_EVERY_S`` a report has them."""
 

@@ -24,7 +24,7 @@ MOST_REASONS = 2
 
 
 def findings_line(families: Mapping[str, "Family"]) -> str:
-    """Such as "2 rows better than base, 5 worse, 3 no worse than 0.3 BLEU, 9 undecided (3 seeds)".
+    """Such as "2 rows better than base, 5 worse, 3 no worse than 0.01, 9 undecided (3 seeds)".
 
     Of several metrics that say different things, each stands behind its label. Empty without a row to compare.
     """

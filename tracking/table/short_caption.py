@@ -19,7 +19,7 @@ def short_caption(table: StudyTable, names: Sequence[str]) -> str:
 
 
 def _measured(table: StudyTable, metrics: Sequence[Metric]) -> Iterator[str]:
-    """Such as "PPL and BLEU on dev (beam 4, α 0.6)", for each set."""
+    """The metrics of each set with the settings that they were scored with: "accuracy on test (cut 0.5)"."""
     settings = ", ".join(setting_words(table.card, decode_of(table.rows)))
     for name in dict.fromkeys(metric.set for metric in metrics):
         labels = [metric.label for metric in metrics if metric.set == name]
