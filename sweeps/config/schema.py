@@ -64,6 +64,12 @@ class Schema:
         return frozenset(self._with(Scores))
 
     @cached_property
+    def scoring_groups(self) -> frozenset[str]:
+        """The groups of which every key only changes how a trained model is scored."""
+        deciding = {key.partition(".")[0] for key in self.short_names if key not in self.scores}
+        return frozenset(self.groups) - deciding
+
+    @cached_property
     def observes(self) -> frozenset[str]:
         """The keys that only change how training is watched."""
         return frozenset(self._with(Observes))

@@ -125,8 +125,8 @@ class _Composer:
         self.library = library or library_of(overrides, here, record, trains)
         self.schema, known = self.library.schema, tuple(record.rows) if record else ()
         self.typed, problems = parse_overrides(overrides, self.library, known, sweeps)
-        decode = "decode" in self.typed.choices
-        given = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
+        replaced = self.schema.scoring_groups & self.typed.choices.keys()
+        given = self.typed if record is None else self.typed.after(record.options, record.overrides(replaced))
         self.overrides, self.values = given, dict(given.values)
         self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
         self.found = FoundProblems(self.library, self.typed, given, record.study.folder if record else None, known)
@@ -218,7 +218,8 @@ class _Composer:
         if ignored := self.library.folders.ignored:
             told.append(f"{ignored} is not read: change base by a row, a scale or overrides.")
         overrides = self.overrides, self.typed, self.library.defaults
-        return Composition(rows, whole[BASE], listed, *overrides, self.found.place, tuple(told))
+        place, lists_all = self.found.place, self.rows.lists_all
+        return Composition(rows, whole[BASE], listed, *overrides, place, tuple(told), lists_all)
 
     def _check_files(self) -> None:
         """The form of the user's files of options."""

@@ -26,8 +26,6 @@ from tracking.trial import TrialFolder, TrialState
 from tracking.uri import shown_words, without_password, without_passwords
 from tracking.words import shell_line
 
-GROUPS = ("base", "A", "B", "C", "D", "E", "big")
-
 
 @dataclass(frozen=True)
 class PlannedTrial:
@@ -341,10 +339,25 @@ def _refuse_changed_settings(plan: Plan, before: Study) -> None:
 
 
 def _table_order(plan: Plan, before: Study) -> Any:
-    """Sections as in the paper, then others; rows as the sweep's file lists them or as first requested; then seeds."""
-    asked = [*(t.row for t in before.trials), *(p.trial.row for p in plan.trials)]
-    listed = dict.fromkeys([*plan.composition.listed, *asked])
-    place = {row: i for i, row in enumerate(listed)}
-    groups = [*GROUPS, *(t.group for t in before.trials), *(p.trial.group for p in plan.trials)]
-    section = {group: i for i, group in enumerate(dict.fromkeys(groups))}
-    return lambda trial: (section[trial.group], place[trial.row], trial.seed)
+    """By section; rows as the sweep's file lists them or as first requested; then seeds."""
+    trials = [*before.trials, *(planned.trial for planned in plan.trials)]
+    groups = {trial.row: trial.group for trial in trials}
+    row_place = _places([*plan.composition.listed, *groups])
+    section_place = _places(_sections(plan.composition, groups))
+    return lambda trial: (section_place[trial.group], row_place[trial.row], trial.seed)
+
+
+def _sections(composition: Composition, groups: Mapping[str, str]) -> list[str]:
+    """Base, then sections as the sweep's file lists their rows, or by name if it names no rows; then others.
+
+    ``groups``: the section of each row, as first requested.
+    """
+    listed = [groups[row] for row in composition.listed if row in groups]
+    if composition.lists_all:
+        listed = sorted(listed)
+    return [composition.base.row.group, *listed, *groups.values()]
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    """The place of each name in the order of its first mention."""
+    return {name: place for place, name in enumerate(dict.fromkeys(names))}

@@ -17,7 +17,7 @@ from rich.table import Table
 from sweeps.config.schema import task_card
 from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
-from sweeps.planning.naming import DECODING, SELECTING, command, looking
+from sweeps.planning.naming import SELECTING, command, looking
 from sweeps.task import Problem, RefusedError
 from sweeps.verbs.command import (
     Add,
@@ -247,7 +247,8 @@ def _overrides_to_run(planned: "Plan", overrides: list[str] | None) -> list[str]
     if planned.before is None or not planned.before.begun:
         return [*(overrides or []), *["--add"] * bool(planned.added)]
     selected = SELECTING if planned.partial or planned.added else ()
-    return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
+    words = going_on(planned.folder, overrides, selected, scores_again=True)
+    return [*words, *["--add"] * bool(planned.added)]
 
 
 def _show_outcome(
