@@ -32,12 +32,16 @@ FORM: Form = {
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
     **{"seeds": [int], "chosen": {...: dict}},
-    "trials": [ROW | {"seed": int, "key": str}],
+    "trials": [ROW | {"seed": int, "key": str, "weights": str | None}],
     **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
 """What it holds besides the study's name, in this order."""
 NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "margins": {}}
 """What a study that lacks one of these has."""
+
+
+FAULTS = {"failed": "failed", "damaged": "is damaged"}
+"""The states of a trial in which it has no weights for others to score, in words."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -54,6 +58,7 @@ class StudyTrial:
     seed: int
     key: str  # SHA-256 of everything that determines the trained weights
     published: Published
+    weights: str = ""  # the name of the trial whose weights it only scores; "" if it trains its own
 
     @property
     def name(self) -> str:
@@ -130,7 +135,16 @@ class Study:
         return {row["row"]: row["before_scaling"] for row in self.rows if row["before_scaling"]}
 
     def trial_folder(self, trial: StudyTrial) -> TrialFolder:
-        return TrialFolder(self.folder / trial.name, self.task)
+        return trial_folder(self.folder, trial.name, self.task)
+
+    def host(self, trial: StudyTrial) -> StudyTrial | None:
+        """The trial whose weights this one only scores; None if it trains its own."""
+        return next((each for each in self.trials if each.name == trial.weights), None)
+
+    def host_fault(self, trial: StudyTrial) -> str:
+        """Why the weights of a trial that only scores are not to be had, such as "base-s1 failed"; or ""."""
+        host = self.host(trial)
+        return weights_fault(self.trial_folder(host), host.key) if host else ""
 
     def standings(self, trials: Iterable[StudyTrial] | None = None) -> list[Standing]:
         """Of all trials, or of these."""
@@ -145,6 +159,19 @@ class Study:
                 metrics = [metric.name for metric in self.task.metrics if of_set.get(metric.name) is not None]
                 found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
         return found
+
+
+def trial_folder(study: Path, name: str, card: Card) -> TrialFolder:
+    """Where the trial of this name lies in a study's folder."""
+    return TrialFolder(study / name, card)
+
+
+def weights_fault(host: TrialFolder, key: str) -> str:
+    """Why the trial in this folder has no weights for others to score, such as "base-s1 failed"; or ""."""
+    state, result = host.standing(key)
+    if result is not None and result.get("diverged") is not None:
+        return f"{host.path.name} diverged"
+    return f"{host.path.name} {FAULTS[state]}" if state in FAULTS else ""
 
 
 def read_study(folder: Path) -> Study:

@@ -291,12 +291,6 @@ class RowTrees:
         """``sweep.rows`` from the files: the order of the study's table."""
         return self.base.scaled["sweep"].get("rows") if self.base is not None else None
 
-    @property
-    def lists_all(self) -> bool:
-        """Whether the sweep's file names no rows, but takes every row that has a file."""
-        sweep = self.library.compose(*self.found.options(BASE), *self.found.scale_option)["sweep"]
-        return bool(sweep.get("rows") == ALL)
-
     def _scale_row(self, row: str) -> Scaled | None:
         layered, base = (self.base if row == BASE else self._layered(row)), self.base
         if layered is None or base is None:

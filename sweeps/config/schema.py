@@ -159,6 +159,16 @@ class Schema:
         text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
+    def scoring_key(self, weights: str, config: Any) -> str:
+        """The key of a trial that only scores: of the weights with the key ``weights``, with these settings."""
+        text = json.dumps(
+            {"weights": weights, "scoring": self.scoring(config)},
+            sort_keys=True,
+            separators=(",", ":"),
+            ensure_ascii=False,
+        )
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
     def _settled(self, config: Any) -> Values:
         """Every value that is not neutral, by its dotted key."""
         return dotted({group: settled(getattr(config, group)) for group in self.groups})

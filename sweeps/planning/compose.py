@@ -12,6 +12,7 @@ from rich.table import Table
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, parsed, resolved
 from sweeps.config.overrides import parse_overrides
+from sweeps.config.row_descent import builds_on, lists_all, own_keys
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, at_home, parse_settings, study_problems
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
@@ -218,8 +219,8 @@ class _Composer:
         if ignored := self.library.folders.ignored:
             told.append(f"{ignored} is not read: change base by a row, a scale or overrides.")
         overrides = self.overrides, self.typed, self.library.defaults
-        place, lists_all = self.found.place, self.rows.lists_all
-        return Composition(rows, whole[BASE], listed, *overrides, place, tuple(told), lists_all)
+        place, whole_list = self.found.place, lists_all(self.found)
+        return Composition(rows, whole[BASE], listed, *overrides, place, tuple(told), whole_list)
 
     def _check_files(self) -> None:
         """The form of the user's files of options."""
@@ -244,7 +245,8 @@ class _Composer:
     def _settings(self, row: str, tree: Tree, base: Tree) -> Settings | None:
         """One complete row. Overrides are final values; those that make a row stand above them."""
         final = self.found.made.rows[row].final if row in self.found.made.rows else {}
-        plain = self.rows.resolved(assigned(tree, self.values | final), row)
+        values = self._values_for(row, tree, base)
+        plain = self.rows.resolved(assigned(tree, values | final), row)
         if plain is None:
             return None
         settings, problems = parse_settings(self.library.source, plain)
@@ -258,12 +260,19 @@ class _Composer:
             self.found.note((each for each in between if each.key not in wrong), row)
         return settings and absolute(settings, self.here)
 
+    def _values_for(self, row: str, tree: Tree, base: Tree) -> dict[str, Any]:
+        """The overrides, without those of scoring keys that the row sets itself: they are for the other rows."""
+        if row == BASE:
+            return self.values
+        own = {*differences(base, tree, self.schema.groups), *own_keys(self.found, row)} & self.schema.scores
+        return {key: value for key, value in self.values.items() if key not in own}
+
     def _row(self, name: str, settings: Settings, changes: dict[str, Any], scaled: Scaled) -> ComposedRow:
         made, folders = self.found.made.rows.get(name), self.library.folders
         file, place = folders.find(f"row/{name}"), made.place if made else None
         if file and folders.is_own(file):
             place = folders.show(file)
-        return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before)
+        return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before, builds_on(self.found, name))
 
     def _unknown(self, row: str) -> Problem | None:
         """The refusal of a row that is nowhere."""
@@ -301,8 +310,8 @@ class _Composer:
         return self.values.get(key, scaled.tree.get(group, {}).get(name) if scaled else None)
 
     def _refuse_erased(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """An override of a key that a row changes would erase the row's difference."""
-        for key in self.overrides.values:
+        """An override of a key that a row changes would erase the row's difference; one that scores leaves it alone."""
+        for key in self.overrides.values.keys() - self.schema.scores:
             rows = [row for row, changed in changes.items() if key in changed]
             if rows:
                 found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"

@@ -31,6 +31,7 @@ class ComposedRow:
     kept: Kept = field(default_factory=Kept)
     place: str | None = None  # the user's file, or what made the row
     before_scaling: str = ""  # its change before scaling, if the scale touches a key that it sets
+    builds_on: str | None = None  # the row of which it changes only keys that score; None if it changes others
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,7 @@ def _choice(found: list[Study]) -> list[str]:
     return [f"{chosen}; sweep.name=NAME takes another, and `allelse studies` lists them"]
 
 
-def going_on(
-    study: Path, overrides: list[str] | None, *more: tuple[str, ...], scores_again: bool = False
-) -> list[str]:
+def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...], scores_again: bool = False) -> list[str]:
     """The overrides for a verb that runs the study: its name, and the settings that may change.
 
     ``scores_again``: with those that score trials again.

@@ -13,8 +13,9 @@ from rich.markup import escape
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
+from sweeps.planning.cautions import cautions
 from sweeps.planning.naming import known_study
-from sweeps.planning.plan import Plan, PlannedTrial, cautions, configurations, recorded
+from sweeps.planning.plan import Plan, PlannedTrial, configurations, recorded
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import keep_origin, origin_of
 from sweeps.running.recorder import write_config
@@ -81,19 +82,32 @@ def print_cautions(plan: Plan, console: Console, printed: frozenset[str] = froze
 
 
 def _refuse_missing_steps(plan: Plan) -> None:
-    """Refuse to score a trained trial again over steps whose checkpoints are not there."""
-    problems: list[Problem] = []
-    for planned in plan.pending:
-        name, needed = planned.trial.name, planned.task.keep(planned.config).steps
-        if needed and planned.folder.finished_result(planned.trial.key):
-            lineage = unless_damaged(planned.folder.lineage, None)
-            there = saved_steps(planned.checkpoints, planned.trial.key, lineage)
-            missing, others = ([*map(str, steps)] for steps in (sorted({*needed} - there), sorted(there)))
-            found = f"would be scored over the steps {', '.join(missing)}, which were not kept"
-            allowed = f"must be steps with a checkpoint: {', '.join(others) or 'there is none'}"
-            problems += [Problem(name, found, allowed)] if missing else []
+    """Refuse to score trained weights over steps whose checkpoints are not there, or without their last one."""
+    places = {row.name: row.place for row in plan.composition.rows}
+    problems = [
+        problem for planned in plan.pending if (problem := _missing_steps(planned, places.get(planned.trial.row)))
+    ]
     if problems:
         raise RefusedError(problems)
+
+
+def _missing_steps(planned: PlannedTrial, place: str | None) -> Problem | None:
+    """The refusal of a trial whose weights are trained, but of which a step is gone. ``place`` is its row's file."""
+    trained, needed = planned.host or planned, {*planned.task.keep(planned.config).steps}
+    result = trained.folder.finished_result(trained.trial.key)
+    if result is not None and planned.host:
+        needed.add(result["step"])
+    if result is None or not needed:
+        return None
+    lineage = unless_damaged(trained.folder.lineage, None)
+    there = saved_steps(trained.checkpoints, trained.trial.key, lineage)
+    missing = [str(step) for step in sorted(needed - there)]
+    if not missing:
+        return None
+    of_host = f" of {trained.trial.name}" if planned.host else ""
+    found = f"would be scored over the steps {', '.join(missing)}{of_host}, which were not kept"
+    allowed = f"must be steps with a checkpoint: {', '.join(map(str, sorted(there))) or 'there is none'}"
+    return Problem(planned.trial.name, found, allowed, None, place)
 
 
 def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:

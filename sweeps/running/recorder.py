@@ -17,6 +17,7 @@ from sweeps.worker.events import (
     Event,
     Failed,
     Finished,
+    HostWeights,
     Lost,
     Noticed,
     Printed,
@@ -98,7 +99,19 @@ class Recorder:
             code=self.planned.code,
             study_folder=str(self.folder.path.parent),
             sustained_tflops=settings.cluster.sustained_tflops,
+            weights=self.weights(),
+            kept_steps=self.planned.kept_steps,
         )
+
+    def weights(self) -> HostWeights | None:
+        """Those that the trial only scores. Its host has finished; None if it trains its own."""
+        host = self.planned.host
+        result = host.folder.finished_result(host.trial.key) if host else None
+        if host is None or result is None:
+            return None
+        lineage = host.folder.lineage(self.codes) or Lineage()
+        where = host.checkpoints
+        return HostWeights(host.trial.name, where, host.trial.key, result["step"], result["attempt"], lineage)
 
     def lineage(self) -> Lineage:
         """With this attempt; all of this sweep share a run."""
@@ -111,7 +124,9 @@ class Recorder:
 
         They count for the weights of the attempt that they name, and for no others.
         """
-        end = (self.planned.trial.key, self.planned.steps, self.planned.scoring)
+        weights = self.weights()
+        step = weights.step if weights else self.planned.steps
+        end = (self.planned.trial.key, step, self.planned.scoring)
         heads = self.folder.evaluated().items()
         return {name: head for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end}
 
@@ -262,6 +277,8 @@ class Recorder:
         head |= {"scoring": (before or {}).get("scoring", 0) + 1}
         scores = _still_true(before, trial.key, event) | event.scores
         pace = {"pace": before["pace"]} if before and "pace" in before and before["key"] == trial.key else {}
+        weights = self.weights()
+        head |= {"weights": weights.recorded} if weights else {}
         self.folder.write_result({**head, **planned, **pace, **event.costs, "scores": scores})
         self.end("finished")
 

@@ -71,7 +71,8 @@ def _run_on_ray(
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending}
-    queue = Queue(recorders, progress, stopping, settings.sweep.max_failures)
+    hosts = {planned.trial.name: planned.trial.weights for planned in plan.pending if planned.host}
+    queue = Queue(recorders, progress, stopping, settings.sweep.max_failures, hosts)
     expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
     again = f"{shell_line(command)}\n{connection.logs}".strip()
 

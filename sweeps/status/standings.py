@@ -95,11 +95,17 @@ def _line_of(
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
         "note": "; ".join(
-            filter(None, [where, running.note(trial.name, state, seen), stopped_at(seen.result), seen.note])
+            filter(None, [where, _waits(study, trial, state, running, seen), stopped_at(seen.result), seen.note])
         ),
         "look": seen,
         "watched": {label: seen.newest.metrics.get(name) if seen.newest else None for name, label in rows.watched},
     }
+
+
+def _waits(study: Study, trial: StudyTrial, state: str, running: "_Runners", seen: Look) -> str:
+    """Why the trial does not run yet, or never will."""
+    fault = study.host_fault(trial) if state in ("missing", "interrupted") else ""
+    return fault or running.note(trial.name, state, seen)
 
 
 def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:

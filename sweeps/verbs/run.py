@@ -32,7 +32,7 @@ from sweeps.verbs.command import (
     refuse_without_extra,
 )
 from sweeps.verbs.plan_costs import calibrated, cluster_nodes, cost_columns, cost_fields, cost_lines, cost_totals
-from tracking.study import read_study
+from tracking.study import read_study, weights_fault
 from tracking.table.caption import size_note
 from tracking.table.columns import whole_table
 from tracking.table.layout import shown
@@ -140,10 +140,10 @@ def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: 
 
 def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
-    from sweeps.planning.plan import cautions
+    from sweeps.planning.cautions import cautions
 
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [*_costs_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
+    notes = [*_costs_notes(plan), *_both_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
     caption = "\n".join([escape(note) for note in notes if note])
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
@@ -186,11 +186,25 @@ def _costs_notes(plan: "Plan") -> list[str]:
     return [plan.task.costs_note or f"{' and '.join(known)} are computed"] if known else []
 
 
+def _both_notes(plan: "Plan") -> list[str]:
+    """Rows that look as if they only scored."""
+    from sweeps.planning.hosts import changing_both
+
+    trained = {planned.trial.row for planned in plan.trials if planned.host is None}
+    rows = [row for row in changing_both(plan.composition) if row in trained]
+    if not rows:
+        return []
+    verb = "changes" if len(rows) == 1 else "change"
+    return [f"Trained, not only scored: {', '.join(rows)} {verb} keys that train as well as keys that score"]
+
+
 def _total(plan: "Plan") -> list[str]:
     """Such as "2 of 4 trials, 1 running or waiting", with the FLOPs of the two."""
     running = {planned.trial.name for planned in plan.running}
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
+    scoring = sum(planned.host is not None for planned in to_run)
+    words += f", {scoring} of them only score" if scoring else ""
     words += f", {len(running)} running or waiting" if running else ""
     return [words, "", "", "", (flops(_flops(to_run)) or UNKNOWN_COST) if to_run else ""]
 
@@ -222,7 +236,7 @@ def _plan_json(plan: "Plan", estimate: "Estimate") -> list[dict[str, Any]]:
         {name: getattr(planned.trial, name) for name in ("row", "seed", "key", "group", "change")}
         | {"before_scaling": unscaled[planned.trial.row], "steps": planned.steps}
         | {"params": planned.costs.params, "flops": planned.costs.flops}
-        | {"finished": planned.finished, "state": planned.state}
+        | {"finished": planned.finished, "state": planned.state, "weights": planned.trial.weights}
         | costs_of(planned.trial.name)
         for planned in plan.trials
     ]
@@ -232,6 +246,9 @@ def _plan_state(planned: "PlannedTrial", taken: Collection[str]) -> str:
     """``taken`` has the names of trials that a process runs or keeps for its further work."""
     if planned.finished:
         return "finished"
+    if planned.host is not None and planned.trial.name not in taken:
+        fault = "" if planned.can_run else weights_fault(planned.host.folder, planned.host.trial.key)
+        return fault or f"scores {planned.host.trial.row}'s weights"
     if planned.state == "finished":
         return "to score again"
     if planned.trial.name in taken:  # one that was interrupted may run on another machine by now
@@ -258,8 +275,8 @@ def _show_outcome(
 
     It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped`` as asked.
     """
-    unfinished = {trial.trial.name for trial in planned.trials if not trial.finished}
-    finished = len(planned.trials) - len(unfinished)
+    finished = sum(trial.finished for trial in planned.trials)
+    unfinished = {trial.trial.name for trial in planned.trials if not trial.finished and _is_its_own_fault(trial)}
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
     OUT.print(shown(whole_table(study), OUT.width))
@@ -280,6 +297,11 @@ def _show_outcome(
         return 1 if failed or not unfinished <= {*stopped} else 130
     next_verb("report", looking(planned.folder, overrides))
     return 0
+
+
+def _is_its_own_fault(planned: "PlannedTrial") -> bool:
+    """Whether an unfinished trial could have finished: one that only scores cannot without its host's weights."""
+    return planned.host is None or (planned.host.has_weights and planned.can_run)
 
 
 TEMPLATE = Path(__file__).parent / "template"

@@ -29,7 +29,7 @@ from tracking.card import Card
 from tracking.code import write_code
 from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process
-from tracking.study import STUDY_FILE, read_study, task_of
+from tracking.study import STUDY_FILE, read_study, task_of, trial_folder
 from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import without_password
 
@@ -37,6 +37,16 @@ NOT_IN_NAMES = re.compile(r"[^\w.-]")
 """What the name of a file must not have."""
 MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 """The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """Trained weights: those of the trial itself, or of the trial in the folder ``files`` if it only scores."""
+
+    files: TrialFolder
+    key: str
+    attempt: int
+    checkpoints: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class TrainedTrial:
     step: int
     ended: int
     attempt: int
-    checkpoints: str
+    weights: StoredWeights
     data_folder: Path
     tracking_uri: str | None
 
@@ -125,8 +135,8 @@ class TrainedTrial:
         return replace(self, config=config)
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
-        own = OwnFormat.of(self.source.task)
-        store = Checkpoints(self.checkpoints, self.key, self.attempt, Keep(), own, lineage=_lineage(self.files))
+        own, at = OwnFormat.of(self.source.task), self.weights
+        store = Checkpoints(at.checkpoints, at.key, at.attempt, Keep(), own, lineage=_lineage(at.files))
         with closing(store) as checkpoints:
             try:
                 yield from checkpoints.states(steps or [self.step])
@@ -265,7 +275,9 @@ def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Traine
     if root != own:
         found = f"{path} belongs to trial {root}, but {trial.name} is {own}"
         raise RefusedError([Problem("TRIAL", found, "must lie in the folder of its own trial")])
-    return replace(trial, checkpoints=str(folder), attempt=int(place[2]), step=int(place[3]))
+    attempt = int(place[2])
+    weights = replace(trial.weights, checkpoints=str(folder), attempt=attempt)
+    return replace(trial, weights=weights, attempt=attempt, step=int(place[3]))
 
 
 def _lineage(trial: TrialFolder) -> Lineage | None:
@@ -297,6 +309,7 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     config = _with_places(config, task, settings, before, now)
     result = folder.result()
     step, attempt = (result["step"], result["attempt"]) if result and result["key"] == stored["key"] else (0, 0)
+    elsewhere = _elsewhere(stored["paths"], settings.paths.checkpoints, now)
     return TrainedTrial(
         source=source,
         files=folder,
@@ -307,10 +320,25 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
         step=step,
         ended=step,
         attempt=attempt,
-        checkpoints=folder.checkpoints_url(_elsewhere(stored["paths"], settings.paths.checkpoints, now)),
+        weights=_stored_weights(folder, stored, attempt, elsewhere),
         data_folder=data_folder(task, stored, Path(settings.paths.data), folder),
         tracking_uri=settings.tracking.uri,
     )
+
+
+def _stored_weights(
+    folder: TrialFolder, stored: Mapping[str, Any], attempt: int, elsewhere: str | None
+) -> StoredWeights:
+    """Those that the trial scores. ``elsewhere`` is its ``paths.checkpoints``."""
+    if not stored.get("weights"):
+        return StoredWeights(folder, stored["key"], attempt, folder.checkpoints_url(elsewhere))
+    study = unless_damaged(partial(read_study, folder.path.parent), None)
+    today = next((trial.weights for trial in study.trials if trial.name == folder.path.name), None) if study else None
+    host = trial_folder(folder.path.parent, today or stored["weights"], folder.card)  # it may have been renamed
+    key = stored["weights_key"]
+    result = host.finished_result(key)
+    trained_in = result["attempt"] if result else 0
+    return StoredWeights(host, key, trained_in, host.checkpoints_url(elsewhere))
 
 
 def _card(path: Path, task: Task[Any]) -> Card:

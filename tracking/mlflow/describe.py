@@ -113,6 +113,7 @@ class Described:
             f"{about}.stopped_at": stopped_at(self.result).removeprefix("stopped at "),
             "seed": str(trial.seed),
             "attempt": str(newest.number),
+            **({"weights": trial.weights} if trial.weights else {}),
             "host": newest.process.host,
             **{name: str(self.provenance[name]) for name in ("commit", "dirty", "device") if name in self.provenance},
             "data.fingerprint": self.fingerprint,

@@ -14,7 +14,7 @@ from typing import Any
 
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
-from tracking.study import Standing, Study
+from tracking.study import Standing, Study, StudyTrial
 from tracking.trial import TrialFolder, TrialState
 from tracking.words import known_step, stopped_at, sustained
 
@@ -317,14 +317,16 @@ class _Unfinished:
 def _unfinished(study: Study, seen: Sequence[Standing]) -> list[_Unfinished]:
     """A state stands alone if a retry or a repair has just removed the cause."""
     return [
-        _Unfinished(each.trial.seed, *_why_unfinished(study.trial_folder(each.trial), each.state))
+        _Unfinished(each.trial.seed, *_why_unfinished(study.trial_folder(each.trial), each.state, study, each.trial))
         for each in seen
         if each.result is None
     ]
 
 
-def _why_unfinished(folder: TrialFolder, state: TrialState) -> tuple[str, str]:
-    """The state and its cause."""
+def _why_unfinished(folder: TrialFolder, state: TrialState, study: Study, trial: StudyTrial) -> tuple[str, str]:
+    """The state and its cause. A trial that only scores waits for its host's weights."""
+    if state in ("missing", "interrupted") and (fault := study.host_fault(trial)):
+        return "missing", fault
     if state == "failed":
         return "FAILED", folder.cause() or ""
     if state == "damaged":
