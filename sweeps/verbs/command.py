@@ -198,6 +198,15 @@ def named_folder(name: str, settings: "Settings") -> Path:
     raise RefusedError([Problem("TRIAL", found_there, TRIAL_KINDS, near)])
 
 
+def named_folders(name: str, settings: "Settings") -> list[Path]:
+    """Those of the trials that the name means: of a row, all of them. Raises RefusedError as ``named_folder``."""
+    runs, here = Path(settings.paths.runs), None if "/" in name else known_study(settings.study_folder)
+    named = None if Path(name).expanduser().is_dir() else meant(name, here, runs)
+    if named is not None and named.row and len(named.trials) > 1:
+        return [named.study.trial_folder(trial).path for trial in named.trials]
+    return [named_folder(name, settings)]
+
+
 def part(study: Study, inner: str, name: str) -> Named | None:
     """The row or trial ``inner`` of the study."""
     trials = tuple(trial for trial in study.trials if inner in (trial.row, trial.name))

@@ -312,7 +312,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The task's name, and 
 
 @guarded
 def init(name: Name) -> None:
-    """Write a task of your own to start from: a Python file, base values and two rows."""
+    """Write a task of your own to start from: a Python file, base values and three rows."""
     for path in create(name, Path.cwd()):
         OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
     next_verb("plan", [f"task={name}"])

@@ -20,9 +20,10 @@ from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
 from sweeps.verbs.command import TRIAL_KINDS, unfinished
 from sweeps.verbs.texts import data_folder
-from sweeps.worker.calls import checked_artifacts, numbers, samples_text
+from sweeps.worker.calls import Call, evaluation
 from sweeps.worker.checkpoint_files import MANIFEST
 from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat, root_name
+from sweeps.worker.events import Evaluated
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.attempts import Lineage
 from tracking.card import Card
@@ -145,19 +146,23 @@ class TrainedTrial:
                 raise RefusedError([Problem(self.name, f"lacks a state: {missing}", allowed)]) from None
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
-        texts_of = [text for metric in self.source.task.metrics for text in metric.texts]
-        measured = numbers(scores, f"the evaluation of {on}", texts_of)
-        kept = {**measured, "decode": self._settings}
-        label = f"{on}{self._suffix}"
-        head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": kept}
-        named = {self._renamed(name): text for name, text in checked_artifacts(texts).items()}
+        head = {"key": self.key, "step": self.step, "attempt": self.attempt}
+        event = evaluation(self.source.task, self.config, Call(on, scores, texts, samples), head)
+        self.keep(event)
+
+    def keep(self, event: Evaluated) -> None:
+        """Write an evaluation, under a name of its own where the settings are not the trial's.
+
+        Raises RefusedError while a sweep runs the trial."""
+        artifacts = dict(event.artifacts)
         if self._suffix:  # otherwise result.json keeps the scores of a set without samples
-            named[statistics_name(label)] = statistics_text(head, ())
+            head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": event.scores}
+            artifacts.setdefault(statistics_name(event.set_name), statistics_text(head, ()))
         with trial_lock(self.files, "wait for it"):
-            for name, text in (named | samples_text(label, head, samples)).items():
-                self.files.write_artifact(name, text)
+            for name, text in artifacts.items():
+                self.files.write_artifact(self._renamed(name), text)
             if not self._suffix:
-                self._add_to_result(on, kept)
+                self._add_to_result(event.set_name, event.scores)
 
     def kept(self, text: str) -> Path:
         return self.folder / self._renamed(text)
@@ -278,6 +283,11 @@ def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Traine
     attempt = int(place[2])
     weights = replace(trial.weights, checkpoints=str(folder), attempt=attempt)
     return replace(trial, weights=weights, attempt=attempt, step=int(place[3]))
+
+
+def lineage_of(trial: TrialFolder) -> Lineage:
+    """That of the trial's attempts; one without a name before the first."""
+    return _lineage(trial) or Lineage()
 
 
 def _lineage(trial: TrialFolder) -> Lineage | None:

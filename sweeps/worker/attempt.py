@@ -20,16 +20,15 @@ from sweeps.config.tasks import load_task, without_arguments
 from sweeps.processes.storage import alive
 from sweeps.task import NO_TEXTS, Costs, DivergedError, Keep, Numbers, RefusedError, Saved, Task, Texts
 from sweeps.worker.calls import (
+    Call,
     WrongCallError,
-    checked_artifacts,
     checked_costs,
+    evaluation,
     finite,
-    name,
     next_step,
     numbers,
     plain,
     printable,
-    samples_text,
 )
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start, root_name
 from sweeps.worker.code_imports import environment
@@ -37,7 +36,6 @@ from sweeps.worker.device_rate import DeviceRate, measured_rate, paper_costs, ty
 from sweeps.worker.events import (
     About,
     Assignment,
-    Evaluated,
     Event,
     Finished,
     Noticed,
@@ -50,12 +48,10 @@ from sweeps.worker.events import (
 from sweeps.worker.pace import (
     CpuTime,
     Group,
+    Spent,
     TrainingTime,
-    conditions,
-    machine,
-    peak_memory,
+    pace_record,
     reset_peak_memory,
-    work_of,
 )
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
@@ -96,7 +92,6 @@ class Driver:
 
     def newest(self) -> Start | None:
         """Own the trial's checkpoints, and read the newest whole one: on rank zero. Another trial's are only read.
-
         Raises StorageError, and RefusedError if another trial's last state is missing."""
         host = self.assignment.weights
         if host is None:
@@ -234,13 +229,11 @@ class Attempt:
         if self.rank:
             return
         self._time.pause()
-        on, texts_of = name(on, "an evaluated set"), [text for metric in self.task.metrics for text in metric.texts]
-        measured = numbers(scores, f"the evaluation of {on}", texts_of)
-        self._scores[on] = kept = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
-        head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in, "scores": kept}
-        written = checked_artifacts(texts) | samples_text(on, head, samples)
+        head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in}
+        event = evaluation(self.task, self.config, Call(on, scores, texts, samples), head)
+        self._scores[event.set_name] = event.scores
         self.tell(About({"versions": versions()}))
-        self.tell(Evaluated(self._last, on, kept, written))
+        self.tell(event)
         self._time.pause()  # from here on, training may go on
 
     def notice(self, text: str) -> None:
@@ -337,17 +330,9 @@ class Attempt:
     def _pace(self) -> dict[str, Any]:
         """What plans predict from (`sweeps.costs`)."""
         group = Group(self.world, self.threads, self.given.gpus)
-        planned = self.task.costs(self.config).flops
-        here = time.monotonic() - self._arrived
-        return {
-            "conditions": conditions(self.task, self.config, group),
-            "work": work_of(self.task, self.config, self.given.data_fingerprint),
-            "machine": machine(self.given.gpus > 0),
-            "flops_per_step": None if planned is None else planned / self.steps,
-            "scoring_seconds": here - (self._time.seconds - self._trained_before),
-            "cpu_seconds": time.process_time() - self._arrived_cpu,
-            "peak_bytes": peak_memory(),
-        }
+        training = self._time.seconds - self._trained_before
+        here = Spent(time.monotonic() - self._arrived - training, time.process_time() - self._arrived_cpu)
+        return pace_record(self.task, self.config, self.given.data_fingerprint, group, here)
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
         return {on: dict(of) for on, of in {**self.scored, **self._scores}.items()}

@@ -174,6 +174,9 @@ def _table(evaluations: list[Evaluation]) -> Table:
     shown = Table(box=box.SIMPLE_HEAD)
     shown.add_column("set", no_wrap=True)
     shown.add_column("trial", overflow="fold")
+    varied = _varied(evaluations)
+    if varied:
+        shown.add_column("settings", overflow="fold")
     for metric in CARD.printed:
         shown.add_column(metric.label.replace(" ", "\n"), justify="right", no_wrap=True)
     shown.add_column("lines", justify="right", no_wrap=True)
@@ -184,8 +187,18 @@ def _table(evaluations: list[Evaluation]) -> Table:
         columns = [_column(metric, lines) for metric in CARD.printed]
         for place, (line, *cells) in enumerate(zip(lines, *columns, strict=True)):
             head, last = name if place == 0 else "", place + 1 == len(lines)
-            shown.add_row(head, escape(line.trial.name), *cells, str(line.sentences), end_section=last)
+            words = (
+                [", ".join(f"{key} {line.scores['decode'].get(key, 'default')}" for key in varied)] if varied else []
+            )
+            shown.add_row(head, escape(line.trial.name), *words, *cells, str(line.sentences), end_section=last)
     return shown
+
+
+def _varied(evaluations: list[Evaluation]) -> list[str]:
+    """The settings that do not all have one value."""
+    settings = [each.scores["decode"] for each in evaluations]
+    names = dict.fromkeys(name for each in settings for name in each)
+    return [name for name in names if len({repr(each.get(name)) for each in settings}) > 1]
 
 
 def _column(metric: Metric, section: list[Evaluation]) -> list[str]:
