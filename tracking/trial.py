@@ -183,6 +183,12 @@ class TrialFolder:
         found = {name: unless_damaged(partial(self._samples, name), None) for name in kept}
         return {name: lines[0] for name, lines in found.items() if lines is not None}
 
+    def scored_heads(self, key: str, step: int, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Those of ``evaluated`` that are of the weights with this key after this step, scored with these settings."""
+        wanted = (key, step, settings)
+        heads = self.evaluated().items()
+        return {name: head for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == wanted}
+
     def write_result(self, result: dict[str, Any]) -> None:
         """Write `result.json`; a number that is not finite becomes null."""
         write_atomic(self.result_path, to_json(result) + "\n")
@@ -345,6 +351,16 @@ def _keep_good_lines(lines: Lines) -> str:
     shutil.copyfile(lines.path, copy)  # no rename: after a crash before the next line the damage must still be found
     write_atomic(lines.path, "".join(to_json(line) + "\n" for line in good))
     return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"
+
+
+def joined_scores(
+    before: dict[str, Any] | None, key: str, step: int, scores: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The scores by set, with those of other sets from an earlier result of these weights and settings."""
+    if before is None or (before["key"], before["step"]) != (key, step):
+        return scores
+    settings = [of_set["decode"] for of_set in scores.values()]
+    return {name: of_set for name, of_set in before["scores"].items() if of_set["decode"] in settings} | scores
 
 
 def recorded_runs(study: Path) -> list[str]:

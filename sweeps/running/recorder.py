@@ -31,6 +31,7 @@ from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, marked, utc
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
+from tracking.trial import joined_scores
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
@@ -126,9 +127,7 @@ class Recorder:
         """
         weights = self.weights()
         step = weights.step if weights else self.planned.steps
-        end = (self.planned.trial.key, step, self.planned.scoring)
-        heads = self.folder.evaluated().items()
-        return {name: head for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end}
+        return self.folder.scored_heads(self.planned.trial.key, step, self.planned.scoring)
 
     def begin(self) -> None:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
@@ -275,7 +274,7 @@ class Recorder:
         planned = {} if event.steps is None else {"steps": event.steps}
         planned |= {} if event.diverged is None else {"diverged": event.diverged}
         head |= {"scoring": (before or {}).get("scoring", 0) + 1}
-        scores = _still_true(before, trial.key, event) | event.scores
+        scores = joined_scores(before, trial.key, event.step, event.scores)
         pace = {"pace": before["pace"]} if before and "pace" in before and before["key"] == trial.key else {}
         weights = self.weights()
         head |= {"weights": weights.recorded} if weights else {}
@@ -286,14 +285,6 @@ class Recorder:
         """Keep by what this set was scored, which may be long after training."""
         content = with_scoring(self.folder.provenance(), self._own_record(), on)
         write_atomic(self.folder.provenance_path, to_json(content) + "\n")
-
-
-def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:
-    """Scores of other sets from an earlier result of the same model, if its decode settings were the same."""
-    if before is None or (before["key"], before["step"]) != (key, event.step):
-        return {}
-    decodes = [scores["decode"] for scores in event.scores.values()]
-    return {name: scores for name, scores in before["scores"].items() if scores["decode"] in decodes}
 
 
 def write_config(planned: PlannedTrial) -> None:

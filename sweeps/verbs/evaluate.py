@@ -110,5 +110,5 @@ def varied_settings(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def settings_text(settings: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Such as "decode.beam 8"."""
+    """Such as "score.average 3"."""
     return ", ".join(f"{name} {settings.get(name, 'default')}" for name in names)

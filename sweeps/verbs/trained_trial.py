@@ -31,7 +31,7 @@ from tracking.code import write_code
 from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process
 from tracking.study import STUDY_FILE, read_study, task_of, trial_folder
-from tracking.trial import TrialFolder, statistics_name, statistics_text
+from tracking.trial import TrialFolder, joined_scores, statistics_name, statistics_text
 from tracking.uri import without_password
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
@@ -103,11 +103,10 @@ class TrainedTrial:
         if not (self._suffix or any(metric.from_counts for metric in self.source.task.metrics)):
             scores = (self.files.finished_result(self.key) or {}).get("scores", {})
             found = {on: of for on, of in scores.items() if of["decode"] == self._settings}
-        for label, head in self.files.evaluated().items():
+        for label, head in self.files.scored_heads(self.key, self.step, self._settings).items():
             on, at, settings = label.partition("@")
-            known = head["key"], head["step"], head["scores"]["decode"]
             whole = unless_lost(partial(self.files.statistics, label), None) is not None
-            if at + settings == self._suffix and known == (self.key, self.step, self._settings) and whole:
+            if at + settings == self._suffix and whole:
                 found[on] = head["scores"]
         return found
 
@@ -220,8 +219,8 @@ class TrainedTrial:
     def _add_to_result(self, on: str, kept: dict[str, Any]) -> None:
         """Results never mix: after a change of settings `allelse sweep` scores all sets again."""
         result = self.result()
-        scores = result["scores"] | {on: kept}
-        if all(of["decode"] == kept["decode"] for of in scores.values()):
+        scores = joined_scores(result, self.key, result["step"], {on: kept})
+        if scores.keys() >= result["scores"].keys():
             self.files.scored_again(of_process() | self._code(), on)
             self.files.write_result(result | {"scores": scores, "scoring": result.get("scoring", 1) + 1})
 

@@ -155,8 +155,8 @@ def _evaluate(trial: Trained[TrialConfig], asked: Asked, err: Console) -> None:
     """Evaluate what was not evaluated before, and keep it in the trial's folder."""
     if not any(asked.values()):
         return
-    from transformer.decoding.evaluation import evaluate_set
     from transformer.training.worker_group import Worker, tokens_per_micro_batch
+    from transformer.work import score_set
 
     with sentences_of(trial.name), err.status("") as status:
         translator = translator_of(trial)
@@ -164,9 +164,7 @@ def _evaluate(trial: Trained[TrialConfig], asked: Asked, err: Console) -> None:
         for name, evaluated in asked.items():
             if evaluated is not None:
                 status.update(escape(f"{trial.name}: evaluating {name}"))
-                found = evaluate_set(translator, evaluated, Worker(0, 1, translator.device, tokens))
-                assert found is not None, "the only worker is rank zero"
-                trial.evaluated(name, found.scores, found.texts, found.samples)
+                score_set(trial, name, evaluated, translator, Worker(0, 1, translator.device, tokens))
 
 
 def _table(evaluations: list[Evaluation]) -> Table:

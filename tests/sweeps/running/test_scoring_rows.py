@@ -120,6 +120,25 @@ def test_other_settings_score_again_without_a_step_of_training(swept: Path, tmp_
     assert "must be steps with a checkpoint: 5" in " ".join(output.split())
 
 
+def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(swept, tmp_path / "here"))
+    words = ("evaluate", "task=scored", "base", "score.beam=1,8", "sweep.name=s", "--json")
+    done = allelse(*words, cwd=folder, env=environment(folder))
+    assert done.returncode == 0, done.stderr
+    lines = json.loads(done.stdout)
+    found = {(line["trial"], line["set"], line["decode"]["score.beam"]): line["score"] for line in lines}
+    assert len(found) == len(lines) == 12
+    for (trial, set_name, beam), value in found.items():
+        row = trial.replace("s/base", f"beam_{beam}")
+        result = json.loads((folder / "runs/s" / row / "result.json").read_text())
+        assert result["scores"][set_name]["score"] == value, "to the last digit"
+    assert scores(folder) == scores(swept), "the trials keep their own results"
+    again = json.loads(allelse(*words, "--set", "test", cwd=folder, env=environment(folder)).stdout)
+    assert [line["now"] for line in again] == [False] * 6
+    code, output = run(folder, *words, "--set", "tset")
+    assert (code, 'must be one of dev, test; did you mean "test"' in " ".join(output.split())) == (2, True), output
+
+
 def test_weights_that_rows_score_cannot_be_dropped(swept: Path) -> None:
     code, output = run(swept, "drop", "base-s1", "sweep.name=s")
     assert (code, "beam_1-s1, beam_8-s1 score" in " ".join(output.split())) == (2, True), output
