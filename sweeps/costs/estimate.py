@@ -91,6 +91,8 @@ def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) 
     works = {planned.trial.name: work_to_predict(planned) for planned in plan.trials}
     measured = measurements(plan, works.values())
     times = {name: found for name, work in works.items() if (found := predicted(work, measured))}
+    scoring = {planned.trial.name for planned in plan.trials if planned.host}
+    times |= {name: times[name].of_scoring() for name in scoring & times.keys()}
     if here:
         nodes = [this_machine()]
     slots = None if nodes is None else slots_of(cluster, nodes)
@@ -104,10 +106,11 @@ def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) 
 
 def work_to_predict(planned: PlannedTrial) -> Work:
     group = group_of(planned.settings.cluster)
-    flops = planned.costs.flops
+    trained = planned.host or planned
+    flops = trained.costs.flops
     return Work(
-        work=work_of(planned.task, planned.config, planned.fingerprint),
-        conditions=conditions(planned.task, planned.config, group),
+        work=work_of(trained.task, trained.config, trained.fingerprint),
+        conditions=conditions(trained.task, trained.config, group),
         steps=planned.steps,
         flops_per_step=None if flops is None else flops / planned.steps,
     )

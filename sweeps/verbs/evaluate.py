@@ -43,10 +43,11 @@ def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: 
     """Score finished trials with other settings, and show every score. The trials keep their own results."""
     err, out = Console(stderr=True, highlight=False), Console(highlight=False)
     evaluations: list[Evaluation] = []
+    _refuse_unknown_set(trials, set_name)
     for trained in trials:
         evaluations += _of_trial(trained, err)  # type: ignore[arg-type]
     if set_name is not None:
-        evaluations = _on_set(evaluations, set_name)
+        evaluations = [evaluation for evaluation in evaluations if evaluation.set_name == set_name]
     if as_json:
         lines = [{"trial": each.trial, "set": each.set_name, **each.scores, "now": each.now} for each in evaluations]
         print(json.dumps(lines, indent=1, ensure_ascii=False))
@@ -71,14 +72,13 @@ def _of_trial(trained: "TrainedTrial", err: Console) -> Iterator[Evaluation]:
         yield Evaluation(trained.name, name, scores, name not in before)
 
 
-def _on_set(evaluations: Sequence[Evaluation], set_name: str) -> list[Evaluation]:
-    """Those on this set. Raises RefusedError with the sets that there are."""
-    chosen = [evaluation for evaluation in evaluations if evaluation.set_name == set_name]
-    if not chosen:
-        sets = list(dict.fromkeys(evaluation.set_name for evaluation in evaluations))
+def _refuse_unknown_set(trials: Sequence[Trained[Any]], set_name: str | None) -> None:
+    """Raises RefusedError, with the sets on which the trials have been scored."""
+    results = [trained.result() for trained in trials]  # type: ignore[attr-defined]
+    sets = list(dict.fromkeys(name for result in results for name in result["scores"]))
+    if set_name is not None and set_name not in sets:
         allowed = f"must be one of {', '.join(sets)}"
         raise RefusedError([Problem("--set", f'is "{set_name}"', allowed, nearest(set_name, sets))])
-    return chosen
 
 
 def _table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Table:

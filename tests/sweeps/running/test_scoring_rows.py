@@ -136,7 +136,7 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_p
     again = json.loads(allelse(*words, "--set", "test", cwd=folder, env=environment(folder)).stdout)
     assert [line["now"] for line in again] == [False] * 6
     code, output = run(folder, *words, "--set", "tset")
-    assert (code, 'must be one of dev, test; did you mean "test"' in " ".join(output.split())) == (2, True), output
+    assert (code, "must be one of dev, test did you mean test?" in " ".join(output.split())) == (2, True), output
 
 
 def test_weights_that_rows_score_cannot_be_dropped(swept: Path) -> None:
