@@ -56,7 +56,7 @@ class StudyTrial:
     group: str  # the row's section of the table: base, A … E, big
     change: str
     seed: int
-    key: str  # SHA-256 of everything that determines the trained weights
+    key: str  # SHA-256 of all that determines the trained weights, or of its host's key and how it scores these
     published: Published
     weights: str = ""  # the name of the trial whose weights it only scores; "" if it trains its own
 
