@@ -78,6 +78,15 @@ def test_a_study_keeps_the_hosts_that_it_has_recorded(folder: Path) -> None:
     assert read_study(folder / "runs/s").trials == stored.trials, "a study without the field is read"
 
 
+def test_a_scoring_row_whose_file_was_renamed_is_known_by_its_key(folder: Path) -> None:
+    write_study(recorded(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
+    rows = folder / "conf/task/scored/row"
+    (rows / "greedy.yaml").rename(rows / "slow.yaml")
+    again = planned(folder, "sweep.rows=[base,slow]")
+    assert weights(again) == {"base-s1": "", "greedy-s1": "base-s1"}
+    assert any("slow is the row greedy of s" in note for note in again.composition.notes)
+
+
 REFUSED = [
     (["sweep.rows=[base,big_greedy]"], ["sweep.rows (conf/task/scored/row/big_greedy.yaml) … of big, but big is not"]),
     (
