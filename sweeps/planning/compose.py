@@ -12,7 +12,7 @@ from rich.table import Table
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, parsed, resolved
 from sweeps.config.overrides import parse_overrides
-from sweeps.config.row_descent import builds_on, lists_all, own_keys
+from sweeps.config.row_keys import builds_on, lists_all, own_keys
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, at_home, parse_settings, study_problems
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task

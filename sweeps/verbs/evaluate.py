@@ -61,7 +61,7 @@ def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: 
 
 
 def _of_trial(trained: "TrainedTrial", err: Console) -> Iterator[Evaluation]:
-    from sweeps.verbs.rescoring import score  # imports what a work needs
+    from sweeps.verbs.scoring import score  # imports what a work needs
 
     before = {*trained.scored}
     needed = {metric.set for metric in trained.source.task.metrics if metric.tabled}
