@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import shutil
 import signal
 import sys
@@ -58,11 +59,11 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
     os.killpg(running.process.pid, getattr(signal, name))
     ended, output = running.finish()
     assert ended == code, output
-    assert "base-s1 resumes from step 7" in output
+    assert re.search(r"base-s1 resumes from step [567]\n", output), output
     assert reasons(trial) == ["interrupted"]
     (workplace / "leave").unlink()
     done = typed(workplace, "train", *words)
-    assert "base-s1: resumed at step 7" in done.output
+    assert re.search(r"base-s1: resumed at step [567]\n", done.output), done.output
 
 
 @pytest.mark.ray
@@ -76,7 +77,7 @@ def test_a_sweep_with_all_its_processes_stops_by_the_signal_of_slurm(workplace: 
     os.killpg(running.process.pid, signal.SIGUSR1)
     ended, output = running.finish()
     assert ended == 138, output
-    assert "base-s1 resumes from step 7" in output
+    assert re.search(r"base-s1 resumes from step [567]\n", output), output
     assert reasons(trial) == ["interrupted"]
 
 
