@@ -72,7 +72,14 @@ def test_unknown_scoring_is_left_out() -> None:
 
 
 def test_the_first_trial_of_a_process_takes_longer() -> None:
-    found = predicted(WORK, [replace(MEASURED, first_seconds=3.0, first_cpu_seconds=2.0, cpu_seconds_per_step=0.25)])
+    found = predicted(
+        WORK,
+        [replace(MEASURED, first_seconds=3.0, first_cpu_seconds=2.0, cpu_seconds_per_step=0.25)],
+    )
     assert found is not None
     first = found.as_first()
-    assert (first.seconds - found.seconds, first.cpu_seconds, found.cpu_seconds) == (3.0, 27.0, 25.0)
+    assert (first.seconds - found.seconds, first.cpu_seconds, found.cpu_seconds) == (
+        3.0,
+        27.0,
+        25.0,
+    )
