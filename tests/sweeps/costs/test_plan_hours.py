@@ -117,7 +117,9 @@ def train(folder: Path, row: str) -> dict[str, Any]:
     return result
 
 
-def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know_it(place: Path) -> None:
+def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know_it(
+    place: Path,
+) -> None:
     before = contents(place)
     done = must(allelse(place, "plan", *TOY, SMALL))
     shown = " ".join(done.stdout.split())
@@ -216,7 +218,10 @@ def test_an_interrupted_calibration_leaves_nothing(place: Path, temporary: Path,
     ("typed", "words"),
     [
         ("cluster.workers=2", "cluster.workers is 2, but --calibrate runs one process per trial"),
-        ("cluster.address=auto", "cluster.address is auto, but --calibrate measures on this machine alone"),
+        (
+            "cluster.address=auto",
+            "cluster.address is auto, but --calibrate measures on this machine alone",
+        ),
         ("cluster.cpus_per_worker=999", "--calibrate needs 999 CPUs and 0 GPUs per worker"),
     ],
 )

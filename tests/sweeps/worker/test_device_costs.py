@@ -62,7 +62,10 @@ def test_a_typed_rate_gives_device_flops_and_mfu_in_every_output(tmp_path: Path)
     provenance = json.loads((tmp_path / "runs/toy/base-s1/provenance.json").read_text())
     assert provenance["sustained"] == result["sustained"]
     (row,) = csv.DictReader(io.StringIO(allelse(tmp_path, "table", STUDY[1], "--format", "csv").stdout))
-    assert (float(row["device_flops"]), float(row["mfu"])) == (result["device_flops"], result["mfu"])
+    assert (float(row["device_flops"]), float(row["mfu"])) == (
+        result["device_flops"],
+        result["mfu"],
+    )
     chosen = allelse(tmp_path, "table", STUDY[1], "--columns", "flops,device_flops,mfu").stdout
     assert "device FLOPs" in chosen
     assert "MFU" in chosen
@@ -73,7 +76,9 @@ def test_a_typed_rate_gives_device_flops_and_mfu_in_every_output(tmp_path: Path)
     assert "what a device sustains (typed)" in page
 
 
-def test_a_task_with_torch_has_its_device_measured_with_precision_and_threads(tmp_path: Path) -> None:
+def test_a_task_with_torch_has_its_device_measured_with_precision_and_threads(
+    tmp_path: Path,
+) -> None:
     result = trained(tmp_path, imports="import torch; torch.set_num_threads(1)")
     rate = result["sustained"]
     assert {name: rate[name] for name in rate if name != "flops_per_s"} == {
