@@ -13,7 +13,7 @@ FOREIGN = re.compile(r"d_model|n_heads|beam|decode|bleu|ppl|16 heads|tiny|data="
 FILE = "conf/task/small/base.yaml"
 SQUARE = "conf/task/small/row/square.yaml"
 CONFIG = "@dataclass(frozen=True)\nclass Config:"
-ENDS = ("GeneratorExit", "KeyboardInterrupt", "SystemExit")
+ENDS = ("GeneratorExit", "SystemExit")
 """What a file may raise that is no Exception."""
 KNOWN = "known: translation, small did you mean task=small?"
 
