@@ -129,9 +129,9 @@ def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
 
 
 # a row's settings that are not base's, its differences in PPL and BLEU, and its note
-OTHERS: list[tuple[Mapping[str, float], tuple[float | None, float | None], str]] = [
+OTHERS: list[tuple[Mapping[str, Any], tuple[float | None, float | None], str]] = [
     ({"beam": 8}, (0.0, None), "decode.beam 8, not 4"),
-    ({"temperature": 0.5}, (0.0, None), "temperature 0.5, not default"),
+    ({"bleu_tokenizer": "zh"}, (0.0, None), "bleu_tokenizer zh, not default"),
     (
         {"average_checkpoints": 5, "alpha": 1.0},  # other weights
         (None, None),
@@ -171,11 +171,11 @@ def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: 
 
 
 def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
-    settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"temperature": 0.5})]
+    settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"bleu_tokenizer": "zh"})]
     heads = by_name(scored(tmp_path / "mixed", *settings))["a_heads_1"]
     assert (heads.scores, heads.deltas["bleu"]) == ({"ppl": 4.5, "bleu": None}, None)
-    assert heads.mixed_decode == ("temperature",)
-    assert heads.note == "seeds mix temperature default, 0.5"
+    assert heads.mixed_decode == ("bleu_tokenizer",)
+    assert heads.note == "seeds mix bleu_tokenizer default, zh"
 
 
 def paragraph(study: Study) -> str:
