@@ -244,6 +244,8 @@ RESULTS: dict[str, tuple[str, Fits]] = {
     "problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
     "data_problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
     "cautions": ("a list, each str", lambda found: all(isinstance(each, str) for each in found)),
+    "precision": ("text", lambda found: isinstance(found, str)),
+    "memory": ("a number or None", lambda found: found is None or type(found) in (int, float)),
     "prepare": ("", lambda found: True),
     "resolved": ("the task's configuration", lambda found: True),  # of its schema, which each task has of its own
 }

@@ -60,6 +60,8 @@ def refuse_calibration(plan: Plan) -> None:
     """Raises RefusedError where the steps of this machine would say nothing of the sweep, or disturb one."""
     cluster = plan.composition.shared.cluster
     problems = list[Problem]()
+    if not plan.pending:
+        problems.append(Problem("--calibrate", "has nothing to measure: all trials are finished", "leave it out"))
     if cluster.address is not None:
         fault = f"is {cluster.address}, but --calibrate measures on this machine alone"
         allowed = "train one row there: plans then read its time from its result"
@@ -71,7 +73,9 @@ def refuse_calibration(plan: Plan) -> None:
         fault = f"would share this machine with {plan.running[0].trial.name}, which is running or waiting"
         problems.append(Problem("--calibrate", fault, "wait for it: plans then read its time from its result"))
     if not problems and slots_of(cluster, [this_machine()]) < 1:
-        need = f"{cluster.cpus_per_worker} CPUs and {cluster.gpus_per_worker:g} GPUs per worker"
+        need = f"{cluster.cpus_per_worker} CPUs per worker"
+        if cluster.gpus_per_worker:
+            need = f"{need} and {cluster.gpus_per_worker:g} GPUs"
         fault = f"needs {need}, which this machine does not have"
         problems.append(Problem("--calibrate", fault, "set cluster.cpus_per_worker or cluster.gpus_per_worker lower"))
     if problems:

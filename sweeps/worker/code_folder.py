@@ -1,7 +1,7 @@
 """The folder of a study's code as trials use it: Python files as recorded, and links to all else of today's folders.
 
-Processes of trials run in there (``code_imports``). What a task writes beside its files shows in the user's folder, and
-is moved there once no trial runs.
+Processes of trials run in there (``code_imports``). What a task writes beside its files stays there: nothing in the
+user's folder is replaced or removed.
 """
 
 import atexit
@@ -9,17 +9,14 @@ import os
 import re
 import shutil
 import tempfile
-import threading
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 from sweeps.processes.storage import PREFIX
-from sweeps.processes.times import SHARED_EVERY_S
 from tracking.attempts import own_process, runners
 from tracking.code import Code, code_folders, code_place, set_aside, split_name, write_code
 from tracking.files import DamagedFileError
@@ -51,18 +48,14 @@ class CodeFolder:
         """The folder that stands for the task's."""
         return self.folders[""]
 
-    def link(self, linked: dict[Path, int] | None = None) -> None:
-        """Link what is in today's folders and no recorded file. Raises OSError.
-
-        What was ``linked`` is left out, unless it is newer by now: a task may have removed it.
-        """
-        linked = {} if linked is None else linked
+    def link(self) -> None:
+        """Link what is in today's folders and no recorded file. Raises OSError."""
         for today, here in self._pairs:
-            for name in self._unrecorded(today, here) if here.is_dir() else ():
-                changed = (today / name).lstat().st_mtime_ns
-                if linked.get(here / name) != changed:
-                    _make_link(here / name, str(today / name))
-                    linked[here / name] = changed
+            if not here.is_dir():
+                continue
+            _remove_dangling(here, today)
+            for name in self._unrecorded(today, here):
+                _make_link(here / name, str(today / name))
         task = Path(self.code.roots[""])
         for today, here in zip(task.parents, self.task.parents, strict=False):
             if here == self.place or not here.is_dir():
@@ -77,41 +70,6 @@ class CodeFolder:
                 if (here / name).exists() and not (here / name).is_symlink():
                     return True
         return False
-
-    def show(self) -> None:
-        """Link what a task has written beside its files into the user's folder, as long as it is there."""
-        with suppress(OSError):  # of a user's folder that is read-only
-            for path, today in self._written():
-                if not os.path.lexists(today):
-                    today.symlink_to(path)
-            self._remove_dangling()
-
-    def _remove_dangling(self) -> None:
-        """Of what was shown and then removed by the task."""
-        for today, here in self._pairs:
-            for path in [*today.iterdir()]:
-                if path.is_symlink() and path.readlink() == here / path.name and not path.exists():
-                    path.unlink()
-
-    def give_back(self) -> None:
-        """Move what a task has written beside its files to the user's folder, and link it."""
-        for path, today in self._written():
-            if today.is_symlink() and today.readlink() == path:  # it was shown
-                today.unlink()
-            if _is_newer(path, today):
-                with suppress(OSError):  # of a user's folder that is read-only
-                    shutil.move(path, today)
-                    path.symlink_to(today)
-        with suppress(OSError):
-            self._remove_dangling()
-
-    def _written(self) -> Iterator[tuple[Path, Path]]:
-        """What a task has written here, but for modules, and where it belongs."""
-        for today, here in self._pairs:
-            for path in [*here.iterdir()] if here.is_dir() else ():
-                written = not (path.is_symlink() or path.name in NOT_LINKED or self._has(path))
-                if written and path.suffix != ".py":
-                    yield path, today / path.name
 
     @cached_property
     def _pairs(self) -> list[tuple[Path, Path]]:
@@ -178,58 +136,14 @@ def settings_texts(folder: Path) -> list[str]:
 
 
 def ready_code(code: Code | None, study: Path) -> None:
-    """Make the study's folder of this version fit for trials. Where another process runs trials, their files stay."""
+    """Make the study's folder of this version fit for trials."""
     if code is None:
         return
     folder = CodeFolder(code, write_code(study, code), study)
-    if not _others_run(study):
-        folder.give_back()  # what a sweep that was killed has left
-        if folder.is_mixed():
-            set_aside(folder.place)
-            folder = CodeFolder(code, write_code(study, code), study)
+    if folder.is_mixed() and not _others_run(study):
+        set_aside(folder.place)
+        folder = CodeFolder(code, write_code(study, code), study)
     folder.link()
-
-
-@contextmanager
-def shared_files(code: Code | None, study: Path) -> Iterator[None]:
-    """While trials run: what they write beside their files shows in the user's folder, and what comes there in theirs.
-
-    At the end it is moved there.
-    """
-    if code is None:
-        yield
-        return
-    ended = threading.Event()
-    folder = CodeFolder(code, code_place(study, code.digest), study)
-    sharing = threading.Thread(target=_share, args=(folder, ended), name="shared files", daemon=True)
-    sharing.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        sharing.join()
-        give_back(code, study)
-
-
-def _share(folder: CodeFolder, ended: threading.Event) -> None:
-    pause_s, linked = 0.0, dict[Path, int]()
-    while not ended.wait(pause_s):
-        began = time.monotonic()
-        with suppress(OSError, DamagedFileError):  # storage that fails for a while, or a study that was removed
-            folder.link(linked)
-            folder.show()
-        pause_s = max(SHARED_EVERY_S, 20 * (time.monotonic() - began))
-
-
-def give_back(code: Code | None, study: Path) -> None:
-    """Move what trials wrote beside their files to the user's folder, unless another process still runs trials."""
-    if code is None or _others_run(study):
-        return
-    for home in (study, _own_folder()):
-        place = code_place(home, code.digest)
-        if place.is_dir():
-            with suppress(OSError, DamagedFileError):  # a study that was removed, storage that fails
-                CodeFolder(code, place, study).give_back()
 
 
 def _others_run(study: Path) -> bool:
@@ -259,6 +173,14 @@ def _own_folder() -> Path:
     return folder
 
 
+def _remove_dangling(here: Path, today: Path) -> None:
+    """Links to what was in the user's folder and is gone."""
+    for path in here.iterdir():
+        is_link = path.is_symlink() and path.readlink() == today / path.name
+        if is_link and not os.path.lexists(today / path.name):
+            path.unlink(missing_ok=True)
+
+
 def _make_link(path: Path, target: str) -> None:
     """Several processes may make the same one. What a task has written stays."""
     if path.is_symlink() and str(path.readlink()) == target:
@@ -268,11 +190,3 @@ def _make_link(path: Path, target: str) -> None:
     temporary = path.with_name(f".{uuid.uuid4().hex}.link")
     temporary.symlink_to(target)
     temporary.replace(path)
-
-
-def _is_newer(path: Path, today: Path) -> bool:
-    """Whether a written file may replace the user's; a folder may not."""
-    if not os.path.lexists(today):
-        return True
-    both_files = path.is_file() and today.is_file()
-    return both_files and path.stat().st_mtime_ns > today.stat().st_mtime_ns
