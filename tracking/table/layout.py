@@ -53,21 +53,21 @@ def written(kind: str, table: StudyTable) -> str:
         names = view.named or (csv_names if kind == "csv" else json_names)(table)
         return (csv_text if kind == "csv" else json_text)([replace(known[name], name=name) for name in names], rows)
     if kind == "md":
-        return markdown(_with_summary(_for_people(table, " ± ", short=bool(view.short)), view))
+        return markdown(_with_summary(_for_people(table, " ± ", short=bool(view.short)), view, "\n"))
     if kind == "tex":
         below = replace(table, view=replace(view, notes=False))
         made = _for_people(below, " ± ", short=view.short is not False)
-        return latex(_with_summary(made, view), _notes(table), view.label)
+        return latex(_with_summary(made, view, ". "), _notes(table), view.label)
     verdicts = [f"verdict_{name}" for name in table.findings.verdicts] if view.verdicts else []
     columns = [known[name] for name in view.named or [*page_names(table), *verdicts]]
     return html(_text_table(table, columns, lines_of(columns, rows)))
 
 
-def _with_summary(made: TextTable, view: View) -> TextTable:
+def _with_summary(made: TextTable, view: View, between: str) -> TextTable:
     """What was found begins the caption, where a file has no place above its table; your own caption stays as it is."""
     if view.caption is not None:
         return made
-    return replace(made, caption="\n".join(filter(None, [made.summary, made.caption])))
+    return replace(made, caption=between.join(filter(None, [made.summary, made.caption])))
 
 
 def shown(table: StudyTable, width: int = 120) -> Table:

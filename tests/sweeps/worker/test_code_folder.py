@@ -76,13 +76,22 @@ def test_what_a_task_writes_beside_its_files_stays_in_the_study(project: Path, s
     ready_code(code, study)
     with running_code(code, study):
         Path("cache.txt").write_text("one")
+    ready_code(code, study)
+    assert not (project / "cache.txt").exists()
+    with running_code(code, study):
+        assert Path("cache.txt").read_text() == "one"
+
+
+def test_a_file_that_a_task_replaces_is_the_users_again_in_the_next_sweep(project: Path, study: Path) -> None:
+    code = code_in(project)
+    ready_code(code, study)
+    with running_code(code, study):
         Path("data.txt").rename("data.1.txt")
         Path("data.txt").write_text("newer")
     ready_code(code, study)
-    assert not (project / "cache.txt").exists()
     assert (project / "data.txt").read_text() == "data"
     with running_code(code, study):
-        assert Path("cache.txt").read_text() == "one"
+        assert Path("data.txt").read_text() == "data"
 
 
 def test_what_is_gone_from_the_users_folder_leaves_no_link(project: Path, study: Path) -> None:
