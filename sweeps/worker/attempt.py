@@ -287,9 +287,8 @@ class Attempt:
             "seconds": self._time.seconds,
             "cpu_seconds": self._time.cpu_seconds,
         }
-        costs |= self._device_costs()
-        if self._time.seconds > self._trained_before:  # another attempt that only scores has no pace of training
-            costs["pace"] = self._pace()
+        if self._time.seconds > self._trained_before:  # an attempt that only scores measures nothing of training
+            costs |= {**self._device_costs(), "pace": self._pace()}
         self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged))
 
     def _device_costs(self) -> dict[str, Any]:
