@@ -104,6 +104,14 @@ class CodeFolder:
                     path.symlink_to(today)
         with suppress(OSError):
             self._remove_dangling()
+            self._remove_outdated()
+
+    def _remove_outdated(self) -> None:
+        """Links of all versions to what is gone from the user's folder: copies that follow links fail at them."""
+        for folder, folders, files in os.walk(self.place.parent):
+            for path in (Path(folder, name) for name in (*folders, *files)):
+                if path.is_symlink() and not path.exists():
+                    path.unlink()
 
     def _written(self) -> Iterator[tuple[Path, Path]]:
         """What a task has written here, but for modules, and where it belongs."""

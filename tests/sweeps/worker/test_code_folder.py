@@ -105,8 +105,9 @@ def test_files_beside_the_task_are_seen_at_once_on_both_sides(project: Path, stu
 
 def test_a_copy_of_a_study_reads_todays_files_and_a_changed_file_is_replaced(project: Path, study: Path) -> None:
     code = code_in(project)
+    (project / "stops").touch()
     with running_code(code, study):
-        pass
+        (project / "stops").unlink()
     copy = study.with_name("copy")
     shutil.copytree(study, copy)  # follows links
     (project / "data.txt").write_text("other data")
