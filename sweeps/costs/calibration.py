@@ -186,13 +186,13 @@ def _started(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, pl
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=planned.settings.source.folder,
-            env=_environment(planned, place),
+            env=_environment(planned, place) | {"TMPDIR": str(folder)},  # all that it leaves goes with it
             start_new_session=True,
         )
     return Process(planned, popen, answer, log)
 
 
-def _environment(planned: PlannedTrial, place: int) -> Mapping[str, str]:
+def _environment(planned: PlannedTrial, place: int) -> dict[str, str]:
     """As Ray gives a worker its threads and GPUs."""
     cluster = planned.settings.cluster
     visible = os.environ.get(VISIBLE)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sweeps.processes.storage import PREFIX
 from tracking.attempts import own_process, runners
-from tracking.code import Code, code_folders, code_place, set_aside, split_name, write_code
+from tracking.code import CODE_FOLDER, Code, code_folders, code_place, set_aside, split_name, write_code
 from tracking.files import DamagedFileError
 from tracking.study import STUDY_FILE
 
@@ -50,10 +50,10 @@ class CodeFolder:
 
     def link(self) -> None:
         """Link what is in today's folders and no recorded file. Raises OSError."""
+        remove_outdated_links(self.study)
         for today, here in self._pairs:
             if not here.is_dir():
                 continue
-            _remove_dangling(here, today)
             for name in self._unrecorded(today, here):
                 _make_link(here / name, str(today / name))
         task = Path(self.code.roots[""])
@@ -173,12 +173,13 @@ def _own_folder() -> Path:
     return folder
 
 
-def _remove_dangling(here: Path, today: Path) -> None:
-    """Links to what was in the user's folder and is gone."""
-    for path in here.iterdir():
-        is_link = path.is_symlink() and path.readlink() == today / path.name
-        if is_link and not os.path.lexists(today / path.name):
-            path.unlink(missing_ok=True)
+def remove_outdated_links(study: Path) -> None:
+    """Links of all versions of the code to what is gone from the user's folder: copies that follow links fail there."""
+    with suppress(OSError):  # a study that was removed, storage that fails
+        for folder, folders, files in os.walk(study / CODE_FOLDER):
+            for path in (Path(folder, name) for name in (*folders, *files)):
+                if path.is_symlink() and not path.exists():
+                    path.unlink(missing_ok=True)
 
 
 def _make_link(path: Path, target: str) -> None:

@@ -20,7 +20,7 @@ from typing import Annotated
 
 from sweeps.task import Costs, Metric, Observes, Range, Task, Trial
 
-HERE = Path(__file__).parent
+HERE = Path(os.environ["TOY_FOLDER"])  # where a person looks, and not the copy in which trials run
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,10 @@ SMALL = "sweep.rows=[base,size_1,size_3,size_4]"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the task. What processes write elsewhere lands beside it."""
     folder = tmp_path / "place"
+    monkeypatch.setenv("TOY_FOLDER", str(folder))
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")

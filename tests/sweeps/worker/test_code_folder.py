@@ -105,8 +105,9 @@ def test_what_is_gone_from_the_users_folder_leaves_no_link(project: Path, study:
 
 def test_a_copy_of_a_study_reads_todays_files_and_a_changed_file_is_replaced(project: Path, study: Path) -> None:
     code = code_in(project)
+    (project / "stops").touch()
     with running_code(code, study):
-        pass
+        (project / "stops").unlink()
     copy = study.with_name("copy")
     shutil.copytree(study, copy)  # follows links
     (project / "data.txt").write_text("other data")
