@@ -42,3 +42,46 @@ def test_training_and_evaluation_of_one_step_may_be_reported_apart(place: Place)
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
         found = {name: store.execute(wanted, (name,)).fetchall() for name in ("train/loss", "eval/loss", "rate")}
     assert found == {name: [(step, of[name]) for step, of in expected.items()] for name in found}
+
+
+APART = """\
+        trial.report(step, {"train/loss": done})
+        trial.checkpoint(step, done)
+        trial.stopping()
+        if step == 4 and (HERE / "halts").exists():
+            (HERE / "halts").unlink()
+            raise RuntimeError("stopped by a person")
+        trial.report(step, {"eval/loss": 2 * done})
+"""
+AT_LAST = '    trial.evaluated("test", {"score": done})\n'
+EVALUATES = f"""\
+    if trial.saved and trial.saved.step == 4:
+        trial.report(4, {{"eval/loss": 20 * trial.config.train.cut}})
+{AT_LAST}"""
+
+
+def points_of(place: Place, name: str) -> list[tuple[int, float]]:
+    """Of all runs, also those that were left out."""
+    with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
+        return store.execute("SELECT step, value FROM metrics WHERE key = ? ORDER BY step", (name,)).fetchall()
+
+
+def test_a_report_that_joins_one_behind_its_checkpoint_reaches_mlflow(place: Place) -> None:
+    """The last step is evaluated by a second attempt, and once more, with another setting, by a third."""
+    place.write(
+        {"toy.py": TOY.replace(f"{ONCE}        trial.checkpoint(step, done)\n", APART).replace(AT_LAST, EVALUATES)}
+    )
+    (place.folder / "halts").touch()
+    assert place.type("train", "task=toy", STUDY, "row=base").returncode == 1
+    place.train("base")
+    evaluated = [(1, 2.0), (2, 4.0), (3, 6.0), (4, 10.0)]
+    journal = metrics_of(place)
+    assert [(step, metrics["eval/loss"]) for step, metrics in journal.items()] == evaluated
+    assert points_of(place, "eval/loss") == evaluated
+    place.train("base", "train.cut=0.6")
+    assert metrics_of(place) == journal, "the finished training stays as it was"
+    (place.study / "mlflow-ledger.json").unlink()
+    place.must("sync", STUDY)
+    assert "MLflow: up to date" in place.must("status", STUDY)
+    assert points_of(place, "eval/loss") == evaluated
+    assert [step for step, _ in points_of(place, "train/loss")] == [1, 2, 3, 4], "one run"
