@@ -79,7 +79,7 @@ def write_code(study: Path, code: Code) -> Path:
     temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
         _fill(temporary, code)
-        set_aside(place)
+        set_code_aside(place)
         with suppress(OSError):  # another process was first
             temporary.rename(place)
     finally:
@@ -106,7 +106,7 @@ def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) 
     return code
 
 
-def set_aside(place: Path) -> None:
+def set_code_aside(place: Path) -> None:
     """Rename a folder that cannot be used: nothing in it is removed."""
     number = 1
     while os.path.lexists(place.with_name(f"{place.name}.aside-{number}")):

@@ -21,7 +21,7 @@ from pathlib import Path
 from sweeps.processes.storage import PREFIX
 from sweeps.processes.times import SHARED_EVERY_S
 from tracking.attempts import own_process, runners
-from tracking.code import Code, code_folders, code_place, set_aside, split_name, write_code
+from tracking.code import Code, code_folders, code_place, set_code_aside, split_name, write_code
 from tracking.files import DamagedFileError
 from tracking.study import STUDY_FILE
 
@@ -185,7 +185,7 @@ def ready_code(code: Code | None, study: Path) -> None:
     if not _others_run(study):
         folder.give_back()  # what a sweep that was killed has left
         if folder.is_mixed():
-            set_aside(folder.place)
+            set_code_aside(folder.place)
             folder = CodeFolder(code, write_code(study, code), study)
     folder.link()
 
