@@ -1,10 +1,15 @@
 """Reports of one step are one: in the journal, in MLflow and after a loss."""
 
 import json
+import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
+import pytest
 from place import STUDY, TOY, Place
+
+from tracking.files import Lines, replace_last_line
 
 ONCE = '        trial.report(step, {"train/loss": done})\n'
 TWICE = """\
@@ -85,3 +90,39 @@ def test_a_report_that_joins_one_behind_its_checkpoint_reaches_mlflow(place: Pla
     assert "MLflow: up to date" in place.must("status", STUDY)
     assert points_of(place, "eval/loss") == evaluated
     assert [step for step, _ in points_of(place, "train/loss")] == [1, 2, 3, 4], "one run"
+
+
+def test_the_last_line_is_replaced_without_reading_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader at any moment finds whole lines, and perhaps a torn last one."""
+    path, sizes, seen = tmp_path / "journal.jsonl", list[int](), list[list[dict[str, int]]]()
+    path.write_text("".join(f'{{"step": {step}}}\n' for step in range(100_000)))
+    read, write = os.pread, os.write
+
+    def sized(descriptor: int, size: int, place: int) -> bytes:
+        sizes.append(size)
+        return read(descriptor, size, place)
+
+    def watched(descriptor: int, data: bytes) -> int:
+        half = write(descriptor, data[:5])
+        seen.append(list(Lines(path)))
+        return half + write(descriptor, data[5:])
+
+    monkeypatch.setattr(os, "pread", sized)
+    monkeypatch.setattr(os, "write", watched)
+    replace_last_line(path, json.dumps({"step": 99_999, "more": 1}))
+    assert sum(sizes) < 20_000
+    assert [lines[-1] for lines in seen] == [{"step": 99_998}]
+    monkeypatch.undo()
+    lines = list(Lines(path))
+    assert (len(lines), lines[-1]) == (100_000, {"step": 99_999, "more": 1})
+
+
+def test_the_old_last_line_stays_where_the_new_one_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write = tmp_path / "journal.jsonl", os.write
+    path.write_text('{"step": 1}\n{"step": 2}\n')
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:12]))  # a full disk
+    with pytest.raises(OSError, match="No space left"):
+        replace_last_line(path, json.dumps({"step": 2, "more": 1}))
+    assert [line["step"] for line in Lines(path)] == [1, 2]
