@@ -120,7 +120,7 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: 
     client.delete_run(run.info.run_id)
     send(study)
     assert only_run(study, store).info.run_id != run.info.run_id
-    assert len(history(study, store)) == 3
+    assert len(history(study, store)) == 2
 
 
 def models(client: Any, run: Any) -> Sequence[Any]:
