@@ -80,7 +80,7 @@ def write_code(study: Path, code: Code) -> Path:
     try:
         _fill(temporary, code)
         if not _renamed(temporary, place) and unless_damaged(partial(read_code, study, code.digest), None) is None:
-            set_aside(place)
+            set_code_aside(place)
             _renamed(temporary, place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -115,7 +115,7 @@ def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) 
     return code
 
 
-def set_aside(place: Path) -> None:
+def set_code_aside(place: Path) -> None:
     """Rename a folder that cannot be used: nothing in it is removed."""
     number = 1
     while os.path.lexists(place.with_name(f"{place.name}.aside-{number}")):

@@ -164,7 +164,8 @@ class Recorder:
                 self._came_from(entries)
             case Report(step, metrics, ts, checkpoint, synced):
                 self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
-                self.folder.report(attempt, step, metrics, ts, checkpoint, synced)
+                if not self.folder.report(attempt, step, metrics, ts, checkpoint, synced):
+                    self._log(f"--- the journal of the finished training stays: no report of step {step} is added\n")
             case Stopped():
                 self.stopped = True
                 self.end("interrupted")

@@ -360,9 +360,9 @@ class Attempt:
 
     def _look_at_device(self) -> None:
         """Find out what it sustains: the seconds of training leave the time for it out."""
-        began, tflops = time.monotonic(), self.given.sustained_tflops
-        self._rate = measured_rate(self.task.precision(self.config)) if tflops is None else typed_rate(tflops)
-        self._time.leave_out(time.monotonic() - began)
+        tflops = self.given.sustained_tflops
+        with self._time.left_out():
+            self._rate = measured_rate(self.task.precision(self.config)) if tflops is None else typed_rate(tflops)
         if self._rate is not None:
             self.tell(About({"sustained": self._rate.to_dict()}))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sweeps.processes.storage import PREFIX
 from tracking.attempts import own_process, runners
-from tracking.code import CODE_FOLDER, Code, code_folders, code_place, set_aside, split_name, write_code
+from tracking.code import CODE_FOLDER, Code, code_folders, code_place, set_code_aside, split_name, write_code
 from tracking.files import DamagedFileError
 from tracking.study import STUDY_FILE
 
@@ -141,7 +141,7 @@ def ready_code(code: Code | None, study: Path) -> None:
         return
     folder = CodeFolder(code, write_code(study, code), study)
     if folder.is_mixed() and not _others_run(study):
-        set_aside(folder.place)
+        set_code_aside(folder.place)
         folder = CodeFolder(code, write_code(study, code), study)
     folder.link()
 

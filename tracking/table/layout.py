@@ -12,6 +12,7 @@ from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS
 from tracking.statistics.rows import TableRow
 from tracking.table.caption import caption
 from tracking.table.columns import (
+    ALL_COST_LABELS,
     CHANGED,
     COST_LABELS,
     DEVICE_COST_LABELS,
@@ -102,7 +103,7 @@ def _order(value: Any) -> tuple[bool, float, str]:
 
 def _descending(card: Card, name: str) -> bool:
     """Whether the column holds values, or differences in them, that are better when larger."""
-    kinds = ("", "delta_", "paper_", "paper_delta_", "best_")
+    kinds = ("", "delta_", "delta_common_seeds_", "paper_", "paper_delta_", "best_")
     return any(name == f"{kind}{metric.name}" and metric.better == "up" for metric in card.tabled for kind in kinds)
 
 
@@ -164,7 +165,7 @@ def brief(
     card: Card, columns: Sequence[StudyColumn], row: TableRow, left_out: Collection[str] = ()
 ) -> tuple[Cell, ...]:
     """The row's cells, in which the state of an unfinished row appears once, and none of the words ``left_out``."""
-    ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*COST_LABELS, "steps"}
+    ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*ALL_COST_LABELS, "steps"}
     found, told = list[Cell](), False
     for column in columns:
         cell = Cell(column.text(row), column.best(row))
@@ -195,8 +196,8 @@ def csv_names(table: StudyTable) -> list[str]:
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
         *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
-        *(*tests, *verdicts, "unlike", *best, *(f"delta_common_seeds_{name}" for name in names)),
-        *_seed_names(table),
+        *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
+        *(f"delta_common_seeds_{name}" for name in names),
         *("cpu_seconds", *DEVICE_COST_LABELS, "device_hours"),
     ]
 

@@ -5,10 +5,13 @@ import io
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from allelse_in_folder import ALLELSE, allelse
+
+from sweeps.worker.pace import CpuTime, TrainingTime
 
 TASK = """
 from dataclasses import dataclass
@@ -99,3 +102,13 @@ def test_a_rate_must_be_above_zero(tmp_path: Path) -> None:
     done = allelse(tmp_path, "plan", "cluster.sustained_tflops=0")
     assert done.returncode == 2
     assert "cluster.sustained_tflops" in done.stderr
+
+
+def test_the_cpu_seconds_of_a_measurement_are_not_the_training_s() -> None:
+    cpu = SimpleNamespace(own=1.0, total=11.0)
+    time = TrainingTime(0.0, 0.0, cast(CpuTime, cpu))
+    time.go_on()
+    with time.left_out():
+        cpu.own, cpu.total = 4.0, 14.0
+    cpu.own, cpu.total = 6.0, 16.0
+    assert time.cpu_seconds == 2.0
