@@ -154,7 +154,7 @@ FIELDS = {
     "base-s1/result.json": "key row seed step attempt params flops scores scoring",
     "base-s1/provenance.json": (
         "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs"
-        " scorings steps task vocabulary"
+        " gpus_per_worker scorings steps task vocabulary"
     ),
     "base-s1/attempts.jsonl": "attempt",
     "base-s1/journal.jsonl": "attempt step metrics",
@@ -174,7 +174,7 @@ POINTS = (
 TAGS = (
     "sweep.id sweep.identity sweep.carried sweep.training kind row row.ppl row.bleu table3.group table3.row"
     " table3.change table3.order"
-    " trial.key seed attempt device data.fingerprint data.bleu_tokenizer decode.train_sample decode.beam"
+    " trial.key seed attempt device data.fingerprint decode.beam"
     " decode.alpha decode.max_extra decode.average_checkpoints decode.average_every mlflow.runName"
 )
 TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
