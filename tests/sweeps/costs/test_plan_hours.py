@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -91,6 +92,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def mlflow_database(place: Path, database: Path) -> None:
+    """In the folder already: to make one takes longer than all trials."""
+    (place / "runs").mkdir()
+    shutil.copy(database, place / "runs")
+
+
+@pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "tmp"
     folder.mkdir()
@@ -130,6 +138,7 @@ def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know
     assert contents(place) == before, "a plan starts and writes nothing"
 
 
+@pytest.mark.usefixtures("mlflow_database")
 def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(place: Path) -> None:
     small, large = train(place, "size_1"), train(place, "size_4")
     lines = planned(place, "sweep.rows=[base,size_1,size_3,size_4,size_40]", "sweep.seeds=[1,2]", "--add")
@@ -171,6 +180,7 @@ def test_calibration_measures_three_rows_and_leaves_the_study_alone(place: Path,
     assert all(line["seconds"] is None for line in planned(place, SMALL).values()), "other code takes another time"
 
 
+@pytest.mark.usefixtures("mlflow_database")
 def test_a_finished_trial_counts_more_than_calibration(place: Path, temporary: Path) -> None:
     must(allelse(place, "plan", *TOY, "sweep.rows=[base]", "--calibrate"))
     before = planned(place, "sweep.rows=[base]")["base-s1"]
