@@ -9,14 +9,17 @@ import os
 import re
 import shutil
 import tempfile
+import threading
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 from sweeps.processes.storage import PREFIX
+from sweeps.processes.times import NEW_FILES_EVERY_S
 from tracking.attempts import own_process, runners
 from tracking.code import CODE_FOLDER, Code, code_folders, code_place, set_code_aside, split_name, write_code
 from tracking.files import DamagedFileError
@@ -48,14 +51,20 @@ class CodeFolder:
         """The folder that stands for the task's."""
         return self.folders[""]
 
-    def link(self) -> None:
-        """Link what is in today's folders and no recorded file. Raises OSError."""
-        remove_outdated_links(self.study)
+    def link(self, linked: dict[Path, int] | None = None) -> None:
+        """Link what is in today's folders and no recorded file. Raises OSError.
+
+        What was ``linked`` is left out, unless it is newer by now: a task may have removed it.
+        """
+        linked = {} if linked is None else linked
         for today, here in self._pairs:
             if not here.is_dir():
                 continue
             for name in self._unrecorded(today, here):
-                _make_link(here / name, str(today / name))
+                changed = (today / name).lstat().st_mtime_ns
+                if linked.get(here / name) != changed:
+                    _make_link(here / name, str(today / name))
+                    linked[here / name] = changed
         task = Path(self.code.roots[""])
         for today, here in zip(task.parents, self.task.parents, strict=False):
             if here == self.place or not here.is_dir():
@@ -143,7 +152,35 @@ def ready_code(code: Code | None, study: Path) -> None:
     if folder.is_mixed() and not _others_run(study):
         set_code_aside(folder.place)
         folder = CodeFolder(code, write_code(study, code), study)
+    remove_outdated_links(study)
     folder.link()
+
+
+@contextmanager
+def new_files_shown(code: Code | None, study: Path) -> Iterator[None]:
+    """While trials run, files that come to the user's folder show in theirs, such as one that asks them to stop."""
+    if code is None:
+        yield
+        return
+    ended = threading.Event()
+    folder = CodeFolder(code, code_place(study, code.digest), study)
+    thread = threading.Thread(target=_show_new_files, args=(folder, ended), name="new files", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _show_new_files(folder: CodeFolder, ended: threading.Event) -> None:
+    linked: dict[Path, int] = {}
+    pause_s = 0.0
+    while not ended.wait(pause_s):
+        began = time.monotonic()
+        with suppress(OSError, DamagedFileError):  # storage that fails for a while, or a study that was removed
+            folder.link(linked)
+        pause_s = max(NEW_FILES_EVERY_S, 20 * (time.monotonic() - began))
 
 
 def _others_run(study: Path) -> bool:

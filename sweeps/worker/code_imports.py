@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from sweeps.config.tasks import ENTERED, forget_tasks
-from sweeps.worker.code_folder import CodeFolder, made_folder
+from sweeps.worker.code_folder import CodeFolder, made_folder, remove_outdated_links
 from sweeps.worker.environment import variables
 from tracking.code import Code
 from tracking.provenance import OUR_CODE, ROOT
@@ -163,6 +163,7 @@ def running_code(code: Code | None, study: Path, lasting: bool = True) -> Iterat
             ENTERED.update(entered)
             forget_tasks()
             _forget_finders()
+            remove_outdated_links(study)
 
 
 def _restore_modules(before: Mapping[str, ModuleType]) -> None:

@@ -34,7 +34,8 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(wor
     """The trial finishes, so the sweep is over."""
     write_task(workplace, {"    trial.evaluated(": f"{EVALUATES_UNTIL_TOLD}    trial.evaluated("})
     running = Running.start("train", "task=small", cwd=workplace, trial=workplace)
-    wait_until(lambda: (workplace / "evaluates").exists() or running.ended(), "the evaluation")
+    evaluates = "runs/*/code/*/**/evaluates"  # what a trial writes beside its code
+    wait_until(lambda: any(workplace.glob(evaluates)) or running.ended(), "the evaluation")
     assert not running.ended(), running.finish()[1]
     os.kill(running.process.pid, signal.SIGINT)
     running.wait_for_line("Stopping after the current step")
