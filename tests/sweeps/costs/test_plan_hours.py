@@ -233,7 +233,7 @@ def test_an_interrupted_calibration_leaves_nothing(place: Path, temporary: Path,
             "cluster.address=auto",
             "cluster.address is auto, but --calibrate measures on this machine alone",
         ),
-        ("cluster.cpus_per_worker=999", "--calibrate needs 999 CPUs and 0 GPUs per worker"),
+        ("cluster.cpus_per_worker=999", "--calibrate needs 999 CPUs per worker"),
     ],
 )
 def test_calibration_is_refused_where_it_would_say_nothing_of_the_sweep(place: Path, typed: str, words: str) -> None:
