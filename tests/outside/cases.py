@@ -174,7 +174,7 @@ POINTS = (
 TAGS = (
     "sweep.id sweep.identity sweep.carried sweep.training kind row row.ppl row.bleu table3.group table3.row"
     " table3.change table3.order"
-    " trial.key seed attempt device data.fingerprint decode.beam"
+    " trial.key seed attempt device data.fingerprint data.bleu_tokenizer decode.beam decode.train_sample"
     " decode.alpha decode.max_extra decode.average_checkpoints decode.average_every mlflow.runName"
 )
 TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
