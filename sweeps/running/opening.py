@@ -15,11 +15,13 @@ from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
 from sweeps.planning.naming import known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, configurations, recorded
+from sweeps.planning.shared_trials import on_this_data
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import keep_origin, origin_of
 from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
+from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.checkpoints import saved_steps
@@ -49,15 +51,18 @@ def open_study(
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         plan = _readable(plan, console)
         _refuse_missing_steps(plan)
+        plan = with_whole_sources(plan, console)
         pending = {planned.fingerprint for planned in plan.pending}
         before = print_cautions(plan, console)
         prepare_data(plan, console)
+        plan = on_this_data(plan)
         print_cautions(plan, console, before)  # some follow from the data
         if plan.pending and connect:
             connect(stopping)
-        for planned in plan.pending:
-            stack.enter_context(trial_lock(planned.folder))
         names = [planned.trial.name for planned in plan.pending]
+        for planned in plan.trials:
+            if planned.trial.name in {*names, *plan.sources}:
+                stack.enter_context(trial_lock(planned.folder))
         stack.enter_context(announced(plan.folder, names, command, stopping))
         repair(plan, console)
         plan = plan.read_again()
@@ -66,6 +71,7 @@ def open_study(
         with FileLock(plan.folder / ".locks" / "study"):
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(recorded(plan, command))
+        plan = take_trials(plan, console)
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with syncing(plan.trials[0].settings, console), shared_files(plan.code, plan.folder):
             yield plan, stopping

@@ -30,6 +30,7 @@ from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, marked, utc
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
+from tracking.trial import TrialFolder
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
@@ -279,9 +280,10 @@ def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dic
     return {name: scores for name, scores in before["scores"].items() if scores["decode"] in decodes}
 
 
-def write_config(planned: PlannedTrial) -> None:
+def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:
+    """Into its folder, or into another one that will get its name."""
     text = yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True)
-    write_atomic(planned.folder.config_path, text)
+    write_atomic((folder or planned.folder).config_path, text)
 
 
 @contextmanager

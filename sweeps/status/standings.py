@@ -95,7 +95,7 @@ def _line_of(
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
         "note": "; ".join(
-            filter(None, [where, running.note(trial.name, state, seen), stopped_at(seen.result), seen.note])
+            filter(None, [where, running.note(trial.name, state, seen), stopped_at(seen.result), seen.taken, seen.note])
         ),
         "look": seen,
         "watched": {label: seen.newest.metrics.get(name) if seen.newest else None for name, label in rows.watched},

@@ -82,7 +82,7 @@ def plan(
         OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
     if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
-    elif planned.pending:
+    elif planned.pending or planned.to_take:
         next_verb("sweep", [*_overrides_to_run(planned, overrides), *["--changed-code"] * changed_code])
     else:
         next_verb("table", looking(planned.folder, overrides))
@@ -143,7 +143,7 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
     from sweeps.planning.plan import cautions
 
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [*_costs_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
+    notes = [*_costs_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names, *plan.not_taken]
     caption = "\n".join([escape(note) for note in notes if note])
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
@@ -158,7 +158,7 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
         said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
         said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
         *cost_columns(estimate, OUT.width),
-        said("state", lambda line: _states([_plan_state(each, taken) for each in line]), "name"),
+        said("state", lambda line: _states([_plan_state(plan, each, taken) for each in line]), "name"),
     )
     last = ["to run", *_total(plan), *cost_totals(estimate, OUT.width), ""]
     cells = (*lines_of(columns, lines), tuple(map(Cell, last)))
@@ -192,7 +192,9 @@ def _total(plan: "Plan") -> list[str]:
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
     words += f", {len(running)} running or waiting" if running else ""
-    return [words, "", "", "", (flops(_flops(to_run)) or UNKNOWN_COST) if to_run else ""]
+    words += f", {len(plan.to_take)} taken" if plan.to_take else ""
+    to_train = [planned for planned in to_run if planned.trial.name not in plan.sources]
+    return [words, "", "", "", (flops(_flops(to_train)) or UNKNOWN_COST) if to_train else ""]
 
 
 def _plan_lines(plan: "Plan") -> "list[list[PlannedTrial]]":
@@ -222,16 +224,25 @@ def _plan_json(plan: "Plan", estimate: "Estimate") -> list[dict[str, Any]]:
         {name: getattr(planned.trial, name) for name in ("row", "seed", "key", "group", "change")}
         | {"before_scaling": unscaled[planned.trial.row], "steps": planned.steps}
         | {"params": planned.costs.params, "flops": planned.costs.flops}
-        | {"finished": planned.finished, "state": planned.state}
+        | {"finished": planned.finished, "state": planned.state, "taken_from": _source_words(plan, planned) or None}
         | costs_of(planned.trial.name)
         for planned in plan.trials
     ]
 
 
-def _plan_state(planned: "PlannedTrial", taken: Collection[str]) -> str:
+def _source_words(plan: "Plan", planned: "PlannedTrial") -> str:
+    """The study and the trial that is taken instead of training; "" for one that is trained."""
+    source = plan.sources.get(planned.trial.name)
+    return "" if source is None else str(source.record)
+
+
+def _plan_state(plan: "Plan", planned: "PlannedTrial", taken: Collection[str]) -> str:
     """``taken`` has the names of trials that a process runs or keeps for its further work."""
     if planned.finished:
         return "finished"
+    source = plan.sources.get(planned.trial.name)
+    if source is not None:
+        return f"taken from {source.study.name}" + ("" if source.is_scored else ", to score")
     if planned.state == "finished":
         return "to score again"
     if planned.trial.name in taken:  # one that was interrupted may run on another machine by now
