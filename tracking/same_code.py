@@ -23,7 +23,8 @@ class SameCode:
         for voucher in vouched:
             if voucher[SCORES] or not scoring:
                 for kind in KINDS:
-                    self._join(voucher[kind])
+                    if voucher[kind]:
+                        self._join(voucher[kind])
 
     def first(self, version: str) -> str:
         """The oldest version that is the same."""

@@ -35,12 +35,16 @@ from tracking.study import write_study
 
 @contextmanager
 def open_study(
-    plan: Plan, command: list[str], console: Console, connect: Callable[[Stopping], None] | None = None
+    plan: Plan,
+    command: list[str],
+    console: Console,
+    connect: Callable[[Stopping], None] | None = None,
+    tracked: bool = True,
 ) -> Iterator[tuple[Plan, Stopping]]:
     """Prepare the data, lock the trials, write the study and carry its journals to MLflow while the caller runs them.
 
-    ``connect`` is called once the data is prepared, before anything of the study is written. Yields the plan as it
-    stands once the trials are locked. Raises RefusedError, Interrupted.
+    ``connect`` is called once the data is prepared, before anything of the study is written. Unless ``tracked``, no
+    journal is carried. Yields the plan as it stands once the trials are locked. Raises RefusedError, Interrupted.
     """
     stopping = Stopping()
     source = plan.composition.shared.source
@@ -73,7 +77,8 @@ def open_study(
             write_study(recorded(plan, command))
         plan = take_trials(plan, console)
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
-        with syncing(plan.trials[0].settings, console), shared_files(plan.code, plan.folder):
+        carried = syncing(plan.trials[0].settings, console) if tracked else nullcontext()
+        with carried, shared_files(plan.code, plan.folder):
             yield plan, stopping
 
 

@@ -190,6 +190,7 @@ class Recorder:
             **({"host": hosts[0]} if hosts else {}),
             "hosts": sorted({*hosts}) or [process.get("host")],
             "device": device,
+            "threads": self.planned.settings.cluster.cpus_per_worker,
             "data_fingerprint": self.planned.fingerprint,
             "data_identity": self.prepared_as,
             "task": {"name": source.task.name, "version": source.task.version, "source": source.name},

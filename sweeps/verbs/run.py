@@ -27,11 +27,13 @@ from sweeps.verbs.command import (
     Json,
     Multirun,
     OverrideList,
+    Vouching,
     guarded,
     next_run,
     refuse_without_extra,
 )
 from sweeps.verbs.plan_costs import calibrated, cluster_nodes, cost_columns, cost_fields, cost_lines, cost_totals
+from sweeps.verbs.vouching import vouched
 from tracking.study import read_study
 from tracking.table.caption import size_note
 from tracking.table.columns import whole_table
@@ -91,14 +93,21 @@ def plan(
 
 @guarded
 def sweep(
-    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False, multirun: Multirun = False
+    overrides: OverrideList = None,
+    add: Add = False,
+    changed_code: ChangedCode = False,
+    vouch: Vouching = False,
+    multirun: Multirun = False,
 ) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
+    With --vouch, a name such as base-s2 says which trial is trained again; otherwise it is the cheapest.
     """
     from sweeps.planning.continuation import plan_sweep
 
+    if vouch:
+        overrides = vouched(overrides or [], add, changed_code)
     planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
 
