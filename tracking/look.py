@@ -41,7 +41,7 @@ class Look:
     source: SourceTrial | None = None
 
     @property
-    def taken(self) -> str:
+    def source_note(self) -> str:
         """Such as "taken from multi30k-half"; "" for a trial that was trained here."""
         return "" if self.source is None else f"taken from {self.source.study}"
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-SOURCE = "source"
+SOURCE = "taken_from"
 """The key of both files."""
 FORM = {"study": str, "identity": str, "trial": str}
 

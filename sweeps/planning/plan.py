@@ -105,7 +105,7 @@ class Plan:
     study has been trained with, then. ``origin`` is what provenance has of all attempts of one sweep.
 
     ``sources`` are by name the finished trials of other studies that are taken, ``not_taken`` lines on others, and
-    ``vouched`` the comparisons of versions of the code that this rests on, None for those that are recorded."""
+    ``vouched`` the comparisons of versions of the code that this rests on, besides those that are recorded."""
 
     composition: Composition
     trials: tuple[PlannedTrial, ...]
@@ -116,7 +116,7 @@ class Plan:
     origin: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, Source] = field(default_factory=dict)
     not_taken: tuple[str, ...] = ()
-    vouched: tuple[dict[str, Any], ...] | None = None
+    vouched: tuple[dict[str, Any], ...] = ()
 
     @property
     def task(self) -> Task[Any]:
@@ -342,7 +342,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         margins=before.margins or plan.composition.shared.sweep.margin,
         identity=before.identity or uuid.uuid4().hex,
         code=plan.codes,
-        vouched=before.vouched if plan.vouched is None else plan.vouched,
+        vouched=(*before.vouched, *(voucher for voucher in plan.vouched if voucher not in before.vouched)),
     )
 
 

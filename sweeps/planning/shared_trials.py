@@ -15,7 +15,6 @@ from sweeps.worker.prepared import check_data
 from tracking.files import unless_damaged
 from tracking.provenance import own_files
 from tracking.same_code import SameCode
-from tracking.study import Study
 
 OTHER_COPY = "it was trained on another copy of the data"
 CONFIG_FILE = "config.yaml"
@@ -63,7 +62,8 @@ def without_sources(plan: Plan, names: Collection[str]) -> Plan:
 
 def why_not(plan: Plan, planned: PlannedTrial, source: Source) -> str:
     """Why the source cannot stand for the planned trial; "" if it can."""
-    same = SameCode([*source.study.vouched, *_recorded_vouchers(plan.before)])
+    recorded = plan.before.vouched if plan.before else ()
+    same = SameCode([*source.study.vouched, *recorded])
     if faults := source.folder.damage():
         return faults[0].note
     if not source.is_by(planned.code, own_files(), same):
@@ -130,15 +130,11 @@ def _codes(plan: Plan, sources: dict[str, Source]) -> tuple[str, ...]:
 
 
 def _vouched(plan: Plan, sources: dict[str, Source]) -> tuple[dict[str, object], ...]:
-    """The comparisons that the sources rest on, besides the study's own."""
-    vouchers = _recorded_vouchers(plan.before)
+    """The comparisons that the sources rest on, besides those of the study itself."""
+    vouchers = list[dict[str, object]]()
     for source in sources.values():
         vouchers += [voucher for voucher in source.study.vouched if voucher not in vouchers]
     return tuple(vouchers)
-
-
-def _recorded_vouchers(study: Study | None) -> list[dict[str, object]]:
-    return [] if study is None else [*study.vouched]
 
 
 def _lines(refused: dict[str, tuple[Source, str]]) -> Iterator[str]:

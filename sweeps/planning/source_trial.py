@@ -85,8 +85,10 @@ class Source:
     def is_by(self, code: str, own_files: str, same: SameCode) -> bool:
         """Whether this version trained it: of the user's code, or without one of our own files."""
         records = self.training()
+        if not records:
+            return False
         if code:
-            return bool(records) and all(same.are_same(str(record.get("code")), code) for record in records)
+            return all(same.are_same(str(record.get("code")), code) for record in records)
         recorded = [str(record["own_files"]) for record in records if record.get("own_files")]
         return all(same.are_same(version, own_files) for version in recorded)
 

@@ -39,7 +39,9 @@ class CheckpointCopy:
 
     def _copy(self, place: Place) -> None:
         folder, target = f"{self._source.root}/{place}", f"{self._root}/{place}"
-        manifest = whole_manifest(self._source, place)
+        manifest = self._source.files.manifest(folder)
+        if manifest is None:
+            raise FileNotFoundError(folder)
         self._filesystem.makedirs(target, exist_ok=True)
         for name in (*manifest.files, MANIFEST):
             self._filesystem.makedirs(f"{target}/{name}".rpartition("/")[0], exist_ok=True)

@@ -76,7 +76,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
         _copy_code(source, folder.parent)
         _copy_files(source.folder.path, temporary.path)
         _copy_checkpoints(planned, source, temporary)
-        _write_own_files(planned, source, temporary)
+        _write_records(planned, source, temporary)
         if _state(source) != before:
             raise FileNotFoundError
         _rename(temporary.path, folder)
@@ -126,7 +126,7 @@ def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFol
     CheckpointCopy(_checkpoints_of(source), there).run()
 
 
-def _write_own_files(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
+def _write_records(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
     """The result last."""
     record = source.record
     result = {**source.result, "row": planned.trial.row, "seed": planned.trial.seed}

@@ -111,7 +111,7 @@ def sweep(
     planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
 
-    for note in planned.composition.notes:
+    for note in (*planned.composition.notes, *planned.not_taken):
         OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         stopped = run_plan(planned, typed_command(), OUT)
