@@ -1,14 +1,18 @@
 """A finished trial of another study that has the key and the code of a planned one, so that it need not be trained."""
 
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
 
 from sweeps.processes.times import PLACE_ANSWER_S
-from sweeps.worker.checkpoints import saved_steps
-from tracking.files import unless_damaged
+from sweeps.task import Keep
+from sweeps.worker.checkpoints import Checkpoints
+from tracking.attempts import Lineage
+from tracking.files import DamagedFileError, unless_damaged
 from tracking.provenance import Provenance, trained_by
 from tracking.same_code import SameCode
 from tracking.source_trial import SourceTrial
@@ -45,6 +49,10 @@ class Source:
         config = unless_damaged(self.folder.config, None) or {}
         return self.folder.checkpoints_url(config.get("paths", {}).get("checkpoints"))
 
+    def store(self) -> Checkpoints:
+        """Its checkpoints, to be read. Raises DamagedFileError."""
+        return all_checkpoints(self.folder, self.checkpoints, self.trial.key)
+
     @property
     def step(self) -> int:
         return int(str(self.result["step"]))
@@ -66,8 +74,8 @@ class Source:
         steps = set[int]()
 
         def look() -> None:
-            lineage = unless_damaged(self.folder.lineage, None)
-            steps.update(saved_steps(self.checkpoints, self.trial.key, lineage))
+            with suppress(DamagedFileError):
+                steps.update(self.store().steps())
 
         if "://" not in self.checkpoints:
             look()
@@ -96,6 +104,11 @@ class Source:
         """Whether the environment variables that the code names had these values."""
         environments = [record.get("environment") or {} for record in self.training()]
         return all(variables.get(name, value) == value for recorded in environments for name, value in recorded.items())
+
+
+def all_checkpoints(folder: TrialFolder, url: str, key: str) -> Checkpoints:
+    """Those of every attempt of a trial, to be read. Raises DamagedFileError."""
+    return Checkpoints(url, key, sys.maxsize, Keep(), lineage=folder.lineage() or Lineage())
 
 
 def finished_elsewhere(study: Path, keys: set[str]) -> Iterator[tuple[Study, StudyTrial]]:

@@ -19,10 +19,8 @@ from sweeps.planning.shared_trials import without_sources
 from sweeps.planning.source_trial import Source
 from sweeps.running.checkpoint_copy import CheckpointCopy, whole_manifest
 from sweeps.running.recorder import write_config
-from sweeps.task import Keep, Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 from sweeps.worker.checkpoint_files import DamagedCheckpointError
-from sweeps.worker.checkpoints import Checkpoints
-from tracking.attempts import Lineage
 from tracking.code import CODE_FOLDER, code_place, read_code, write_code
 from tracking.files import read_whole, to_json, write_atomic
 from tracking.log import append_log, utc
@@ -34,8 +32,6 @@ PREFIX = ".taking-"
 """Before a trial's name: a copy that is not whole yet."""
 NOT_COPIED = ("config.yaml", "result.json", "provenance.json", "attempts.jsonl", "error.txt", "checkpoints")
 """What is written anew for this study, or in a way of its own."""
-LATEST = 1 << 30
-"""Above the number of every attempt: whoever reads all of them."""
 
 
 def with_whole_sources(plan: Plan, console: Console) -> Plan:
@@ -95,14 +91,9 @@ def _state(source: Source) -> tuple[bytes | None, ...]:
 
 def _check(source: Source) -> None:
     """Raises DamagedCheckpointError unless all its checkpoints are whole."""
-    checkpoints = _checkpoints_of(source)
+    checkpoints = source.store()
     for place in checkpoints.finished():
         whole_manifest(checkpoints, place)
-
-
-def _checkpoints_of(source: Source) -> Checkpoints:
-    lineage = source.folder.lineage() or Lineage()
-    return Checkpoints(source.checkpoints, source.trial.key, LATEST, Keep(), lineage=lineage)
 
 
 def _copy_files(folder: Path, target: Path) -> None:
@@ -123,7 +114,7 @@ def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFol
     """To their place elsewhere, if the study has one; otherwise into the folder that will get the trial's name."""
     elsewhere = planned.settings.paths.checkpoints
     there = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
-    CheckpointCopy(_checkpoints_of(source), there).run()
+    CheckpointCopy(source.store(), there).run()
 
 
 def _write_records(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:

@@ -3,16 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sweeps.planning.source_trial import Source
-from sweeps.task import Keep
+from sweeps.planning.source_trial import Source, all_checkpoints
 from sweeps.worker.checkpoint_files import Manifest
-from sweeps.worker.checkpoints import Checkpoints
-from tracking.attempts import Lineage
 from tracking.journal import JournalLine
 from tracking.trial import TrialFolder
 
-LATEST = 1 << 30
-"""Above the number of every attempt: whoever reads all of them."""
 OF_THE_CLOCK = ("system/", "per_s", "seconds", "memory", "speed", "tflops", "mfu")
 """Parts of the names of metrics that differ from one training to the next."""
 
@@ -27,8 +22,7 @@ def have_same_weights(before: Source, now: TrialFolder) -> bool:
 
 
 def _last_manifest(folder: TrialFolder, url: str, key: str, step: int) -> Manifest | None:
-    lineage = folder.lineage() or Lineage()
-    checkpoints = Checkpoints(url, key, LATEST, Keep(), lineage=lineage)
+    checkpoints = all_checkpoints(folder, url, key)
     for place in checkpoints.finished():
         if place.step == step:
             return checkpoints.files.manifest(f"{checkpoints.root}/{place}")
