@@ -72,20 +72,26 @@ def why_not(plan: Plan, planned: PlannedTrial, source: Source) -> str:
         return OTHER_VARIABLES
     if _has_other_data(planned, source):
         return OTHER_COPY
-    missing = sorted(_needed_steps(planned, source) - source.saved_steps())
+    missing = _missing_steps(planned, source)
     if missing:
         return f"its checkpoints of these steps are gone: {', '.join(map(str, missing))}"
     return ""
 
 
-def _needed_steps(planned: PlannedTrial, source: Source) -> set[int]:
-    """The steps whose checkpoints the planned trial must have: as if it had been trained here."""
+def _missing_steps(planned: PlannedTrial, source: Source) -> list[int]:
+    """The steps whose checkpoints the planned trial must have, as if it had been trained here, and that are not there.
+
+    The newest one may be later than the last report says.
+    """
+    saved = source.saved_steps()
+    steps = set[int]()
     last = source.last_saved()
-    steps = set() if last is None else {last}
-    if source.has_diverged:
-        return steps
-    steps |= {step for step in planned.task.keep(planned.config).steps if step <= source.step}
-    return steps if source.is_scored else {*steps, planned.steps}
+    if last is not None and last > max(saved, default=0):
+        steps.add(last)
+    if not source.has_diverged:
+        steps |= {step for step in planned.task.keep(planned.config).steps if step <= source.step}
+        steps |= set() if source.is_scored else {planned.steps}
+    return sorted(steps - saved)
 
 
 def _is_new(planned: PlannedTrial) -> bool:
