@@ -13,12 +13,10 @@ from sweeps.worker.environment import variables
 from tracking.code import Code
 from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version
 from tracking.same_code import SameCode
-from tracking.statistics.unlike_trials import WORKERS
+from tracking.statistics.unlike_trials import NOT_SET, WORKERS
 from tracking.study import Study
 
 PYTHON = "python"
-OF_CODE = (DISTRIBUTION,)
-"""Among the packages: what is vouched for."""
 
 
 @dataclass(frozen=True)
@@ -62,31 +60,34 @@ def chosen_candidate(plan: Plan, study: Study, code: Code | None, name: str | No
         found = f"has no finished trial in {study.name} to train again"
         raise RefusedError([Problem("--vouch", found, "name the study that has one by sweep.name")])
     reasons = dict[str, str]()
-    able = list[Candidate]()
+    candidates = list[Candidate]()
     for planned in wanted:
         candidate, reason = _examined(planned, study, code)
         if candidate is not None:
-            able.append(candidate)
+            candidates.append(candidate)
         else:
             reasons.setdefault(reason, planned.trial.name)
-    if not able:
-        raise RefusedError([_none_is_able(study, reasons)])
-    return min(able, key=_seconds)
+    if not candidates:
+        raise RefusedError([_no_candidate(study, reasons)])
+    return min(candidates, key=_seconds)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """In what two records of attempts differ that can change the bits of the weights; what one lacks is left out."""
-    pairs = [("the CPU", _cpu(before), _cpu(now)), ("the device", before.get("device"), now.get("device"))]
-    pairs.append(("threads", before.get("threads"), now.get("threads")))
-    versions, today = before.get("versions") or {}, now.get("versions") or {}
-    shared = [name for name in versions if name in today and name not in OF_CODE]
-    pairs += [(name, versions[name], today[name]) for name in shared]
-    environment, variables_now = before.get("environment") or {}, now.get("environment") or {}
-    names = [name for name in environment if name in variables_now]
-    pairs += [(name, environment[name], variables_now[name]) for name in names]
-    for what, old, new in pairs:
-        if None not in (old, new) and old != new:
-            yield f"{what} is {new}, but was {old}"
+    recorded, today = _conditions(before), _conditions(now)
+    for name, value in recorded.items():
+        if name in today and today[name] != value:
+            yield f"{name} is {today[name]}, but was {value}"
+
+
+def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What can change the bits of the weights, by its name, as far as the record has it."""
+    machine = {"the CPU": _cpu(record), "the device": record.get("device"), "threads": record.get("threads")}
+    versions = dict(record.get("versions") or {})
+    versions.pop(DISTRIBUTION, None)  # that is what is vouched for
+    variables_read = (record.get("environment") or {}).items()
+    environment = {name: NOT_SET if value is None else value for name, value in variables_read}
+    return {name: value for name, value in (machine | versions | environment).items() if value is not None}
 
 
 def _is_finished(planned: PlannedTrial) -> bool:
@@ -106,8 +107,9 @@ def _examined(planned: PlannedTrial, study: Study, code: Code | None) -> tuple[C
         return None, "it has diverged"
     if not records:
         return None, "its provenance is not recorded"
-    if len(records) > 1 and list(_all_differences(records)):
-        return None, f"its attempts differ: {next(_all_differences(records))}"
+    between_attempts = next(_all_differences(records), "")
+    if between_attempts:
+        return None, f"its attempts differ: {between_attempts}"
     if source.step not in source.saved_steps():
         return None, "the checkpoint of its last step is not there"
     candidate = _candidate(planned, source, records[-1])
@@ -115,7 +117,10 @@ def _examined(planned: PlannedTrial, study: Study, code: Code | None) -> tuple[C
         return None, "several versions of the code have trained it"
     if _is_by_todays_code(candidate, study, code):
         return None, "today's code has trained it"
-    unlike = next(differences(candidate.record, _here(candidate.record, code)), "")
+    here = _here(candidate.record, code)
+    if planned.settings.cluster.address is not None:  # it trains on the nodes, whose machines the comparison sees
+        del here["cpu"]
+    unlike = next(differences(candidate.record, here), "")
     if unlike:
         return None, f"{unlike}: only the same kind of machine, with the same packages, can show it"
     return candidate, ""
@@ -143,7 +148,7 @@ def _is_by_todays_code(candidate: Candidate, study: Study, code: Code | None) ->
 
 def _here(record: Provenance, code: Code | None) -> Provenance:
     """What this machine would record, as far as it is known before a worker runs."""
-    versions = {name: _version(name) for name in record.get("versions") or {} if name not in OF_CODE}
+    versions = {name: _version(name) for name in record.get("versions") or {}}
     return {"cpu": {"model": cpu_model()}, "versions": versions, "environment": variables(code)}
 
 
@@ -160,7 +165,7 @@ def _cpu(record: Mapping[str, Any]) -> str | None:
     return (record.get("cpu") or {}).get("model")
 
 
-def _none_is_able(study: Study, reasons: Mapping[str, str]) -> Problem:
+def _no_candidate(study: Study, reasons: Mapping[str, str]) -> Problem:
     """Each reason with the first trial that has it."""
     named = "; ".join(f"{name}: {reason}" for reason, name in reasons.items())
     allowed = "leave it out if nothing has changed; `--changed-code` trains what is left, and the table marks it"
