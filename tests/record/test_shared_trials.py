@@ -101,6 +101,11 @@ def lose_weights(place: Place) -> None:
     shutil.rmtree(place.study / "base-s1" / "checkpoints")
 
 
+def damage_weights(place: Place) -> None:
+    (manifest,) = place.study.glob("base-s1/checkpoints/*/a1/step-4/manifest.json")
+    manifest.write_text(manifest.read_text().replace("4.0", "5.0"))
+
+
 def edit_code(place: Place) -> None:
     place.write({"parts/one.py": TEN})
 
@@ -115,6 +120,7 @@ def leave_alone(place: Place) -> None:
         (edit_code, (), "other code trained it"),
         (cut_result, (), "journal.jsonl:1 is damaged"),
         (lose_weights, (), "its checkpoints of these steps are gone: 4"),
+        (damage_weights, (), "its checkpoints of these steps are gone: 4"),
         (leave_alone, ("sweep.share=false",), ""),
         (leave_alone, ("train.steps=5",), ""),
     ],
@@ -137,6 +143,20 @@ def test_a_trial_with_other_values_of_variables_is_not_taken(place: Place) -> No
     assert planned(place)["taken_from"] == "toy/base-s1"
     place.environment["MODE"] = "slow"
     assert planned(place)["taken_from"] is None
+
+
+def test_weights_whose_bytes_have_changed_are_not_taken(place: Place) -> None:
+    arrays = TOY.replace("trial.checkpoint(step, done)", "trial.checkpoint(step, numpy.full(3, done))")
+    arrays = arrays.replace("trial.saved.state if", "float(trial.saved.state[0]) if")
+    place.write({"toy.py": arrays.replace("import time", "import time\nimport numpy")})
+    place.train("base")
+    (part,) = [path for path in place.study.glob("base-s1/checkpoints/*/a1/step-4/*") if path.name != "manifest.json"]
+    part.write_bytes(part.read_bytes()[:-1] + b"!")
+    (place.folder / "fails").write_text("it was trained")
+    done = place.type("sweep", *SECOND)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "base-s1 is trained: the checkpoints of toy/base-s1 are damaged" in said
+    assert "it was trained" in said
 
 
 def test_a_trial_that_diverged_is_taken_as_such(place: Place) -> None:
