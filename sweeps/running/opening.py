@@ -25,7 +25,7 @@ from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.checkpoints import saved_steps
-from sweeps.worker.code_folder import shared_files
+from sweeps.worker.code_folder import new_files_shown, remove_outdated_links
 from sweeps.worker.code_imports import running_code
 from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
 from tracking.files import UnreadableError, unless_damaged
@@ -77,8 +77,9 @@ def open_study(
             write_study(recorded(plan, command))
         plan = take_trials(plan, console)
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
+        stack.callback(remove_outdated_links, plan.folder)
         carried = syncing(plan.trials[0].settings, console) if tracked else nullcontext()
-        with carried, shared_files(plan.code, plan.folder):
+        with carried, new_files_shown(plan.code, plan.folder):
             yield plan, stopping
 
 
