@@ -22,13 +22,15 @@ from tracking.files import (
     unless_damaged,
     write_atomic,
 )
+from tracking.same_code import VOUCHER
 from tracking.trial import TrialFolder, TrialState
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
 ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
 FORM: Form = {
-    **{"identity": str, "moves": int, "code": [str], "margins": {...: float}, "task": dict},
+    **{"identity": str, "moves": int, "code": [str], "vouched": [VOUCHER]},
+    **{"margins": {...: float}, "task": dict},
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
     **{"seeds": [int], "chosen": {...: dict}},
@@ -36,7 +38,7 @@ FORM: Form = {
     **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
 """What it holds besides the study's name, in this order."""
-NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "margins": {}}
+NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "vouched": [], "margins": {}}
 """What a study that lacks one of these has."""
 
 
@@ -102,6 +104,7 @@ class Study:
     identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
     moves: int = 0  # how often this folder took over a tracker's runs
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
+    vouched: tuple[dict[str, Any], ...] = ()  # versions that trained the same weights, see ``tracking.same_code``
     margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
     task: Card = field(kw_only=True)
 
@@ -317,6 +320,7 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
         identity=content["identity"],
         moves=content["moves"],
         code=tuple(content["code"]),
+        vouched=tuple(content["vouched"]),
         margins=content["margins"],
         task=Card.of(content["task"]),
     )

@@ -36,6 +36,7 @@ from tracking.files import (
 )
 from tracking.journal import REPORT, Journal, JournalLine, PastReport, journal_line
 from tracking.provenance import Provenance, with_scoring
+from tracking.source_trial import SourceTrial
 from tracking.uri import without_password
 
 CONFIG: Form = {
@@ -116,6 +117,10 @@ class TrialFolder:
         """Begin attempt ``number``. It is recorded before the last error is removed, so that a crash loses neither."""
         self.attempts.begin(number, process, lineage, run)
         self.error_path.unlink(missing_ok=True)
+
+    def source(self) -> SourceTrial | None:
+        """The trial of another study from which it was taken; None if it was not, or if the file is damaged."""
+        return unless_damaged(self.attempts.source, None)
 
     def newest_attempt(self) -> AttemptRecord | None:
         """The last one; None without any, and if their file is damaged."""
@@ -315,7 +320,7 @@ class TrialFolder:
         files = {self.attempts_path: ATTEMPT, self.journal_path: REPORT}
         whole = [unless_lost(partial(Lines, path, form), None) for path, form in files.items()]
         places = (re.fullmatch(r"a(\d+)", path.name) for path in self.path.glob("checkpoints/**/a*"))
-        numbers = [line["attempt"] for lines in whole if lines for line in lines.good()]
+        numbers = [line.get("attempt", 0) for lines in whole if lines for line in lines.good()]
         numbers += [int(of[1]) for of in places if of]
         lost = len(whole[0]) - len(whole[0].good()) if whole[0] else 0
         return max(numbers, default=0) + lost

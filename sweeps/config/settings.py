@@ -73,6 +73,8 @@ class Sweep:
     below which a difference does not matter, in the metric's units.
 
     ``stall_minutes`` is how long a trial's workers may give no sign of life before their attempt ends.
+
+    ``share``: whether finished trials of other studies are taken instead of training them again.
     """
 
     name: str | None
@@ -84,6 +86,7 @@ class Sweep:
     stall_minutes: Annotated[float, Range(0, above=True)] = 10.0
     base_seeds: list[Annotated[int, Range(0, 2**31 - 1)]] = field(default_factory=list)
     margin: dict[str, Any] = field(default_factory=dict)
+    share: bool = True
 
 
 @dataclass(frozen=True)

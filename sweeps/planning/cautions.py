@@ -22,7 +22,8 @@ def cautions(plan: Plan) -> Iterator[str]:
 def _taken_place(plan: Plan) -> Iterator[str]:
     """A line if checkpoints of trials that have not begun are there already."""
     elsewhere = plan.composition.shared.paths.checkpoints
-    new = [planned.trial.name for planned in plan.pending if not planned.folder.attempts_path.exists()]
+    to_train = [planned for planned in plan.pending if planned.trial.name not in plan.sources]
+    new = [planned.trial.name for planned in to_train if not planned.folder.attempts_path.exists()]
     if not (elsewhere and new):
         return
     address = f"{elsewhere}/{plan.folder.name}"

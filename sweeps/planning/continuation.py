@@ -15,6 +15,7 @@ from sweeps.planning.known_rows import known_rows, without
 from sweeps.planning.naming import command, known_study, naming, other_study
 from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.renaming import refuse_half_renamed
+from sweeps.planning.shared_trials import with_sources
 from sweeps.planning.user_code import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
@@ -40,11 +41,12 @@ def plan_sweep(
         known = known_rows(composition, record, here)
         composition = without(composition, known, record)
         continued = _Continued(overrides, verb, record, composition, known)
-        return with_code(continued.plan(add), changed_code)
+        plan = with_code(continued.plan(add), changed_code)
+        return plan if verb == "train" else with_sources(plan)
     sweep = composition.shared.sweep
     if verb == "train":
         return with_code(make_plan(composition, [single_seed(composition.shared)]))
-    return with_code(make_plan(composition, sweep.seeds, sweep.base_seeds))
+    return with_sources(with_code(make_plan(composition, sweep.seeds, sweep.base_seeds)))
 
 
 def plan_row(overrides: list[str], add: bool = False, here: Path | None = None, changed_code: bool = False) -> Plan:

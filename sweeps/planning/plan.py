@@ -15,6 +15,7 @@ from sweeps.config.settings import Settings
 from sweeps.planning.composition import Composition, cells, recording, shown_change, size_notes, values_of
 from sweeps.planning.hosts import Hosts, Weights
 from sweeps.planning.naming import known_study
+from sweeps.planning.source_trial import Source
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
@@ -131,7 +132,10 @@ class Plan:
     """The requested trials of a study. ``before`` is the study as recorded, ``added`` names the new trials.
 
     ``code`` is the user's, as the trials import it; None for our own task. ``codes`` are the hashes of all that the
-    study has been trained with, then. ``origin`` is what provenance has of all attempts of one sweep."""
+    study has been trained with, then. ``origin`` is what provenance has of all attempts of one sweep.
+
+    ``sources`` are by name the finished trials of other studies that are taken, ``not_taken`` lines on others, and
+    ``vouched`` the comparisons of versions of the code that this rests on, besides those that are recorded."""
 
     composition: Composition
     trials: tuple[PlannedTrial, ...]
@@ -140,6 +144,9 @@ class Plan:
     code: Code | None = None
     codes: tuple[str, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    not_taken: tuple[str, ...] = ()
+    vouched: tuple[dict[str, Any], ...] = ()
 
     @property
     def task(self) -> Task[Any]:
@@ -163,7 +170,7 @@ class Plan:
 
     @cached_property
     def pending(self) -> list[PlannedTrial]:
-        """Unfinished trials in the order of work. Reads every result once.
+        """Unfinished trials in the order of work, without those that are only taken. Reads every result once.
 
         One seed of every row comes first, so that a first table appears early; within a seed the longest trial.
         """
@@ -171,8 +178,17 @@ class Plan:
         for planned in self.trials:
             turns[planned.trial.name] = rows[planned.trial.row]
             rows[planned.trial.row] += 1
-        pending = [planned for planned in self.trials if planned.can_run]
+        pending = [planned for planned in self.trials if planned.can_run and not self._is_scored_source(planned)]
         return sorted(pending, key=lambda planned: (turns[planned.trial.name], -planned.effort))
+
+    @property
+    def to_take(self) -> list[PlannedTrial]:
+        """The trials that are taken from other studies, of which some are scored anew."""
+        return [planned for planned in self.trials if planned.trial.name in self.sources]
+
+    def _is_scored_source(self, planned: PlannedTrial) -> bool:
+        source = self.sources.get(planned.trial.name)
+        return source is not None and source.is_scored
 
     @cached_property
     def running(self) -> list[PlannedTrial]:
@@ -358,6 +374,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         margins=before.margins or plan.composition.shared.sweep.margin,
         identity=before.identity or uuid.uuid4().hex,
         code=plan.codes,
+        vouched=(*before.vouched, *(voucher for voucher in plan.vouched if voucher not in before.vouched)),
     )
 
 

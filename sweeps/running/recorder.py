@@ -32,7 +32,7 @@ from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, marked, utc
 from tracking.provenance import Provenance, attempts, trained_by, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
-from tracking.trial import joined_scores
+from tracking.trial import TrialFolder, joined_scores
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
@@ -208,6 +208,7 @@ class Recorder:
             **({"host": hosts[0]} if hosts else {}),
             "hosts": sorted({*hosts}) or [process.get("host")],
             "device": device,
+            "threads": self.planned.settings.cluster.cpus_per_worker,
             "gpus_per_worker": self.planned.settings.cluster.gpus_per_worker,
             "data_fingerprint": self.planned.fingerprint,
             "data_identity": self.prepared_as,
@@ -313,9 +314,10 @@ def _is_of_one_group(records: Sequence[Provenance]) -> bool:
     return len(groups) < 2
 
 
-def write_config(planned: PlannedTrial) -> None:
+def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:
+    """Into its folder, or into another one that will get its name."""
     text = yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True)
-    write_atomic(planned.folder.config_path, text)
+    write_atomic((folder or planned.folder).config_path, text)
 
 
 @contextmanager

@@ -83,6 +83,8 @@ def _line_of(
 ) -> Line:
     headline, steps = study.task.headline, rows.steps(trial.row)
     state, where = _state(seen, known)
+    waits = _waits(study, trial, state, running, seen)
+    notes = [where, waits, stopped_at(seen.result), seen.source_note, seen.note]
     return {
         "row": trial.row,
         "seed": trial.seed,
@@ -94,9 +96,7 @@ def _line_of(
         "attempts": len(seen.attempts),
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(
-            filter(None, [where, _waits(study, trial, state, running, seen), stopped_at(seen.result), seen.note])
-        ),
+        "note": "; ".join(filter(None, notes)),
         "look": seen,
         "watched": {label: seen.newest.metrics.get(name) if seen.newest else None for name, label in rows.watched},
     }

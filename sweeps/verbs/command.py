@@ -76,6 +76,10 @@ Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the st
 ChangedCode = Annotated[
     bool, typer.Option("--changed-code", help="Train what is left with today's code; the table marks those rows.")
 ]
+Vouching = Annotated[
+    bool,
+    typer.Option("--vouch", help="First train a finished trial again, to show that today's code trains the same."),
+]
 Multirun = Annotated[
     bool, typer.Option("--multirun", "-m", help="Accepted for Hydra users; several values need no option here.")
 ]

@@ -27,11 +27,13 @@ from sweeps.verbs.command import (
     Json,
     Multirun,
     OverrideList,
+    Vouching,
     guarded,
     next_run,
     refuse_without_extra,
 )
 from sweeps.verbs.plan_costs import calibrated, cluster_nodes, cost_columns, cost_fields, cost_lines, cost_totals
+from sweeps.verbs.vouching import vouched
 from tracking.study import read_study, weights_fault
 from tracking.table.caption import size_note
 from tracking.table.columns import whole_table
@@ -82,7 +84,7 @@ def plan(
         OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
     if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
-    elif planned.pending:
+    elif planned.pending or planned.to_take:
         next_verb("sweep", [*_overrides_to_run(planned, overrides), *["--changed-code"] * changed_code])
     else:
         next_verb("table", looking(planned.folder, overrides))
@@ -91,18 +93,25 @@ def plan(
 
 @guarded
 def sweep(
-    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False, multirun: Multirun = False
+    overrides: OverrideList = None,
+    add: Add = False,
+    changed_code: ChangedCode = False,
+    vouch: Vouching = False,
+    multirun: Multirun = False,
 ) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
+    With --vouch, a name such as base-s2 says which trial is trained again; otherwise it is the cheapest.
     """
     from sweeps.planning.continuation import plan_sweep
 
+    if vouch:
+        overrides = vouched(overrides or [], add, changed_code)
     planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
 
-    for note in planned.composition.notes:
+    for note in (*planned.composition.notes, *planned.not_taken):
         OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         stopped = run_plan(planned, typed_command(), OUT)
@@ -144,6 +153,7 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
 
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
     notes = [*_costs_notes(plan), *_both_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
+    notes += plan.not_taken
     caption = "\n".join([escape(note) for note in notes if note])
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
@@ -158,7 +168,7 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
         said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
         said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
         *cost_columns(estimate, OUT.width),
-        said("state", lambda line: _states([_plan_state(each, taken) for each in line]), "name"),
+        said("state", lambda line: _states([_plan_state(plan, each, taken) for each in line]), "name"),
     )
     last = ["to run", *_total(plan), *cost_totals(estimate, OUT.width), ""]
     cells = (*lines_of(columns, lines), tuple(map(Cell, last)))
@@ -206,7 +216,9 @@ def _total(plan: "Plan") -> list[str]:
     scoring = sum(planned.host is not None for planned in to_run)
     words += f", {scoring} of them only score" if scoring else ""
     words += f", {len(running)} running or waiting" if running else ""
-    return [words, "", "", "", (flops(_flops(to_run)) or UNKNOWN_COST) if to_run else ""]
+    words += f", {len(plan.to_take)} taken" if plan.to_take else ""
+    to_train = [planned for planned in to_run if planned.trial.name not in plan.sources]
+    return [words, "", "", "", (flops(_flops(to_train)) or UNKNOWN_COST) if to_train else ""]
 
 
 def _plan_lines(plan: "Plan") -> "list[list[PlannedTrial]]":
@@ -237,15 +249,25 @@ def _plan_json(plan: "Plan", estimate: "Estimate") -> list[dict[str, Any]]:
         | {"before_scaling": unscaled[planned.trial.row], "steps": planned.steps}
         | {"params": planned.costs.params, "flops": planned.costs.flops}
         | {"finished": planned.finished, "state": planned.state, "weights": planned.trial.weights}
+        | {"taken_from": _source_words(plan, planned) or None}
         | costs_of(planned.trial.name)
         for planned in plan.trials
     ]
 
 
-def _plan_state(planned: "PlannedTrial", taken: Collection[str]) -> str:
+def _source_words(plan: "Plan", planned: "PlannedTrial") -> str:
+    """The study and the trial that is taken instead of training; "" for one that is trained."""
+    source = plan.sources.get(planned.trial.name)
+    return "" if source is None else str(source.record)
+
+
+def _plan_state(plan: "Plan", planned: "PlannedTrial", taken: Collection[str]) -> str:
     """``taken`` has the names of trials that a process runs or keeps for its further work."""
     if planned.finished:
         return "finished"
+    source = plan.sources.get(planned.trial.name)
+    if source is not None:
+        return f"taken from {source.study.name}" + ("" if source.is_scored else ", to score")
     if planned.host is not None and planned.trial.name not in taken:
         fault = "" if planned.can_run else weights_fault(planned.host.folder, planned.host.trial.key)
         return fault or f"scores {planned.host.trial.row}'s weights"
