@@ -50,7 +50,8 @@ class Candidate:
 
 def chosen_candidate(plan: Plan, study: Study, code: Code | None, name: str | None) -> Candidate:
     """The named trial, or the one whose training took least time. Raises RefusedError."""
-    finished = {planned.trial.name: planned for planned in plan.trials if _is_finished(planned)}
+    trained = [planned for planned in plan.trials if planned.host is None]
+    finished = {planned.trial.name: planned for planned in trained if _is_finished(planned)}
     if name is not None and name not in finished:
         names = ", ".join(finished) or "there is none"
         allowed = f"must be a finished trial of {study.name}: {names}"
