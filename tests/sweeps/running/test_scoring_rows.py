@@ -157,3 +157,26 @@ def test_a_row_without_weights_says_so_and_is_no_failure_of_its_own(
     notes = {line["row"]: line["note"] for line in status}
     assert notes["beam_1"] == f"base-s1 {word}"
     assert f"base-s1 {word}" in run(fresh, "table", "sweep.name=s")[1]
+
+
+def test_rows_score_weights_that_were_trained_for_another_study(swept: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(swept, tmp_path / "here"))
+    steps = trained_steps(swept)
+
+    def typed(*words: str) -> str:
+        """With the variables of the first study, since others would be other code."""
+        done = allelse(*words, cwd=folder, env=environment(swept))
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    second = ("task=scored", "sweep.name=second", "sweep.vary={score.beam: [2]}", "sweep.seeds=[1,2,3]")
+    planned = json.loads(typed("plan", *second, "--json"))
+    sources = {trial["row"]: trial["taken_from"] for trial in planned if trial["seed"] == 1}
+    assert sources == {"base": "s/base-s1", "beam_2": None}
+    typed("sweep", *second)
+    before = typed("table", "sweep.name=second", "--format", "csv")
+    typed("rm", "s", "--yes")
+    shutil.rmtree(folder / "runs/.trash")
+    assert typed("table", "sweep.name=second", "--format", "csv") == before
+    typed("sweep", *second[:2], "sweep.vary={score.beam: [2, 3]}", "--add")
+    assert trained_steps(swept) == steps, "the new row scores the weights that were taken"
