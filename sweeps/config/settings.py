@@ -91,8 +91,11 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Tracking:
+    """Unless ``enabled``, a run sends nothing to MLflow; `allelse sync` sends it later."""
+
     uri: str | None
     experiment: str | None
+    enabled: bool = True
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,8 @@ def open_study(
         plan = take_trials(plan, console)
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         stack.callback(remove_outdated_links, plan.folder)
-        carried = syncing(plan.trials[0].settings, console) if tracked else nullcontext()
+        settings = plan.trials[0].settings
+        carried = syncing(settings, console) if tracked and settings.tracking.enabled else nullcontext()
         with carried, new_files_shown(plan.code, plan.folder):
             yield plan, stopping
 

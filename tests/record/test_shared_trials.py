@@ -50,6 +50,7 @@ def source_tags(database: Path) -> list[tuple[str, str]]:
         return list(opened.execute(wanted))
 
 
+@pytest.mark.usefixtures("tracked")
 def test_a_second_study_trains_nothing_and_outlives_the_first(trained: Place) -> None:
     place = trained
     (place.folder / "fails").write_text("it was trained")
