@@ -145,7 +145,7 @@ class Study:
         return next((each for each in self.trials if each.name == trial.weights), None)
 
     def host_fault(self, trial: StudyTrial) -> str:
-        """Why the weights of a trial that only scores are not to be had, such as "base-s1 failed"; or ""."""
+        """Why there are no weights for a trial that only scores, such as "base-s1 failed"; or ""."""
         host = self.host(trial)
         return weights_fault(self.trial_folder(host), host.key) if host else ""
 

@@ -310,8 +310,12 @@ class _Composer:
         return self.values.get(key, scaled.tree.get(group, {}).get(name) if scaled else None)
 
     def _refuse_erased(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """An override of a key that a row changes would erase the row's difference; one that scores leaves it alone."""
-        for key in self.overrides.values.keys() - self.schema.scores:
+        """An override of a key that a row changes would erase the row's difference.
+
+        A key that scores is left out: there a row keeps its own value.
+        """
+        deciding = [key for key in self.overrides.values if key not in self.schema.scores]
+        for key in deciding:
             rows = [row for row, changed in changes.items() if key in changed]
             if rows:
                 found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"

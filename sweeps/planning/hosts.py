@@ -40,9 +40,8 @@ class Hosts:
         self._trials, self._names = trials, {trial.name for trial in trials}
         trained = [trial for trial in trials if self._rows[trial.row].builds_on is None]
         first = [trial for trial in trials if trial.name in recorded]
-        self._trained: dict[str, Weights] = {}
-        for trial in (*base, *first, *trained):
-            self._trained.setdefault(trial.key, trial)
+        by_precedence = [*base, *first, *trained]
+        self._trained = {trial.key: trial for trial in reversed(by_precedence)}
 
     def of_scoring_trials(self) -> dict[str, str]:
         """By the name of each trial that only scores, that of the trial whose weights it scores."""

@@ -244,7 +244,8 @@ def _with_hosts(trials: Sequence[PlannedTrial], host_names: Mapping[str, str]) -
         planned.trial.name: replace(planned, kept_steps=tuple(sorted(steps.get(planned.trial.name, ()))))
         for planned in trials
     }
-    return tuple(_scoring_trial(planned, by_name.get(host_names.get(name, ""))) for name, planned in by_name.items())
+    hosts = {name: by_name.get(host) for name, host in host_names.items()}
+    return tuple(_scoring_trial(planned, hosts.get(name)) for name, planned in by_name.items())
 
 
 def _scoring_trial(planned: PlannedTrial, host: PlannedTrial | None) -> PlannedTrial:
@@ -393,21 +394,22 @@ def _refuse_changed_settings(plan: Plan, before: Study) -> None:
 def _table_order(plan: Plan, before: Study) -> Any:
     """By section; rows as the sweep's file lists them or as first requested; then seeds."""
     trials = [*before.trials, *(planned.trial for planned in plan.trials)]
-    groups = {trial.row: trial.group for trial in trials}
-    row_place = _places([*plan.composition.listed, *groups])
-    section_place = _places(_sections(plan.composition, groups))
+    groups = {trial.row: trial.group for trial in reversed(trials)}  # as first requested
+    row_place = _places([*plan.composition.listed, *(trial.row for trial in trials)])
+    recorded_groups = [trial.group for trial in trials]  # a row may have had another one
+    section_place = _places([*_sections(plan.composition, groups), *recorded_groups])
     return lambda trial: (section_place[trial.group], row_place[trial.row], trial.seed)
 
 
 def _sections(composition: Composition, groups: Mapping[str, str]) -> list[str]:
-    """Base, then sections as the sweep's file lists their rows, or by name if it names no rows; then others.
+    """Base, then sections as the sweep's file lists their rows, or by name if it names no rows.
 
-    ``groups``: the section of each row, as first requested.
+    ``groups``: the section of each row.
     """
     listed = [groups[row] for row in composition.listed if row in groups]
     if composition.lists_all:
         listed = sorted(listed)
-    return [composition.base.row.group, *listed, *groups.values()]
+    return [composition.base.row.group, *listed]
 
 
 def _places(names: Iterable[str]) -> dict[str, int]:

@@ -97,8 +97,8 @@ class Source:
             return False
         if code:
             return all(same.are_same(str(record.get("code")), code) for record in records)
-        recorded = [str(record["own_files"]) for record in records if record.get("own_files")]
-        return all(same.are_same(version, own_files) for version in recorded)
+        versions = [record.get("own_files") for record in records]
+        return all(version and same.are_same(str(version), own_files) for version in versions)
 
     def had_variables(self, variables: Mapping[str, str | None]) -> bool:
         """Whether the environment variables that the code names had these values."""

@@ -55,7 +55,7 @@ def take_trials(plan: Plan, console: Console) -> Plan:
     names: dict[str, list[str]] = {}
     for planned in plan.to_take:
         if not planned.folder.attempts_path.exists():
-            source = plan.sources[planned.trial.name]
+            source = replace(plan.sources[planned.trial.name])  # reads its result anew
             _take(planned, source)
             names.setdefault(source.study.name, []).append(planned.trial.name)
     for study, trials in names.items():
@@ -69,6 +69,8 @@ def _take(planned: PlannedTrial, source: Source) -> None:
     shutil.rmtree(temporary.path, ignore_errors=True)  # of a process that was killed
     before = _state(source)
     try:
+        if source.is_scored and not planned.is_scored(dict(source.result)):
+            raise FileNotFoundError  # it was scored again with other settings
         _copy_code(source, folder.parent)
         _copy_files(source.folder.path, temporary.path)
         _copy_checkpoints(planned, source, temporary)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.schema import Problem, RefusedError, nearest
-from sweeps.task import Metric, Trained
+from sweeps.task import Metric
 
 if TYPE_CHECKING:
     from sweeps.verbs.trained_trial import TrainedTrial
@@ -39,20 +39,20 @@ class Evaluation:
         return settings
 
 
-def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: JsonOption = False) -> int:
+def evaluate(trials: Sequence["TrainedTrial"], set_name: SetName = None, as_json: JsonOption = False) -> int:
     """Score finished trials with other settings, and show every score. The trials keep their own results."""
     err, out = Console(stderr=True, highlight=False), Console(highlight=False)
     evaluations: list[Evaluation] = []
     _refuse_unknown_set(trials, set_name)
     for trained in trials:
-        evaluations += _of_trial(trained, err)  # type: ignore[arg-type]
+        evaluations += _of_trial(trained, err)
     if set_name is not None:
         evaluations = [evaluation for evaluation in evaluations if evaluation.set_name == set_name]
     if as_json:
         lines = [{"trial": each.trial, "set": each.set_name, **each.scores, "now": each.now} for each in evaluations]
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return 0
-    metrics = trials[0].source.task.metrics  # type: ignore[attr-defined]
+    metrics = trials[0].source.task.metrics
     out.print(_table(evaluations, metrics), width=None if out.is_terminal else TABLE_WIDTH)
     if read := sum(not evaluation.now for evaluation in evaluations):
         made_before = f"{read} of {len(evaluations)} scores were made before and are read from the trials' folders"
@@ -72,9 +72,9 @@ def _of_trial(trained: "TrainedTrial", err: Console) -> Iterator[Evaluation]:
         yield Evaluation(trained.name, name, scores, name not in before)
 
 
-def _refuse_unknown_set(trials: Sequence[Trained[Any]], set_name: str | None) -> None:
+def _refuse_unknown_set(trials: Sequence["TrainedTrial"], set_name: str | None) -> None:
     """Raises RefusedError, with the sets on which the trials have been scored."""
-    results = [trained.result() for trained in trials]  # type: ignore[attr-defined]
+    results = [trained.result() for trained in trials]
     sets = list(dict.fromkeys(name for result in results for name in result["scores"]))
     if set_name is not None and set_name not in sets:
         allowed = f"must be one of {', '.join(sets)}"

@@ -197,7 +197,7 @@ def _costs_notes(plan: "Plan") -> list[str]:
 
 
 def _both_notes(plan: "Plan") -> list[str]:
-    """Rows that look as if they only scored."""
+    """A line on rows that change keys of both kinds, and so are trained."""
     from sweeps.planning.hosts import changing_both
 
     trained = {planned.trial.row for planned in plan.trials if planned.host is None}
@@ -214,7 +214,7 @@ def _total(plan: "Plan") -> list[str]:
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
     scoring = sum(planned.host is not None for planned in to_run)
-    words += f", {scoring} of them only score" if scoring else ""
+    words += f", {scoring} of them only {'scores' if scoring == 1 else 'score'}" if scoring else ""
     words += f", {len(running)} running or waiting" if running else ""
     words += f", {len(plan.to_take)} taken" if plan.to_take else ""
     to_train = [planned for planned in to_run if planned.trial.name not in plan.sources]

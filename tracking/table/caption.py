@@ -16,7 +16,7 @@ from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
-from tracking.table.source_captions import source_lines
+from tracking.table.source_captions import source_lines, voucher_lines
 from tracking.words import listed, millions, number, parameters, spanned
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     yield from _unlike(table)
     yield from _stopped(table.rows)
     yield from source_lines(table.study, [row.row for row in table.rows])
+    yield from voucher_lines(table.study)
     yield from error_lines(table.rows)
 
 

@@ -22,6 +22,13 @@ def source_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
         yield f"Trained in another study, with the costs shown: {listed(named)}."
 
 
+def voucher_lines(study: Study) -> Iterator[str]:
+    """At most one line: which trials have shown that versions of the code train the same weights."""
+    trials = dict.fromkeys(str(voucher["trial"]) for voucher in study.vouched)
+    if trials:
+        yield f"Versions of the code count as one, since they trained {listed([*trials])} to the same weights."
+
+
 def _seeds(seeds: list[int]) -> str:
     noun = SEVERAL if len(seeds) > 1 else "seed"
     return f"{noun} {', '.join(map(str, seeds))}"

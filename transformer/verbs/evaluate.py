@@ -183,9 +183,7 @@ def _table(evaluations: list[Evaluation]) -> Table:
         columns = [_column(metric, lines) for metric in CARD.printed]
         for place, (line, *cells) in enumerate(zip(lines, *columns, strict=True)):
             head, last = name if place == 0 else "", place + 1 == len(lines)
-            words = (
-                [", ".join(f"{key} {line.scores['decode'].get(key, 'default')}" for key in varied)] if varied else []
-            )
+            words = [_settings_text(line, varied)] if varied else []
             shown.add_row(head, escape(line.trial.name), *words, *cells, str(line.sentences), end_section=last)
     return shown
 
@@ -195,6 +193,12 @@ def _varied(evaluations: list[Evaluation]) -> list[str]:
     settings = [each.scores["decode"] for each in evaluations]
     names = dict.fromkeys(name for each in settings for name in each)
     return [name for name in names if len({repr(each.get(name)) for each in settings}) > 1]
+
+
+def _settings_text(evaluation: Evaluation, names: Sequence[str]) -> str:
+    """Such as "beam 8, alpha 0.6"."""
+    settings = evaluation.scores["decode"]
+    return ", ".join(f"{name} {settings.get(name, 'default')}" for name in names)
 
 
 def _column(metric: Metric, section: list[Evaluation]) -> list[str]:

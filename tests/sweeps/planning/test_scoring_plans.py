@@ -87,6 +87,14 @@ def test_a_scoring_row_whose_file_was_renamed_is_known_by_its_key(folder: Path) 
     assert any("slow is the row greedy of s" in note for note in again.composition.notes)
 
 
+def test_a_recorded_row_keeps_its_section_when_its_file_names_another(folder: Path) -> None:
+    write_study(recorded(planned(folder, "sweep.rows=[base,big,both]"), ["allelse"]))
+    file = folder / "conf/task/scored/row/big.yaml"
+    file.write_text(file.read_text("utf-8").replace("group: A", "group: Z"), "utf-8")
+    study = recorded(planned(folder, "sweep.rows=[big]", "sweep.seeds=[2]", add=True), ["allelse"])
+    assert [trial.name for trial in study.trials] == ["base-s1", "big-s1", "both-s1", "big-s2"]
+
+
 REFUSED = [
     (["sweep.rows=[base,big_greedy]"], ["sweep.rows (conf/task/scored/row/big_greedy.yaml) … of big, but big is not"]),
     (

@@ -29,6 +29,11 @@ def test_a_taken_model_translates_as_before_without_its_source(trained: Path, tm
     plan = " ".join(printed(folder, "plan", *words).split())
     assert "taken from copies" in plan
     assert "0 of 1 trials, 1 taken" in plan
+    path = folder / "runs/copies/base-s1/provenance.json"
+    recorded = path.read_text("utf-8")
+    path.write_text(recorded.replace('"own_files"', '"unknown"'), "utf-8")
+    assert "base-s1 (other code trained it)" in " ".join(printed(folder, "plan", *words).split())
+    path.write_text(recorded, "utf-8")
     assert "Taken from copies, not trained: base-s1" in printed(folder, "sweep", *words)
     table = printed(folder, "table", SECOND, "--format", "csv")
     printed(folder, "rm", "copies", "--yes")
