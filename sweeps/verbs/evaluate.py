@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich import box
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.schema import Problem, RefusedError, nearest
-from sweeps.task import Metric
+from sweeps.task import Metric, Trained
 
 if TYPE_CHECKING:
     from sweeps.verbs.trained_trial import TrainedTrial
@@ -39,12 +39,13 @@ class Evaluation:
         return settings
 
 
-def evaluate(trials: Sequence["TrainedTrial"], set_name: SetName = None, as_json: JsonOption = False) -> int:
+def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: JsonOption = False) -> int:
     """Score finished trials with other settings, and show every score. The trials keep their own results."""
     err, out = Console(stderr=True, highlight=False), Console(highlight=False)
     evaluations: list[Evaluation] = []
-    _refuse_unknown_set(trials, set_name)
-    for trained in trials:
+    trained_trials = cast("Sequence[TrainedTrial]", trials)
+    _refuse_unknown_set(trained_trials, set_name)
+    for trained in trained_trials:
         evaluations += _of_trial(trained, err)
     if set_name is not None:
         evaluations = [evaluation for evaluation in evaluations if evaluation.set_name == set_name]
@@ -52,7 +53,7 @@ def evaluate(trials: Sequence["TrainedTrial"], set_name: SetName = None, as_json
         lines = [{"trial": each.trial, "set": each.set_name, **each.scores, "now": each.now} for each in evaluations]
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return 0
-    metrics = trials[0].source.task.metrics
+    metrics = trained_trials[0].source.task.metrics
     out.print(_table(evaluations, metrics), width=None if out.is_terminal else TABLE_WIDTH)
     if read := sum(not evaluation.now for evaluation in evaluations):
         made_before = f"{read} of {len(evaluations)} scores were made before and are read from the trials' folders"
