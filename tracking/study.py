@@ -28,7 +28,7 @@ Published = dict[str, float | None]  # of the tabled metrics by name, and params
 STUDY_FILE = "study.json"
 ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
 FORM: Form = {
-    **{"identity": str, "moves": int, "code": [str], "margins": {...: float}, "task": dict},
+    **{"identity": str, "moves": int, "code": [str], "margins": {...: float}, "paired": bool, "task": dict},
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
     **{"seeds": [int], "chosen": {...: dict}},
@@ -36,7 +36,7 @@ FORM: Form = {
     **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
 """What it holds besides the study's name, in this order."""
-NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "margins": {}}
+NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "margins": {}, "paired": False}
 """What a study that lacks one of these has."""
 
 
@@ -54,6 +54,7 @@ class StudyTrial:
     seed: int
     key: str  # SHA-256 of everything that determines the trained weights
     published: Published
+    weights: str = ""  # the name of the trial whose weights it scores, such as "base-s1"; "": its own
 
     @property
     def name(self) -> str:
@@ -98,6 +99,7 @@ class Study:
     moves: int = 0  # how often this folder took over a tracker's runs
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
     margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
+    paired: bool = False  # ``sweep.paired``: whether trained rows are tested at the seeds that base has, too
     task: Card = field(kw_only=True)
 
     @property
@@ -118,6 +120,11 @@ class Study:
     def has_results(self) -> bool:
         """Whether any trial is finished, so that somebody may have seen its scores."""
         return any(self.trial_folder(trial).finished_result(trial.key) is not None for trial in self.trials)
+
+    @property
+    def showed_results(self) -> bool:
+        """Whether results are there, or were when a command was recorded, as those of trials that were dropped."""
+        return self.has_results or any(command.get("saw_results") for command in self.asked)
 
     @property
     def sizes(self) -> dict[str, str]:
@@ -291,5 +298,6 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
         moves=content["moves"],
         code=tuple(content["code"]),
         margins=content["margins"],
+        paired=content["paired"],
         task=Card.of(content["task"]),
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
+from tracking.statistics.references import RowReference, hosts_of, reference_of
 from tracking.study import Standing, Study
 from tracking.trial import TrialFolder, TrialState
 from tracking.words import known_step, stopped_at, sustained
@@ -103,7 +104,11 @@ class TableRow:
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
     brief: str  # the note without causes of errors
     errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
-    sustained: tuple[str, ...] = ()  # in words, how it is known what the devices sustain
+    sustained: tuple[str, ...]  # in words, how it is known what the devices sustain
+    weights: str  # the row whose weights it scores; "": its own
+    reference: str  # the row from which it differs: its host's, if it only scores
+    shares_weights: bool  # with that row
+    paired: bool  # whether differences are taken seed by seed, at the seeds that both have
 
     @property
     def status(self) -> str:
@@ -139,8 +144,14 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
         usual = agreed(of_row) | usual
     measured = {row: _measured(study, seen, settings[row]) for row, seen in rows.items()}
     measured = _with_within(study, measured, rows)
-    base = measured.get(reference)
-    return [_compared(study, row, base, settings[name], usual) for name, row in measured.items()]
+    hosts = hosts_of(study)
+    measured = {name: replace(row, weights=hosts.get(name, "")) for name, row in measured.items()}
+    compared = list[TableRow]()
+    for name, row in measured.items():
+        row_reference = reference_of(name, reference, hosts, study.paired)
+        usual_of_row = agreed(settings.get(row_reference.row, {})) | usual if row_reference.shares_weights else usual
+        compared.append(_compared(study, row, row_reference, measured, settings[name], usual_of_row))
+    return compared
 
 
 def _with_within(
@@ -213,20 +224,38 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         brief=_joined(_note([each.word for each in unfinished], unfinished, len(seen)), more),
         errors=_errors(unfinished),
         sustained=tuple(_once(sustained(result) for result in counted.values() if "sustained" in result)),
+        weights="",
+        reference="",
+        shares_weights=False,
+        paired=False,
     )
 
 
 def _compared(
-    study: Study, row: TableRow, base: TableRow | None, settings: ScoringSettings, usual: Mapping[str, Any]
+    study: Study,
+    row: TableRow,
+    reference: RowReference,
+    measured: Mapping[str, TableRow],
+    settings: ScoringSettings,
+    usual: Mapping[str, Any],
 ) -> TableRow:
-    """With its differences from the reference row, if there is one: means over all seeds, less those of the other."""
+    """With its differences from the reference row, if there is one: means over all seeds, less those of the other.
+
+    Where rows are paired, these are means over the seeds that both have."""
+    base = measured.get(reference.row)
     differing = [(name, value) for name, value in agreed(settings).items() if value != usual[name]]
-    other = {name: value for name, value in differing if name.rpartition(".")[2] not in row.cells}  # not its own change
+    changed = {*row.cells}
+    if base is not None and base.weights and reference.shares_weights:
+        changed |= {*base.cells}  # of two rows that score the same weights, either may be the one that changes it
+    other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
     unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
     not_compared = _not_compared(study.task, row, base) if base else {}
     empty: dict[str, float | None] = dict.fromkeys(row.scores)
     scores, published = (base.scores, base.published) if base else (empty, empty)
     deltas = {name: minus(of, scores[name]) for name, of in row.scores.items()}
+    common_deltas = _common_deltas(study.task, row, base) if base else empty
+    if reference.paired:
+        deltas = {name: common_deltas[name] if of is not None else None for name, of in deltas.items()}
     without = [*unlike, *not_compared, *(name for name, of in deltas.items() if of is None)]
     decode_note = _decode_note(study.task, settings, other, usual)
     published_deltas = {name: published_minus(row.published[name], published[name]) for name in row.scores}
@@ -236,7 +265,10 @@ def _compared(
         published_deltas=published_deltas | dict.fromkeys(not_compared, None),
         not_compared=not_compared,
         reference_seeds=base.finished_seeds if base else (),
-        common_deltas=_common_deltas(study.task, row, base) | dict.fromkeys(without, None) if base else empty,
+        common_deltas=common_deltas | dict.fromkeys(without, None),
+        reference=reference.row,
+        shares_weights=reference.shares_weights,
+        paired=reference.paired,
         other_decode=tuple(other),
         note=_joined(row.note, decode_note),
         brief=_joined(row.brief, decode_note),

@@ -1,7 +1,7 @@
 """What a study found, in one line: how many rows are better than base, worse, no worse, undecided, and not tested."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.statistics.finding import FindingKind
@@ -23,11 +23,26 @@ UNFINISHED = {"no seed": "no finished seed"}
 MOST_REASONS = 2
 
 
-def findings_line(families: Mapping[str, "Family"]) -> str:
+def findings_line(families: Mapping[str, "Family"], scoring: Mapping[str, Sequence["Family"]]) -> str:
     """Such as "2 rows better than base, 5 worse, 3 no worse than 0.01, 9 undecided (3 seeds)".
 
-    Of several metrics that say different things, each stands behind its label. Empty without a row to compare.
+    Of several metrics that say different things, each stands behind its label. Rows that score the weights of one row
+    follow: "With base's weights: 1 row better than base (3 seeds)". ``families`` and ``scoring`` are by metric. Empty
+    without a row to compare.
     """
+    parts = [_line(families)]
+    hosts = dict.fromkeys(family.reference for of_metric in scoring.values() for family in of_metric)
+    for host in hosts:
+        of_host: dict[str, Family] = {}
+        for metric, of_metric in scoring.items():
+            for family in of_metric:
+                if family.reference == host:
+                    of_host[metric] = family
+        parts.append(f"With {host}'s weights: {_line(of_host)}")
+    return ". ".join(filter(None, parts))
+
+
+def _line(families: Mapping[str, "Family"]) -> str:
     lines = {family.metric.label: _of_metric(family) for family in families.values() if family.rows}
     texts = list(dict.fromkeys(lines.values()))
     if len(texts) <= 1:

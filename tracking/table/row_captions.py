@@ -41,11 +41,31 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
             yield f"{metric.label} has no Δ where scores can't be compared: {'; '.join(parts)}."
 
 
-def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric], reference: str) -> Iterator[str]:
-    """Which rows have other seeds than the reference, and what Δ is at the seeds that both have."""
+def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Which rows have other seeds than their reference, and what Δ is at the seeds that both have."""
     unlike = [row for row in rows if row.seeds and row.reference_seeds and row.has_other_seeds]
-    if not unlike or not metrics:
+    if metrics:
+        yield from _paired_seed_lines([row for row in unlike if row.paired])
+        yield from _unpaired_seed_lines([row for row in unlike if not row.paired], metrics)
+
+
+def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
+    """Such as "Δ is over the seeds in common with base, 1 to 3: beam_1 and beam_8."."""
+    names = dict[tuple[str, str], list[str]]()
+    for row in rows:
+        names.setdefault((row.reference, _seed_words(row.common_seeds)), []).append(row.row)
+    for (reference, seeds), rows_of_seeds in names.items():
+        named = listed(rows_of_seeds) if len(rows_of_seeds) <= MOST_VALUES else f"{len(rows_of_seeds)} rows"
+        if seeds:
+            yield f"Δ is over the seeds in common with {reference}, {seeds}: {named}."
+        else:
+            yield f"No seed in common with {reference}: {named}."
+
+
+def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
+    if not unlike:
         return
+    reference = unlike[0].reference
     yield _unlike_seeds(unlike, reference)
     apart = [row.row for row in unlike if not row.common_seeds]
     if apart:

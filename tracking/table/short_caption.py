@@ -7,6 +7,7 @@ from tracking.statistics.finding import SAYS, sentence
 from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE
 from tracking.statistics.rows import decode_of
 from tracking.table.columns import StudyTable, setting_words
+from tracking.table.tested_captions import delta_notes, reference_words
 from tracking.words import listed, spanned
 
 
@@ -28,7 +29,7 @@ def _measured(table: StudyTable, metrics: Sequence[Metric]) -> Iterator[str]:
 
 def _differences(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     if compared:
-        yield f"Δ: difference from {table.findings.reference}"
+        yield from (note.partition(", ")[0] for note in delta_notes(table))
 
 
 def _seeds(table: StudyTable) -> str:
@@ -43,17 +44,32 @@ def _seeds(table: StudyTable) -> str:
 def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """Each sign that stands in the table."""
     findings = table.findings
+    reference = reference_words(table.rows, findings.reference)
     tests = [test for row in table.rows for metric in compared if (test := findings.test(row, metric))]
     kinds = {test.finding.kind for test in tests}
     if kinds:
-        words = [f"{mark} {sentence(kind, findings.reference)}" for kind, (mark, _) in SAYS.items() if kind in kinds]
-        yield f"{'; '.join(words)} (moderated t-test over seeds, 5 % over all rows, Holm)."
+        words = [f"{mark} {sentence(kind, reference)}" for kind, (mark, _) in SAYS.items() if kind in kinds]
+        yield f"{'; '.join(words)} ({_test_words(table, compared)}, Holm)."
     signs = "".join(findings.row_mark(row) for row in table.rows)
     signs += "".join(findings.mark(row, metric) for row in table.rows for metric in compared)
     if OF_SAMPLES in signs:
         noun = table.card.sample
-        yield f"{OF_SAMPLES} differs from {findings.reference} over the {noun}s of one seed (paired bootstrap, Holm)."
+        yield f"{OF_SAMPLES} differs from {reference} over the {noun}s of one seed (paired bootstrap, Holm)."
     if UNLIKE in signs:
         yield f"{UNLIKE} differs from most trials in more than its change."
     if STOPPED in signs:
         yield f"{STOPPED} training ended before its planned steps."
+
+
+def _test_words(table: StudyTable, compared: Sequence[Metric]) -> str:
+    """Such as "moderated t-test over seeds, 5 % over all rows"."""
+    families = [family for metric in compared for family in table.findings.families_of(metric) if family.tests]
+    shown = [family for family in families if any(row.row in family.tests for row in table.rows)]
+    kinds = {family.paired for family in shown}
+    if kinds == {False}:
+        return "moderated t-test over seeds, 5 % over all rows"
+    if kinds == {True} and not any(row.shares_weights for row in table.rows):
+        return "paired moderated t-test over seeds, 5 % over all rows"
+    if kinds == {True} and len({family.reference for family in shown}) == 1:
+        return "paired moderated t-test over seeds, 5 % over these rows"
+    return "moderated t-tests over seeds, paired where rows share weights, 5 % over the rows of each reference"

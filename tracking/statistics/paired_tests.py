@@ -1,0 +1,156 @@
+"""Tests over differences of each seed, for rows that share luck seed by seed, such as rows that score one's weights.
+
+A row and its reference are compared at the seeds that both have. Variances of rows move towards each other as in
+`seed_tests`, with three bounds that few seeds need; docs/statistics.md says what they cost.
+
+- With fewer than three rows no variance moves: a plain paired t.
+- Rows that differ alike seed by seed know one variance together, not one each. So the degrees of freedom that a row
+  gains end at those of as many independent rows as the differences are worth.
+- A row that varies more than its moderated variance keeps its own, and gains fewer degrees of freedom in proportion.
+
+Shapes: … any studies, K compared rows, N seeds. A seed that a row lacks is NaN.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from tracking.statistics.finding import ALPHA
+from tracking.statistics.seed_tests import (
+    CANDIDATES,
+    DRAWS,
+    LARGEST_EXPONENT,
+    POWER,
+    ROUNDS,
+    SEED,
+    Differences,
+    Power,
+    critical,
+    holm,
+    moved,
+    prior,
+)
+
+LEAST_ROWS = 3  # with which variances move towards each other
+SHARED = 0.5  # of a difference's variance: the part of the reference, where its noise is as large as a row's
+SHORTEST = 1e-300  # of a gradient: keeps a division finite
+
+
+@dataclass(frozen=True)
+class PairedVariances:
+    """Of the difference at one seed, with their degrees of freedom, […, K]."""
+
+    variance: Any
+    df: Any
+    likely: Any  # without the guard
+
+
+def paired_differences(values: Any) -> Differences:
+    """The rows' mean differences from their reference. Args: […, K, N] row minus reference at each seed.
+
+    Each row has two seeds or more, and some spread.
+    """
+    seeds_K = (~np.isnan(values)).sum(axis=-1)
+    difference_K = np.nansum(values, axis=-1) / seeds_K
+    residuals_KN = np.where(np.isnan(values), 0.0, values - difference_K[..., None])
+    moderated = paired_variances(residuals_KN, seeds_K)
+    error_K = np.sqrt(moderated.variance / seeds_K)
+    p_K = 2 * special.stdtr(moderated.df, -np.abs(difference_K) / error_K)
+    return Differences(difference_K, error_K, error_K, moderated.df, p_K, holm(p_K))
+
+
+def paired_variances(residuals: Any, seeds: Any) -> PairedVariances:
+    """Moderated, with the bounds above. Args: […, K, N] differences less their mean, 0 at missing seeds; […, K]."""
+    df_K = np.asarray(seeds, float) - 1
+    own_K = (residuals**2).sum(axis=-1) / df_K
+    if own_K.shape[-1] < LEAST_ROWS:
+        return PairedVariances(own_K, df_K, own_K)
+    shared, shared_df = prior(own_K, df_K.reshape(-1, df_K.shape[-1])[0])
+    likely_K = moved(own_K, df_K, shared[..., None], shared_df[..., None])
+    most_K = df_K * independent_rows(residuals)[..., None]
+    gained_K = np.minimum(shared_df[..., None] + df_K, most_K) - df_K
+    trusted_K = np.minimum(1.0, likely_K / own_K)
+    return PairedVariances(np.maximum(likely_K, own_K), df_K + trusted_K * gained_K, likely_K)
+
+
+def independent_rows(residuals: Any) -> Any:
+    """[…] how many independent rows would know a common variance as well: 1 where all rows differ alike, at most K.
+
+    The variance of a mean of K sample variances is Σ r² / K² of one's, where r are the correlations of the rows.
+    """
+    products = np.einsum("...kn,...jn->...kj", residuals, residuals)
+    squares = np.diagonal(products, axis1=-2, axis2=-1)
+    correlations = products**2 / (squares[..., :, None] * squares[..., None, :])
+    rows = residuals.shape[-2]
+    return rows**2 / correlations.sum(axis=(-2, -1))
+
+
+def paired_exponential_intervals(
+    found: Differences, reference: Any, reference_error: Any, correlation: Any, alpha: float = ALPHA
+) -> tuple[Any, Any]:
+    """Of e^row − e^reference, such as perplexities, whose logarithms were tested.
+
+    The extremes within the ellipse of both errors. It holds 0 exactly where the interval of the logarithms does.
+    Args: […, K] the reference's mean and its standard error at the row's seeds, and how it correlates with the
+    difference.
+    """
+    reach = critical(found.df, found.p.shape[-1], alpha)
+    centers = reference, found.difference
+    spans = reach * reference_error, reach * found.error
+    low = _paired_extreme(centers, spans, correlation, -1.0)
+    high = _paired_extreme(centers, spans, correlation, 1.0)
+    return low, high
+
+
+def _paired_extreme(centers: tuple[Any, Any], spans: tuple[Any, Any], correlation: Any, sign: float) -> Any:
+    """e^h (e^d − 1) at the point of the ellipse around (h, d) where it is extreme: by its own gradient."""
+    reference, difference = centers
+    span, difference_span = spans
+    h, d = reference, difference
+    for _ in range(ROUNDS):
+        factor = np.exp(-np.maximum(d, 0.0))  # keeps e^d finite; only the gradient's direction matters
+        along_h = span * np.expm1(np.minimum(d, LARGEST_EXPONENT)) * factor
+        along_d = difference_span * np.exp(np.minimum(d, LARGEST_EXPONENT)) * factor
+        step_h = along_h + correlation * along_d
+        step_d = along_d + correlation * along_h
+        length = np.sqrt(np.maximum(along_h * step_h + along_d * step_d, SHORTEST))
+        h = reference + sign * span * step_h / length
+        d = difference + sign * difference_span * step_d / length
+    return np.exp(np.minimum(h + d, LARGEST_EXPONENT)) - np.exp(np.minimum(h, LARGEST_EXPONENT))
+
+
+class PairedPower(Power):
+    """What a number of seeds can show, of rows whose differences have these true variances, [K].
+
+    Differences are drawn, [S draws, K, N], and go through the moderation of the test. Half of each difference's
+    variance is that of the reference, which all rows share.
+    """
+
+    def seeds_needed(self, now: Sequence[int], difference: float, row: int) -> int | None:
+        """Seeds in common that mark a true difference of this row with probability 0.8; None if 1000 are too few."""
+        if difference == 0:
+            return None
+
+        def is_enough(seeds: int) -> bool:
+            counts = list(now)
+            counts[row] = max(seeds, counts[row])
+            return bool(self.of(counts, difference)[row] >= POWER)
+
+        place = bisect_left(CANDIDATES, True, key=is_enough)
+        return CANDIDATES[place] if place < len(CANDIDATES) else None
+
+    def _reaches(self, seeds: Sequence[int]) -> tuple[Any, Any]:
+        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
+        seeds_K, rows, most = np.array(seeds), len(seeds), max(seeds)
+        chance = np.random.default_rng(SEED)
+        shared = np.sqrt(SHARED) * chance.normal(size=(DRAWS, 1, most))
+        alone = np.sqrt(1 - SHARED) * chance.normal(size=(DRAWS, rows, most))
+        drawn = np.sqrt(self.variances)[:, None] * (shared + alone)
+        drawn[:, np.arange(most) >= seeds_K[:, None]] = np.nan
+        found = paired_differences(drawn)
+        reach = critical(found.df, self.families * rows) * found.error
+        return np.sqrt(self.variances / seeds_K), reach

@@ -1,0 +1,205 @@
+"""What a caption says of tests over seeds: families, marks, what could have been seen, and what was not tested.
+
+Trained rows are one family; rows that score the weights of one row are another. A family is tested over all seeds of
+row and reference, or seed by seed.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tracking.card import Metric
+from tracking.statistics.finding import ALPHA, SAYS, sentence
+from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
+from tracking.study import Study
+from tracking.table.columns import StudyTable
+from tracking.words import listed, number, spanned
+
+if TYPE_CHECKING:
+    from tracking.statistics.family import Family
+
+MOST_NAMED = 4
+SEVERAL = "the row that its Δ is from"
+
+
+def reference_words(rows: Sequence[TableRow], reference: str) -> str:
+    """From which row these rows differ, in words: its name, if it is one."""
+    references = {row.reference for row in rows if row.row != row.reference and row.reference}
+    if not references:
+        return reference
+    return next(iter(references)) if len(references) == 1 else SEVERAL
+
+
+def delta_notes(table: StudyTable) -> Iterator[str]:
+    """What Δ is, of trained rows and of those that score the weights of one row."""
+    trained = [row for row in table.rows if not row.shares_weights]
+    reference = table.findings.reference
+    if any(row.paired for row in trained):
+        yield f"Δ: difference from {reference}, the mean over the seeds that both have"
+    elif trained:
+        others = " that did not diverge" if any(row.diverged for row in table.rows) else ""
+        yield f"Δ: difference from {reference}, between means over all seeds of both{others}"
+    for host in _hosts(table.rows):
+        whose = f"Δ of rows that score {host}'s weights" if trained else "Δ"
+        yield f"{whose}: difference from {host}, the mean over the seeds that both have"
+
+
+def _hosts(rows: Sequence[TableRow]) -> list[str]:
+    return list(dict.fromkeys(row.reference for row in rows if row.shares_weights))
+
+
+def tested_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
+    """What was tested over seeds, and which rows were not."""
+    rows = table.rows
+    families = [family for metric in compared for family in table.findings.families_of(metric)]
+    tested = [family for family in families if family.tests]
+    if tested:
+        yield " ".join([*_family_lines(table, compared), *_mark_lines(table, tested)])
+        yield from filter(None, (" ".join(_seen(family, rows)) for family in tested))
+        if table.findings.later_seeds:
+            yield table.findings.later_seeds
+    has_seeds = any(row.seeds > 1 for row in rows)
+    untested = _untested(table, compared) if tested or has_seeds else ""
+    if untested:
+        yield f"Not tested over seeds: {untested}."
+
+
+def _family_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
+    """One for trained rows, and one for the rows that score the weights of each host."""
+    groups: dict[tuple[bool, str], list[Family]] = {}
+    for metric in compared:
+        for place, family in enumerate(table.findings.families_of(metric)):
+            scores = place > 0 or metric.name not in table.findings.families
+            if family.tests:
+                groups.setdefault((scores, family.reference), []).append(family)
+    for (scores, _), families in groups.items():
+        yield _family_line(families, scores)
+
+
+def _family_line(families: Sequence["Family"], scores: bool) -> str:
+    """Such as "Over seeds, 3 rows of 3 seeds are compared with base of 9 seeds, each metric for itself: …"."""
+    reference = families[0].reference
+    rows = counted([len(family.tests) for family in families], "row")
+    seeds = counted([family.seeds[row] for family in families for row in family.tests], "seed")
+    verb = "is" if rows == "1 row" else "are"
+    if not families[0].paired:
+        of_reference = counted([family.seeds[reference] for family in families], "seed")
+        return (
+            f"Over seeds, {rows} of {seeds} {verb} compared with {reference} of {of_reference}, each metric for itself:"
+            " t-test with moderated variances, at 5 % over all rows (Holm)."
+        )
+    scoring = ""
+    if scores:
+        scoring = f" that {'scores' if rows == '1 row' else 'score'} {reference}'s weights"
+    over = "these rows" if scores else "all rows"
+    return (
+        f"Seed by seed, {rows}{scoring} {verb} compared with {reference} at {seeds}, each metric for itself: "
+        f"paired t-test with moderated variances, at 5 % over {over} (Holm)."
+    )
+
+
+def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
+    """What each mark in the table means, and what brackets are."""
+    shown = {row.row for row in table.rows}
+    reference = reference_words(table.rows, table.findings.reference)
+    kinds = {test.finding.kind for family in tested for row, test in family.tests.items() if row in shown}
+    yield " ".join(f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds)
+    if down := [family.metric.label for family in tested if family.metric.better == "down"]:
+        labels = listed(list(dict.fromkeys(down)))
+        yield f"Marks say better or worse, not up or down: lower {labels} is better."
+    if margins := [f"{of.metric.label} {of.margin:g}" for of in tested if of.margin is not None]:
+        yield f"δ: {', '.join(dict.fromkeys(margins))}, as the study states (sweep.margin)."
+    if table.view.intervals:
+        yield from _interval_lines(tested, shown, reference)
+
+
+def _interval_lines(tested: Sequence["Family"], shown: set[str], reference: str) -> Iterator[str]:
+    over = "all rows" if len({family.reference for family in tested}) == 1 else "the rows of each reference"
+    yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over {over} (Bonferroni)."
+    odd = [row for family in tested for row, test in family.tests.items() if row in shown and test.unlike_its_interval]
+    if odd:
+        named = ", ".join(dict.fromkeys(odd))
+        yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {named}."
+
+
+def _seen(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
+    """What could have been seen, and what would decide, such as "PPL: a true difference of 0.2 is marked …"."""
+    metric = family.metric
+    shares = any(row.shares_weights for row in rows if row.row in family.tests)
+    label = f"{metric.label} with {family.reference}'s weights" if shares else metric.label
+    if family.detectable:
+        ends = dict.fromkeys(number(end, metric.places) for end in family.detectable)
+        yield f"{label}: a true difference of {' to '.join(ends)} is marked with probability 0.8."
+    deciding: dict[str, list[str]] = {}
+    for row in rows:
+        test = family.tests.get(row.row)
+        if test and test.finding.kind == "undecided":
+            deciding.setdefault(test.finding.deciding, []).append(row.row)
+    if deciding:
+        size = "δ" if family.margin is not None else "the size seen"
+        named = "; ".join(f"{seeds} ({', '.join(names)})" for seeds, names in deciding.items())
+        both = f"row and {family.reference} had{' in common' if family.paired else ''}"
+        yield f"Undecided; a difference of {size} would be marked with probability 0.8 if {both} {named}."
+
+
+def _untested(table: StudyTable, compared: Sequence[Metric]) -> str:
+    """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
+    return named_by_reason((row.row, why) for row in table.rows if (why := _why_untested(table, row, compared)))
+
+
+def named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
+    """Of rows with their reasons, such as "big, base_2 (2 seeds)"; many rows are counted."""
+    of_reason: dict[str, list[str]] = {}
+    for row, why in reasons:
+        of_reason.setdefault(why, []).append(row)
+    named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
+    return ", ".join(f"{of} ({why})" for why, of in named.items())
+
+
+def _why_untested(table: StudyTable, row: TableRow, compared: Sequence[Metric]) -> str:
+    """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
+    comparable = [metric for metric in compared if metric.name not in row.not_compared]
+    families = [family for metric in comparable if (family := table.findings.family_of(row.row, metric))]
+    reasons = {family.metric.label: why for family in families if isinstance(why := family.rows[row.row], str)}
+    if reasons and len(reasons) == len(families) and len(set(reasons.values())) == 1:
+        return next(iter(reasons.values()))
+    return ", ".join(f"{label}: {why}" for label, why in reasons.items())
+
+
+def counted(counts: Sequence[int], noun: str) -> str:
+    """Such as "1 row", or "3 to 9 seeds"."""
+    return f"{spanned(counts)} {noun}{'s' * (max(counts) != 1)}"
+
+
+def tested_sentences(study: Study, findings: Findings) -> str:
+    """For a paragraph on methods: of trained rows, and of those that score the weights of each row. Empty without."""
+    trained = [family for family in findings.families.values() if family.tests]
+    sentences = [_tested_sentence(study, trained)]
+    scoring = [family for of_metric in findings.scoring.values() for family in of_metric if family.tests]
+    for host in dict.fromkeys(family.reference for family in scoring):
+        of_host = [family for family in scoring if family.reference == host]
+        sentences.append(_tested_sentence(study, of_host, f"For rows that only score the weights of {host}, "))
+    return " ".join(filter(None, sentences))
+
+
+def _tested_sentence(study: Study, families: Sequence["Family"], whose: str = "") -> str:
+    if not families:
+        return ""
+    labels = listed(list(dict.fromkeys(study.task.tested(family.metric).label for family in families)))
+    rows = counted([len(family.tests) for family in families], "row")
+    reference, test = families[0].reference, "t-tests with moderated variances (Smyth, 2004)"
+    how = f"{test} and Satterthwaite's degrees of freedom"
+    if families[0].paired:
+        how = f"paired {test} at the seeds in common"
+    differences = "differences" if whose else "Differences"
+    tested = (
+        f"{whose}{differences} from {reference} in {labels} are tested over seeds by {how}, "
+        f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); their 95 % intervals have Bonferroni's."
+    )
+    return tested + _margins(families, reference)
+
+
+def _margins(families: Iterable["Family"], reference: str) -> str:
+    named = listed([f"{of.metric.label} {of.margin:g}" for of in families if of.margin is not None])
+    shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"
+    return f" With the stated margin δ ({named}), {shows}." if named else ""
