@@ -25,7 +25,6 @@ from tracking.statistics.seed_tests import (
     DRAWS,
     LARGEST_EXPONENT,
     POWER,
-    ROUNDS,
     SEED,
     Differences,
     Power,
@@ -37,7 +36,7 @@ from tracking.statistics.seed_tests import (
 
 LEAST_ROWS = 3  # with which variances move towards each other
 SHARED = 0.5  # of a difference's variance: the part of the reference, where its noise is as large as a row's
-SHORTEST = 1e-300  # of a gradient: keeps a division finite
+ANGLES = 360  # around an ellipse; an even number
 
 
 @dataclass(frozen=True)
@@ -99,28 +98,20 @@ def paired_exponential_intervals(
     difference.
     """
     reach = critical(found.df, found.p.shape[-1], alpha)
-    centers = reference, found.difference
-    spans = reach * reference_error, reach * found.error
-    low = _paired_extreme(centers, spans, correlation, -1.0)
-    high = _paired_extreme(centers, spans, correlation, 1.0)
+    difference_span, span = reach * found.error, reach * reference_error
+    apart = np.sqrt(1 - np.minimum(np.square(correlation), 1.0))
+    low, high = np.full_like(difference_span, np.inf), np.full_like(difference_span, -np.inf)
+    for angle in np.linspace(0, 2 * np.pi, ANGLES, endpoint=False):  # 0 and π are the ends of the logarithms' interval
+        difference = found.difference + difference_span * np.cos(angle)
+        mean = reference + span * (correlation * np.cos(angle) + apart * np.sin(angle))
+        value = _minus_exponentials(mean + difference, mean)
+        low, high = np.minimum(low, value), np.maximum(high, value)
     return low, high
 
 
-def _paired_extreme(centers: tuple[Any, Any], spans: tuple[Any, Any], correlation: Any, sign: float) -> Any:
-    """e^h (e^d − 1) at the point of the ellipse around (h, d) where it is extreme: by its own gradient."""
-    reference, difference = centers
-    span, difference_span = spans
-    h, d = reference, difference
-    for _ in range(ROUNDS):
-        factor = np.exp(-np.maximum(d, 0.0))  # keeps e^d finite; only the gradient's direction matters
-        along_h = span * np.expm1(np.minimum(d, LARGEST_EXPONENT)) * factor
-        along_d = difference_span * np.exp(np.minimum(d, LARGEST_EXPONENT)) * factor
-        step_h = along_h + correlation * along_d
-        step_d = along_d + correlation * along_h
-        length = np.sqrt(np.maximum(along_h * step_h + along_d * step_d, SHORTEST))
-        h = reference + sign * span * step_h / length
-        d = difference + sign * difference_span * step_d / length
-    return np.exp(np.minimum(h + d, LARGEST_EXPONENT)) - np.exp(np.minimum(h, LARGEST_EXPONENT))
+def _minus_exponentials(row: Any, reference: Any) -> Any:
+    """e^row − e^reference, finite."""
+    return np.exp(np.minimum(row, LARGEST_EXPONENT)) - np.exp(np.minimum(reference, LARGEST_EXPONENT))
 
 
 class PairedPower(Power):
