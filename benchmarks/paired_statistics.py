@@ -255,8 +255,8 @@ def _trained_sheet(trained: Sequence[TrainedPower]) -> Sheet:
         for power in trained
     ]
     note = (
-        f"% of studies of {TRAINED_ROWS} trained rows in which a row that lies {TRAINED_EFFECT:g} sd over seeds away is "
-        "marked; the correlation of rows over seeds; seeds of each row + of base."
+        f"% of studies of {TRAINED_ROWS} trained rows in which a row that lies {TRAINED_EFFECT:g} sd away is marked. "
+        "Correlation: of two rows over seeds. Seeds of each row + of base."
     )
     heads = ("correlation", "seeds", "found", "found, sweep.paired", "false mark", "false mark, sweep.paired")
     return Sheet("Seeds as blocks", note, heads, lines, 2)

@@ -32,7 +32,7 @@ from tracking.statistics.comparison import (
     differing,
 )
 from tracking.statistics.family import RowTest
-from tracking.statistics.finding import DRAWS
+from tracking.statistics.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
 from tracking.study import Study
@@ -245,7 +245,8 @@ def _notes(found: Sequence[Compared]) -> list[str]:
     if tested := [metric for metric in metrics if isinstance(metric.over_seeds, RowTest)]:
         test = "t-test with moderated variances"
         if tested[0].paired:
-            test = f"paired {test}, seed by seed, and so is the difference"
+            moderated = max(metric.rows for metric in tested) >= MODERATED_ROWS
+            test = f"paired {test if moderated else 't-test'}, seed by seed, and so is the difference"
         lines.append(f"Over seeds: {test}; interval and p {_adjusted(tested, found[0].sides)}.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
     if tests:

@@ -34,7 +34,7 @@ from tracking.table.columns import (
     interval_of,
 )
 from tracking.table.layout import brief, published_names, score_names
-from tracking.table.tested_captions import reference_words
+from tracking.table.tested_captions import SEVERAL, reference_words
 from tracking.table.text import templates
 from tracking.words import stopped_at, time
 
@@ -118,11 +118,12 @@ def _sections(content: Content) -> list[Section]:
     scores = content.scores and {"drawings": content.scores, "note": of_scores}
     told = methods(table) if any(row.seeds for row in table.rows) else ""
     samples = enumerate(_samples(content).items(), 1)
-    references = reference_words(table.rows, table.findings.reference)
+    reference = reference_words(table.rows, table.findings.reference)
+    heading = "Differences between rows" if reference == SEVERAL else f"Differences from {reference}"
     return [
         Section("table", "Results", "results.html", _results(content)),
         Section("sets", "Scores on every set", "set_scores.html", set_scores(table, content.entries)),
-        Section("differences", f"Differences from {references}", "figures.html", differences),
+        Section("differences", heading, "figures.html", differences),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         Section("scores", "Score against cost", "figures.html", scores),
         Section("curves", "Learning curves", "curves.html", content.curves),

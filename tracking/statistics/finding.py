@@ -7,6 +7,7 @@ from tracking.card import Metric
 from tracking.words import time
 
 ALPHA = 0.05
+MODERATED_ROWS = 3  # the fewest of a paired family whose variances move towards each other
 DRAWS = 10_000  # of a bootstrap over samples
 FindingKind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
 SAYS: dict[FindingKind, tuple[str, str]] = {

@@ -49,6 +49,7 @@ def paired_family(
     if not tested:
         return Family(metric, reference, dict(reasons), paired=True)
     found = _PairedTests(metric, reference, tested, seconds or {}, margin, families)
+    found.reference_seeds = len(finite(values[reference]))
     tests = found.tests()
     rows = {row: reason or tests[row] for row, reason in reasons.items()}
     return Family(metric, reference, rows, margin, found.sizes, found.detectable(), paired=True)
@@ -78,6 +79,8 @@ def _why_not_paired(row: Mapping[int, float | None], diverged: Collection[int], 
 
 class _PairedTests(FamilyTests):
     """The tests of rows that can be tested."""
+
+    reference_seeds: int  # that the reference has, in common or not
 
     def __init__(
         self,
@@ -123,9 +126,8 @@ class _PairedTests(FamilyTests):
         return np.stack([difference, *ends], axis=1)
 
     def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
-        """A seed in common is one of the row; whether the reference has it already is not asked."""
         row = self.rows[place]
-        return {row: seeds - self.sizes[row]}
+        return {row: seeds - self.sizes[row], self.reference: seeds - self.reference_seeds}
 
 
 def _residuals(values: Any) -> Any:

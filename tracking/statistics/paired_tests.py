@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tracking.statistics.finding import ALPHA
+from tracking.statistics.finding import ALPHA, MODERATED_ROWS
 from tracking.statistics.seed_tests import (
     CANDIDATES,
     DRAWS,
@@ -34,7 +34,6 @@ from tracking.statistics.seed_tests import (
     prior,
 )
 
-LEAST_ROWS = 3  # with which variances move towards each other
 SHARED = 0.5  # of a difference's variance: the part of the reference, where its noise is as large as a row's
 ANGLES = 360  # around an ellipse; an even number
 
@@ -66,7 +65,7 @@ def paired_variances(residuals: Any, seeds: Any) -> PairedVariances:
     """Moderated, with the bounds above. Args: […, K, N] differences less their mean, 0 at missing seeds; […, K]."""
     df_K = np.asarray(seeds, float) - 1
     own_K = (residuals**2).sum(axis=-1) / df_K
-    if own_K.shape[-1] < LEAST_ROWS:
+    if own_K.shape[-1] < MODERATED_ROWS:
         return PairedVariances(own_K, df_K, own_K)
     shared, shared_df = prior(own_K, df_K.reshape(-1, df_K.shape[-1])[0])
     likely_K = moved(own_K, df_K, shared[..., None], shared_df[..., None])

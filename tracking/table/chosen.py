@@ -196,8 +196,8 @@ def _caption(table: ChosenTable) -> str:
     if parts:
         others = table.sets[1:]
         lines.append(f"{CHOSEN}: {'; '.join(parts)}, by {metric.label} of rows that score the same weights.")
-        lines.append(f"The score on {own} is the best of several, and too good for that.")
+        lines.append(f"The score on {own} is the best of several, so it looks better than it is.")
         if others:
-            lines.append(f"The choice has not seen {listed(list(others))}.")
+            lines.append(f"The choice did not use {listed(list(others))}.")
     lines.append("Scores without a mark were not chosen.")
     return " ".join(lines)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Metric
-from tracking.statistics.finding import ALPHA, SAYS, sentence
+from tracking.statistics.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
 from tracking.study import Study
@@ -92,10 +92,17 @@ def _family_line(families: Sequence["Family"], scores: bool) -> str:
     if scores:
         scoring = f" that {'scores' if rows == '1 row' else 'score'} {reference}'s weights"
     over = "these rows" if scores else "all rows"
+    test = paired_test_words(families)
     return (
         f"Seed by seed, {rows}{scoring} {verb} compared with {reference} at {seeds}, each metric for itself: "
-        f"paired t-test with moderated variances, at 5 % over {over} (Holm)."
+        f"{test}, at 5 % over {over} (Holm)."
     )
+
+
+def paired_test_words(families: Sequence["Family"]) -> str:
+    """A family of few rows has no variances to move towards each other."""
+    moderated = max(len(family.tests) for family in families) >= MODERATED_ROWS
+    return "paired t-test with moderated variances" if moderated else "paired t-test"
 
 
 def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
@@ -138,7 +145,7 @@ def _seen(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
     if deciding:
         size = "δ" if family.margin is not None else "the size seen"
         named = "; ".join(f"{seeds} ({', '.join(names)})" for seeds, names in deciding.items())
-        both = f"row and {family.reference} had{' in common' if family.paired else ''}"
+        both = f"row and {family.reference} had{' in common:' if family.paired else ''}"
         yield f"Undecided; a difference of {size} would be marked with probability 0.8 if {both} {named}."
 
 
@@ -190,7 +197,8 @@ def _tested_sentence(study: Study, families: Sequence["Family"], whose: str = ""
     reference, test = families[0].reference, "t-tests with moderated variances (Smyth, 2004)"
     how = f"{test} and Satterthwaite's degrees of freedom"
     if families[0].paired:
-        how = f"paired {test} at the seeds in common"
+        moderated = " (Smyth, 2004)" if max(len(of.tests) for of in families) >= MODERATED_ROWS else ""
+        how = f"{paired_test_words(families).replace('test', 'tests')}{moderated} at the seeds in common"
     differences = "differences" if whose else "Differences"
     tested = (
         f"{whose}{differences} from {reference} in {labels} are tested over seeds by {how}, "
