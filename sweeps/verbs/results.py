@@ -140,7 +140,7 @@ def _refuse_with_chosen(options: Mapping[str, object]) -> None:
 
 def _print_chosen(study: Study, metric_name: str, as_format: TableAs | None, caption: str | None, label: str) -> None:
     """The table of ``--chosen``. Raises RefusedError."""
-    from tracking.table.chosen import chosen_table, shown, written
+    from tracking.table.chosen_table import chosen_table, shown, written
 
     checked, metrics = Checked(), {metric.name: metric for metric in study.task.metrics}
     name = checked.one("--chosen", metric_name, list(metrics), "metric of the study")

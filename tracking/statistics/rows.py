@@ -16,7 +16,7 @@ from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.statistics.references import RowReference, hosts_of, reference_of
 from tracking.study import Standing, Study
-from tracking.trial import TrialFolder, TrialState
+from tracking.unfinished_trials import note_on, seeds_of_errors, unfinished_trials
 from tracking.words import known_step, stopped_at, sustained
 
 BASE = "base"
@@ -192,7 +192,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
     shared = {each.name: [*values[each.name].values()] for each in card.tabled if not each.decided_by(mixed)}
     empty: dict[str, float | None] = dict.fromkeys(names)
     texts = {seed: text for seed, result in sorted(counted.items()) if (text := stopped_at(result))}
-    unfinished = _unfinished(study, seen)
+    unfinished = unfinished_trials(study, seen)
     more = _joined(_diverged(diverged, len(counted)), _stops(texts))
     return TableRow(
         row=first.row,
@@ -220,9 +220,9 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         size=study.sizes.get(first.row, ""),
         reference_seeds=(),
         common_deltas=empty,
-        note=_joined(_note([each.text for each in unfinished], unfinished, len(seen)), more),
-        brief=_joined(_note([each.word for each in unfinished], unfinished, len(seen)), more),
-        errors=_errors(unfinished),
+        note=_joined(note_on([each.text for each in unfinished], unfinished, len(seen)), more),
+        brief=_joined(note_on([each.word for each in unfinished], unfinished, len(seen)), more),
+        errors=seeds_of_errors(unfinished),
         sustained=tuple(_once(sustained(result) for result in counted.values() if "sustained" in result)),
         weights="",
         reference="",
@@ -331,59 +331,6 @@ def _stops(stopped: Mapping[int, str]) -> str:
     for seed, text in stopped.items():
         seeds.setdefault(text, []).append(f"s{seed}")
     return "; ".join(f"{text} ({', '.join(of)})" for text, of in seeds.items())
-
-
-@dataclass(frozen=True)
-class _Unfinished:
-    """A trial without a result: its state in a word, and the cause of its error, if it has one."""
-
-    seed: int
-    word: str
-    cause: str
-
-    @property
-    def text(self) -> str:
-        return ": ".join(filter(None, [self.word, self.cause]))
-
-
-def _unfinished(study: Study, seen: Sequence[Standing]) -> list[_Unfinished]:
-    """A state stands alone if a retry or a repair has just removed the cause."""
-    return [
-        _Unfinished(each.trial.seed, *_why_unfinished(study.trial_folder(each.trial), each.state))
-        for each in seen
-        if each.result is None
-    ]
-
-
-def _why_unfinished(folder: TrialFolder, state: TrialState) -> tuple[str, str]:
-    """The state and its cause."""
-    if state == "failed":
-        return "FAILED", folder.cause() or ""
-    if state == "damaged":
-        return "damaged", ", ".join(error.note for error in folder.damage())
-    return state, ""
-
-
-def _note(texts: Sequence[str], unfinished: Sequence[_Unfinished], trials: int) -> str:
-    """``texts`` say of each unfinished trial why. The most serious comes first: a failure needs a person."""
-    if len(unfinished) == trials:
-        return "; ".join(dict.fromkeys(sorted(texts, key=_gravity)))
-    rest = [f"s{each.seed} {text}" for each, text in zip(unfinished, texts, strict=True)]
-    return "; ".join([f"{trials - len(rest)} of {trials} seeds", *rest]) if rest else ""
-
-
-def _errors(unfinished: Sequence[_Unfinished]) -> dict[str, tuple[int, ...]]:
-    """The seeds of each error."""
-    seeds_of_error: dict[str, tuple[int, ...]] = {}
-    for trial in unfinished:
-        if trial.cause:
-            seeds_of_error[trial.text] = (*seeds_of_error.get(trial.text, ()), trial.seed)
-    return seeds_of_error
-
-
-def _gravity(note: str) -> int:
-    order = ("FAILED", "damaged", "running", "interrupted", "missing")
-    return order.index(note.partition(":")[0])
 
 
 def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:
