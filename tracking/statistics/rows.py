@@ -223,7 +223,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         note=_joined(note_on([each.text for each in unfinished], unfinished, len(seen)), more),
         brief=_joined(note_on([each.word for each in unfinished], unfinished, len(seen)), more),
         errors=seeds_of_errors(unfinished),
-        sustained=tuple(_once(sustained(result) for result in counted.values() if "sustained" in result)),
+        sustained=tuple(_once(sustained(result) for result in counted.values() if result.get("sustained"))),
         weights="",
         reference="",
         shares_weights=False,

@@ -30,7 +30,7 @@ def findings_line(families: Mapping[str, "Family"], scoring: Mapping[str, Sequen
     follow: "With base's weights: 1 row better than base (3 seeds)". ``families`` and ``scoring`` are by metric. Empty
     without a row to compare.
     """
-    parts = [_line(families)]
+    parts = [_metrics_line(families)]
     hosts = dict.fromkeys(family.reference for of_metric in scoring.values() for family in of_metric)
     for host in hosts:
         of_host: dict[str, Family] = {}
@@ -38,16 +38,23 @@ def findings_line(families: Mapping[str, "Family"], scoring: Mapping[str, Sequen
             for family in of_metric:
                 if family.reference == host:
                     of_host[metric] = family
-        parts.append(f"With {host}'s weights: {_line(of_host)}")
+        parts.append(f"With {host}'s weights: {_metrics_line(of_host)}")
     return ". ".join(filter(None, parts))
 
 
-def _line(families: Mapping[str, "Family"]) -> str:
-    lines = {family.metric.label: _of_metric(family) for family in families.values() if family.rows}
-    texts = list(dict.fromkeys(lines.values()))
-    if len(texts) <= 1:
-        return "".join(texts)
-    return "; ".join(f"{label}: {text}" for label, text in lines.items())
+def _metrics_line(families: Mapping[str, "Family"]) -> str:
+    """Of one family for each metric; what all metrics say is said once."""
+    compared = [family for family in families.values() if family.rows]
+    texts = [_of_metric(family) for family in compared]
+    if len(set(texts)) <= 1:
+        return "".join(texts[:1])
+    labels = Counter(family.metric.label for family in compared)
+    named = []
+    for family, text in zip(compared, texts, strict=True):
+        metric = family.metric
+        label = metric.label if labels[metric.label] == 1 else f"{metric.label} on {metric.set}"
+        named.append(f"{label}: {text}")
+    return "; ".join(named)
 
 
 def _of_metric(family: "Family") -> str:

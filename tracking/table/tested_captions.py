@@ -167,10 +167,16 @@ def _why_untested(table: StudyTable, row: TableRow, compared: Sequence[Metric]) 
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
     comparable = [metric for metric in compared if metric.name not in row.not_compared]
     families = [family for metric in comparable if (family := table.findings.family_of(row.row, metric))]
-    reasons = {family.metric.label: why for family in families if isinstance(why := family.rows[row.row], str)}
-    if reasons and len(reasons) == len(families) and len(set(reasons.values())) == 1:
-        return next(iter(reasons.values()))
-    return ", ".join(f"{label}: {why}" for label, why in reasons.items())
+    return reason_words([(family.metric, family.rows[row.row]) for family in families])
+
+
+def reason_words(reasons: Sequence[tuple[Metric, object]]) -> str:
+    """The reason that all metrics share, or each reason behind the label of its metric. What is no text is none."""
+    texts = [(metric.label, why) for metric, why in reasons if isinstance(why, str)]
+    shared = {why for _, why in texts}
+    if len(texts) == len(reasons) and len(shared) == 1:
+        return shared.pop()
+    return ", ".join(f"{label}: {why}" for label, why in texts)
 
 
 def counted(counts: Sequence[int], noun: str) -> str:
