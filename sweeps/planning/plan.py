@@ -332,8 +332,9 @@ def recorded(plan: Plan, command: list[str]) -> Study:
 def recorded_pairing(composition: Composition, before: Study) -> bool:
     """Whether differences are tested at common seeds: as stated now, or else as recorded."""
     stated = composition.shared.sweep.paired
-    is_typed = "sweep.paired" in composition.typed.values
-    return stated if is_typed or not before.trials else before.paired or stated
+    if "sweep.paired" in composition.typed.values:
+        return stated
+    return before.paired or stated
 
 
 def _refuse_changed_settings(plan: Plan, before: Study) -> None:

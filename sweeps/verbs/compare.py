@@ -250,8 +250,9 @@ def _notes(found: Sequence[Compared]) -> list[str]:
     if tested := [metric for metric in metrics if isinstance(metric.over_seeds, RowTest)]:
         test = "t-test with moderated variances"
         if tested[0].paired:
-            moderated = max(metric.rows for metric in tested) >= MODERATED_ROWS
-            test = f"paired {test if moderated else 't-test'}, seed by seed, and so is the difference"
+            if max(metric.rows for metric in tested) < MODERATED_ROWS:
+                test = "t-test"
+            test = f"difference and paired {test} are seed by seed, at the seeds that both have"
         lines.append(f"Over seeds: {test}; interval and p {_adjusted(tested, found[0].sides)}.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
     if tests:

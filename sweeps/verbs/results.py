@@ -105,7 +105,9 @@ def table(
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     if chosen_by is not None:
-        _refuse_with_chosen(dict(zip(CHOOSING, (*options, methods, names, short is not None), strict=True)))
+        typed = dict(zip(OPTIONS_OF_CHOICE, options, strict=True))
+        typed |= {"--methods": methods, "--row": names, "--short": short is not None}
+        _refuse_with_chosen(typed)
         whole = Choice(study, settings, overrides or []).seeds_chosen()
         _print_chosen(whole, chosen_by, as_format, caption, label or "")
         return
@@ -123,11 +125,11 @@ def table(
         OUT.file.write(written(as_format, made))
 
 
-CHOOSING = (
-    *("--set", "--metric", "--base", "--rows", "--columns", "--sort", "--best", "--intervals", "--verdict"),
-    *("--sentences", "--methods", "--row", "--short"),
+OPTIONS_OF_CHOICE = (
+    *("--set", "--metric", "--base", "--rows", "--columns", "--sort"),
+    *("--best", "--intervals", "--verdict", "--sentences"),
 )
-"""Options of the whole table."""
+"""In the order of `Choice`'s fields."""
 
 
 def _refuse_with_chosen(options: Mapping[str, object]) -> None:
@@ -142,7 +144,8 @@ def _print_chosen(study: Study, metric_name: str, as_format: TableAs | None, cap
     """The table of ``--chosen``. Raises RefusedError."""
     from tracking.table.chosen_table import chosen_table, shown, written
 
-    checked, metrics = Checked(), {metric.name: metric for metric in study.task.metrics}
+    checked = Checked()
+    metrics = {metric.name: metric for metric in study.task.metrics}
     name = checked.one("--chosen", metric_name, list(metrics), "metric of the study")
     if not any(trial.weights for trial in study.trials):
         found = f"finds nothing to choose: no row of {study.name} scores the weights of another row"

@@ -54,6 +54,11 @@ class Finding:
         return f"{seeds}, about {time(HOUR * self.hours)}" if self.seeds and self.hours is not None else seeds
 
 
+def same_scores(reference: str) -> str:
+    """Why a row whose every seed scores as its reference does has no test."""
+    return f"same scores as {reference}"
+
+
 def sentence(kind: FindingKind, reference: str = "", margin: str = "δ") -> str:
     """Such as "worse than base, by less than δ"."""
     return SAYS[kind][1].format(than=f" than {reference}" if reference else "", margin=margin)

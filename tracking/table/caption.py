@@ -215,8 +215,7 @@ def methods(table: StudyTable) -> str:
     lost = [each.trial.name for each in trained if each.diverged is not None]
     means = len({each.trial.row for each in finished if each.counted}) < len(counted)
     parts = [
-        _trained(study, trained, findings.reference),
-        _only_scored(finished),
+        f"{_trained(study, trained, findings.reference)} {_only_scored(finished)}".strip() if trained else "",
         f"{len(lost)} of {len(trained)} trainings diverged and are left out ({listed(lost)})." if lost else "",
         f"We report {_metrics(study, counted)}{', as means over seeds' * means}.",
         tested_sentences(study, findings) or _tested_over_samples(study, findings) or "No difference was tested.",
@@ -244,8 +243,10 @@ def _trained(study: Study, finished: Sequence[Standing], reference: str) -> str:
 def _only_scored(finished: Sequence[Standing]) -> str:
     """Rows without weights of their own."""
     rows = {each.trial.row for each in finished if each.trial.weights}
+    if not rows:
+        return ""
     verb = "scores" if len(rows) == 1 else "score"
-    return f"{_count(len(rows), 'further row').capitalize()} only {verb} these weights in another way." if rows else ""
+    return f"{_count(len(rows), 'further row').capitalize()} {verb} these weights with other settings."
 
 
 def _described(study: Study, finished: Sequence[Standing], reference: str) -> str:

@@ -15,12 +15,14 @@ from tracking.statistics.rows import table as table_of
 from tracking.study import Study, study_of_metrics
 from tracking.table.columns import change_of
 from tracking.table.latex import latex
+from tracking.table.row_captions import seed_words
 from tracking.table.text import Column, TextTable, csv_text, html, json_text, lines_of, markdown, terminal
 from tracking.words import listed, number
 
 CHOSEN = "†"
 """The mark of a score that was chosen among several."""
-NO_SCORE, NO_COMMON_SEED = "not scored", "nothing chosen: no seed in common"
+NO_SCORE = "not scored"
+NOTHING_CHOSEN = "nothing chosen: no seed in common"
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,16 @@ class ChosenRow:
     among: int  # rows with these weights that were compared, this one included
     values: dict[str, dict[int, float | None]]
     note: str = ""
+    unscored: tuple[str, ...] = ()  # rows with these weights that have no score to compare
 
     @property
     def is_chosen(self) -> bool:
         return self.among > 1
+
+    @property
+    def lacks_seeds(self) -> bool:
+        """Whether the row has seeds that a rival lacks."""
+        return any(len(seeds) < len(self.row.finished_seeds) for seeds in self.values.values())
 
     def mean(self, metric: Metric, set_name: str) -> float | None:
         return metric_mean(metric, [*self.values.get(set_name, {}).values()])
@@ -72,19 +80,20 @@ def _best(
 ) -> ChosenRow:
     """Rivals are compared at the seeds that all of them have; of equals the first in the table is taken."""
     scored = [row for row in rivals if _is_scored(row, metric)]
+    unscored = tuple(row.row for row in rivals if row not in scored)
     first, group = rivals[0], rivals[0].group
     if not scored:
         return ChosenRow(first, weights, group, 0, {}, first.note or NO_SCORE)
     seeds = [seed for seed in scored[0].finished_seeds if all(seed in row.finished_seeds for row in scored)]
     if not seeds:
-        return ChosenRow(first, weights, group, 0, {}, NO_COMMON_SEED)
+        return ChosenRow(first, weights, group, 0, {}, NOTHING_CHOSEN, unscored)
     best = scored[0]
     for row in scored[1:]:
         means = [_mean_at(metric, rival, seeds) for rival in (best, row)]
         if metric.best(means) != means[0]:
             best = row
     values = {name: _values_at(metric, best.row, rows, seeds) for name, rows in rows_of_set.items()}
-    return ChosenRow(best, weights, group, len(scored), values, best.note)
+    return ChosenRow(best, weights, group, len(scored), values, best.note, unscored)
 
 
 def _is_scored(row: TableRow, metric: Metric) -> bool:
@@ -187,17 +196,31 @@ def _plain(name: str, value: Callable[[ChosenRow], object]) -> Column[ChosenRow]
 def _caption(table: ChosenTable) -> str:
     """What was chosen, among how many, and what that does to the score."""
     metric, own = table.metric, table.metric.set
-    names = dict[int, list[str]]()
-    for chosen in table.rows:
-        if chosen.is_chosen:
-            names.setdefault(chosen.among, []).append(chosen.row.row)
-    parts = [f"{listed(rows)} chosen among {number_of} on {own}" for number_of, rows in names.items()]
-    lines = []
-    if parts:
-        others = table.sets[1:]
-        lines.append(f"{CHOSEN}: {'; '.join(parts)}, by {metric.label} of rows that score the same weights.")
-        lines.append(f"The score on {own} is the best of several, so it looks better than it is.")
-        if others:
-            lines.append(f"The choice did not use {listed(list(others))}.")
+    chosen_rows = [chosen for chosen in table.rows if chosen.is_chosen]
+    rows_of_number = dict[int, list[str]]()
+    for chosen in chosen_rows:
+        rows_of_number.setdefault(chosen.among, []).append(chosen.row.row)
+    parts = [f"{listed(rows)} chosen among {number_of} on {own}" for number_of, rows in rows_of_number.items()]
+    if not parts:
+        return "No score was chosen: no row has a rival with the same weights and a score."
+    best = f"of the rows that score the same weights, the best by {metric.label}"
+    lines = [
+        f"{CHOSEN}: {best}: {'; '.join(parts)}.",
+        f"The score on {own} is the best of several, so it looks better than it is.",
+    ]
+    if table.sets[1:]:
+        lines.append(f"The choice did not use {listed(list(table.sets[1:]))}.")
     lines.append("Scores without a mark were not chosen.")
+    lines += [_seeds_line(chosen, own) for chosen in chosen_rows if chosen.lacks_seeds]
+    unscored = [row for chosen in table.rows for row in chosen.unscored]
+    if unscored:
+        lines.append(f"Not among them, without a score on {own}: {listed(unscored)}.")
     return " ".join(lines)
+
+
+def _seeds_line(chosen: ChosenRow, set_name: str) -> str:
+    """Such as "Scores of beam_8 are at seeds 1, 2, which all 3 rows with base's weights have."."""
+    seeds = [*chosen.values[set_name]]
+    noun = "seed" if len(seeds) == 1 else "seeds"
+    rivals = f"all {chosen.among} rows with {chosen.weights}'s weights"
+    return f"Scores of {chosen.row.row} are at {noun} {seed_words(seeds)}, which {rivals} have."

@@ -26,7 +26,7 @@ def _failed_part(row: TableRow, seeds: Sequence[int]) -> str:
     if len(seeds) == row.asked:
         return row.row
     noun = "seed" if len(seeds) == 1 else "seeds"
-    return f"{noun} {_seed_words(seeds)} of {row.row}"
+    return f"{noun} {seed_words(seeds)} of {row.row}"
 
 
 def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
     """Such as "Δ is over the seeds in common with base, 1 to 3: beam_1 and beam_8."."""
     names = dict[tuple[str, str], list[str]]()
     for row in rows:
-        names.setdefault((row.reference, _seed_words(row.common_seeds)), []).append(row.row)
+        names.setdefault((row.reference, seed_words(row.common_seeds)), []).append(row.row)
     for (reference, seeds), rows_of_seeds in names.items():
         named = listed(rows_of_seeds) if len(rows_of_seeds) <= MOST_VALUES else f"{len(rows_of_seeds)} rows"
         if seeds:
@@ -81,9 +81,9 @@ def _unlike_seeds(rows: Sequence[TableRow], reference: str) -> str:
     """Such as "Rows have other seeds than base, which has 1 to 9: 19 rows have 1 to 3."."""
     rows_of_seeds: dict[str, list[str]] = {}
     for row in rows:
-        rows_of_seeds.setdefault(_seed_words(row.finished_seeds), []).append(row.row)
+        rows_of_seeds.setdefault(seed_words(row.finished_seeds), []).append(row.row)
     parts = [f"{_row_words(names)} {seeds}" for seeds, names in rows_of_seeds.items()]
-    reference_seeds = _seed_words(rows[0].reference_seeds)
+    reference_seeds = seed_words(rows[0].reference_seeds)
     return f"Rows have other seeds than {reference}, which has {reference_seeds}: {'; '.join(parts)}."
 
 
@@ -128,7 +128,7 @@ def _row_words(names: Sequence[str]) -> str:
     return f"{listed(names)} have" if len(names) <= MOST_VALUES else f"{len(names)} rows have"
 
 
-def _seed_words(seeds: Sequence[int]) -> str:
+def seed_words(seeds: Sequence[int]) -> str:
     """Such as "1 to 9", or "1, 3"."""
     is_range = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]} to {seeds[-1]}" if is_range else ", ".join(map(str, seeds))

@@ -8,7 +8,7 @@ from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE
 from tracking.statistics.rows import decode_of
 from tracking.table.columns import StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
-from tracking.table.tested_captions import delta_notes, reference_words
+from tracking.table.tested_captions import paired_test_words, reference_words, short_delta_notes
 from tracking.words import listed, spanned
 
 
@@ -45,7 +45,7 @@ def _measured(table: StudyTable, metrics: Sequence[Metric]) -> Iterator[str]:
 
 def _differences(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     if compared:
-        yield from (note.partition(", ")[0] for note in delta_notes(table))
+        yield from short_delta_notes(table)
 
 
 def _seeds(table: StudyTable) -> str:
@@ -85,11 +85,12 @@ def _test_words(table: StudyTable, compared: Sequence[Metric]) -> str:
     """Such as "moderated t-test over seeds, 5 % over all rows"."""
     families = [family for metric in compared for family in table.findings.families_of(metric) if family.tests]
     shown = [family for family in families if any(row.row in family.tests for row in table.rows)]
-    kinds = {family.paired for family in shown}
-    if kinds == {False}:
+    paired = [family for family in shown if family.paired]
+    if not paired:
         return "moderated t-test over seeds, 5 % over all rows"
-    if kinds == {True} and not any(row.shares_weights for row in table.rows):
-        return "paired moderated t-test over seeds, 5 % over all rows"
-    if kinds == {True} and len({family.reference for family in shown}) == 1:
-        return "paired moderated t-test over seeds, 5 % over these rows"
-    return "moderated t-tests over seeds, paired where rows share weights, 5 % over the rows of each reference"
+    if len(paired) < len(shown):
+        return "moderated t-test over seeds, paired for rows that only score, 5 % over the rows of each reference"
+    over = "the rows of each reference"
+    if len({family.reference for family in shown}) == 1:
+        over = "these rows" if any(row.shares_weights for row in table.rows) else "all rows"
+    return f"{paired_test_words(paired)} over seeds, 5 % over {over}"

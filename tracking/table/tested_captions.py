@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tracking.statistics.family import Family
 
 MOST_NAMED = 4
-SEVERAL = "the row that its Δ is from"
+SEVERAL = "its reference"
+"""Where rows differ from several ones: trained rows from one, rows that only score from theirs."""
 
 
 def reference_words(rows: Sequence[TableRow], reference: str) -> str:
@@ -31,21 +32,39 @@ def reference_words(rows: Sequence[TableRow], reference: str) -> str:
 
 
 def delta_notes(table: StudyTable) -> Iterator[str]:
-    """What Δ is, of trained rows and of those that score the weights of one row."""
+    """What Δ is, of trained rows and of those that score the weights of another row."""
     trained = [row for row in table.rows if not row.shares_weights]
-    reference = table.findings.reference
+    hosts = _hosts(table.rows)
+    seeds_in_common = "the mean over the seeds that both have"
     if any(row.paired for row in trained):
-        yield f"Δ: difference from {reference}, the mean over the seeds that both have"
+        yield f"Δ: difference from {table.findings.reference}, {seeds_in_common}"
     elif trained:
-        others = " that did not diverge" if any(row.diverged for row in table.rows) else ""
-        yield f"Δ: difference from {reference}, between means over all seeds of both{others}"
-    for host in _hosts(table.rows):
-        whose = f"Δ of rows that score {host}'s weights" if trained else "Δ"
-        yield f"{whose}: difference from {host}, the mean over the seeds that both have"
+        seeds = "between means over all seeds of both"
+        if any(row.diverged for row in table.rows):
+            seeds += " that did not diverge"
+        yield f"Δ: difference from {table.findings.reference}, {seeds}"
+    if hosts:
+        yield f"{_scoring_delta(hosts)}, {seeds_in_common}"
+
+
+def short_delta_notes(table: StudyTable) -> Iterator[str]:
+    """The same in few words, for a paper."""
+    hosts = _hosts(table.rows)
+    if any(not row.shares_weights for row in table.rows):
+        yield f"Δ: difference from {table.findings.reference}"
+    if hosts:
+        yield _scoring_delta(hosts)
 
 
 def _hosts(rows: Sequence[TableRow]) -> list[str]:
     return list(dict.fromkeys(row.reference for row in rows if row.shares_weights))
+
+
+def _scoring_delta(hosts: Sequence[str]) -> str:
+    """Such as "Δ of rows that score base's weights: difference from base"."""
+    if len(hosts) == 1:
+        return f"Δ of rows that score {hosts[0]}'s weights: difference from {hosts[0]}"
+    return f"Δ of rows that score the weights of {' or '.join(hosts)}: difference from that row"
 
 
 def tested_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
@@ -66,36 +85,41 @@ def tested_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]
 
 def _family_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """One for trained rows, and one for the rows that score the weights of each host."""
-    groups: dict[tuple[bool, str], list[Family]] = {}
+    findings = table.findings
+    trained = [findings.families[metric.name] for metric in compared if metric.name in findings.families]
+    groups: dict[tuple[bool, str], list[Family]] = {(False, findings.reference): trained}
     for metric in compared:
-        for place, family in enumerate(table.findings.families_of(metric)):
-            scores = place > 0 or metric.name not in table.findings.families
-            if family.tests:
-                groups.setdefault((scores, family.reference), []).append(family)
-    for (scores, _), families in groups.items():
-        yield _family_line(families, scores)
+        for family in findings.scoring.get(metric.name, ()):
+            groups.setdefault((True, family.reference), []).append(family)
+    tested_groups = {}
+    for group, families in groups.items():
+        tested = [family for family in families if family.tests]
+        if tested:
+            tested_groups[group] = tested
+    over = "all rows" if [*tested_groups] == [(False, findings.reference)] else "these rows"
+    for (scores, _), families in tested_groups.items():
+        yield _family_line(families, scores, over)
 
 
-def _family_line(families: Sequence["Family"], scores: bool) -> str:
+def _family_line(families: Sequence["Family"], scores: bool, over: str) -> str:
     """Such as "Over seeds, 3 rows of 3 seeds are compared with base of 9 seeds, each metric for itself: …"."""
     reference = families[0].reference
-    rows = counted([len(family.tests) for family in families], "row")
+    number_of_rows = [len(family.tests) for family in families]
+    rows = counted(number_of_rows, "row")
     seeds = counted([family.seeds[row] for family in families for row in family.tests], "seed")
-    verb = "is" if rows == "1 row" else "are"
+    is_one = max(number_of_rows) == 1
+    verb = "is" if is_one else "are"
     if not families[0].paired:
         of_reference = counted([family.seeds[reference] for family in families], "seed")
         return (
             f"Over seeds, {rows} of {seeds} {verb} compared with {reference} of {of_reference}, each metric for itself:"
-            " t-test with moderated variances, at 5 % over all rows (Holm)."
+            f" t-test with moderated variances, at 5 % over {over} (Holm)."
         )
-    scoring = ""
     if scores:
-        scoring = f" that {'scores' if rows == '1 row' else 'score'} {reference}'s weights"
-    over = "these rows" if scores else "all rows"
-    test = paired_test_words(families)
+        rows += f" that {'scores' if is_one else 'score'} {reference}'s weights"
     return (
-        f"Seed by seed, {rows}{scoring} {verb} compared with {reference} at {seeds}, each metric for itself: "
-        f"{test}, at 5 % over {over} (Holm)."
+        f"Seed by seed, {rows} {verb} compared with {reference} at {seeds}, each metric for itself: "
+        f"{paired_test_words(families)}, at 5 % over {over} (Holm)."
     )
 
 
@@ -145,8 +169,11 @@ def _seen(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
     if deciding:
         size = "δ" if family.margin is not None else "the size seen"
         named = "; ".join(f"{seeds} ({', '.join(names)})" for seeds, names in deciding.items())
-        both = f"row and {family.reference} had{' in common:' if family.paired else ''}"
-        yield f"Undecided; a difference of {size} would be marked with probability 0.8 if {both} {named}."
+        verb = "shared" if family.paired else "had"
+        yield (
+            f"Undecided; a difference of {size} would be marked with probability 0.8 "
+            f"if row and {family.reference} {verb} {named}."
+        )
 
 
 def _untested(table: StudyTable, compared: Sequence[Metric]) -> str:
@@ -181,7 +208,7 @@ def reason_words(reasons: Sequence[tuple[Metric, object]]) -> str:
 
 def counted(counts: Sequence[int], noun: str) -> str:
     """Such as "1 row", or "3 to 9 seeds"."""
-    return f"{spanned(counts)} {noun}{'s' * (max(counts) != 1)}"
+    return f"{spanned(counts)} {noun if max(counts) == 1 else noun + 's'}"
 
 
 def tested_sentences(study: Study, findings: Findings) -> str:

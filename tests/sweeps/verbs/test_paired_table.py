@@ -11,6 +11,8 @@ import pytest
 import scoring_studies as made
 from typed import printed, refusal
 
+from tracking.study import read_study
+
 STUDY = "sweep.name=made"
 
 
@@ -57,6 +59,20 @@ def test_rivals_are_compared_at_the_seeds_that_all_have(tmp_path: Path) -> None:
     made.make(tmp_path / "runs" / "made", bleu)
     best = chosen(tmp_path)["base"]
     assert (best["row"], best["seeds"], best["bleu_dev"]) == ("beam_1", 2, pytest.approx(30.6))
+    bleu["beam_8"] = {2: 30.7}
+    made.make(tmp_path / "fewer" / "runs" / "made", bleu)
+    text = " ".join(printed(tmp_path / "fewer", "table", STUDY, "--chosen", "bleu").split())
+    assert "Scores of beam_1 are at seed 2, which all 3 rows with base's weights have." in text
+
+
+def test_a_row_without_a_score_is_named_as_no_rival(here: Path) -> None:
+    study = read_study(here / "runs" / "made")
+    for trial in study.trials:
+        if trial.row == "beam_8":
+            study.trial_folder(trial).result_path.unlink()
+    text = " ".join(printed(here, "table", STUDY, "--chosen", "bleu").split())
+    assert "base and big chosen among 2 on dev" in text
+    assert "Not among them, without a score on dev: beam_8." in text
 
 
 def test_what_cannot_be_chosen_is_refused(here: Path, tmp_path: Path) -> None:
@@ -80,7 +96,7 @@ def test_compare_tests_a_row_with_its_host_as_the_table_does(here: Path) -> None
         assert bleu["over_seeds"]["p"] == pytest.approx(table[row]["p_bleu"])
         assert bleu["rows"] == rows
     text = printed(here, "compare", "base", "beam_1", STUDY)
-    assert "paired t-test, seed by seed" in text
+    assert "difference and paired t-test are seed by seed, at the seeds that both have" in text
     assert "over the 2 rows with these weights, as in the table" in text
     other = json.loads(printed(here, "compare", "base", "big_beam_1", STUDY, "--json", "--metric", "bleu"))
     assert not other["pairs"][0]["metrics"][0]["paired"], "they do not share weights"
@@ -89,7 +105,7 @@ def test_compare_tests_a_row_with_its_host_as_the_table_does(here: Path) -> None
 def test_the_report_has_the_first_line_and_the_families(here: Path) -> None:
     printed(here, "report", STUDY, "--no-figures")
     page = (here / "runs" / "made" / "report.html").read_text()
-    assert "BLEU: 1 row worse than base, 1 undecided (5 seeds)" in page
+    assert "BLEU with base&#39;s weights: 1 row worse than base, 1 undecided (5 seeds)" in page
     assert "2 rows that score base&#39;s weights are compared with base" in page
 
 

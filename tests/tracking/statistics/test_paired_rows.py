@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tracking.statistics.paired_tests import (
     independent_rows,
     paired_differences,
     paired_exponential_intervals,
+    products,
+    residuals,
 )
 from tracking.statistics.references import hosts_of
 from tracking.statistics.seed_tests import intervals
@@ -83,6 +86,58 @@ def test_differences_are_over_common_seeds_and_few_are_not_tested(tmp_path: Path
     assert "no common seed" in layout.written("csv", whole_table(apart))
 
 
+SHIFTED = {seed: score - 0.5 for seed, score in made.BLEU["base"].items()}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "beam_1", "paired", "reason"),
+    [
+        ((1,), made.BLEU["beam_1"], False, "1 seed"),
+        ((1, 2), made.BLEU["beam_1"], False, "2 seeds"),
+        ((1, 2, 3), SHIFTED, False, "the same difference at every seed"),
+        ((1, 2), made.BLEU["beam_1"], True, "2 seeds"),
+    ],
+)
+def test_what_cannot_be_tested_says_why(
+    tmp_path: Path, seeds: Sequence[int], beam_1: Mapping[int, float], paired: bool, reason: str
+) -> None:
+    scores = {"base": made.BLEU["base"], "deep": made.BLEU["deep"], "beam_1": beam_1}
+    bleu = {row: {seed: of_row[seed] for seed in seeds} for row, of_row in scores.items()}
+    study = made.make(tmp_path / "study", bleu, paired)
+    rows = as_json(study)
+    assert rows["beam_1"]["delta_bleu"] is not None
+    assert (rows["beam_1"]["finding_bleu"], rows["beam_1"]["p_bleu"]) == (f"not tested: {reason}", None)
+    assert f"not tested ({reason})" in whole_table(study).findings.summary
+    assert layout.written("tex", whole_table(study))
+    assert methods(whole_table(study)).startswith("In an ablation study")
+
+
+def diverge(study: Study, name: str) -> None:
+    (trial,) = [trial for trial in study.trials if trial.name == name]
+    folder = study.trial_folder(trial)
+    result = json.loads(folder.result_path.read_text())
+    folder.result_path.write_text(json.dumps({**result, "diverged": 12}))
+
+
+def test_a_seed_at_which_the_host_diverged_is_in_no_difference(tmp_path: Path) -> None:
+    study = made.make(tmp_path / "study", {row: made.BLEU[row] for row in ("base", "beam_1", "beam_8")})
+    diverge(study, "base-s2")
+    row = as_json(study)["beam_1"]
+    differences = [*differences_of("beam_1", "base")]
+    del differences[1]
+    assert row["delta_bleu"] == pytest.approx(float(np.mean(differences)))
+    assert row["finding_bleu"] == "worse"
+    assert "Δ is over the seeds in common with base, 1, 3, 4, 5: beam_1 and beam_8." in layout.written(
+        "md", whole_table(study)
+    )
+
+
+def test_a_trained_row_of_a_paired_study_with_a_diverged_seed_is_not_tested(tmp_path: Path) -> None:
+    study = made.make(tmp_path / "study", {row: made.BLEU[row] for row in ("base", "deep")}, paired=True)
+    diverge(study, "deep-s2")
+    assert as_json(study)["deep"]["finding_bleu"] == "not tested: 1 of 5 diverged"
+
+
 def test_equal_scores_are_no_difference_and_weaken_no_other_row(tmp_path: Path) -> None:
     bleu = {**made.BLEU, "beam_8": made.BLEU["base"]}
     rows = as_json(made.make(tmp_path / "equal", bleu))
@@ -95,17 +150,17 @@ def test_first_line_and_caption_name_both_families(tmp_path: Path) -> None:
     table = whole_table(made.make(tmp_path / "study"))
     line = table.findings.summary
     assert "1 row better than base, 1 undecided (3 to 5 seeds)" in line
-    assert "With base's weights: " in line
-    assert "1 worse than base, 1 undecided (5 seeds)" in line.replace("1 row worse", "1 worse")
-    assert "With big's weights: " in line
+    assert "BLEU with base's weights: 1 row worse than base, 1 undecided (5 seeds). " in line
+    assert line.endswith("BLEU with big's weights: 1 row worse than big (3 seeds)")
+    assert "PPL with" not in line, "beams change no perplexity"
     text = layout.written("md", table)
     assert "Seed by seed, 2 rows that score base's weights are compared with base at 5 seeds" in text
     assert "Seed by seed, 1 row that scores big's weights is compared with big at 3 seeds" in text
-    assert "Δ of rows that score big's weights: difference from big" in text
-    assert "▼: worse than the row that its Δ is from." in text
+    assert "Δ of rows that score the weights of base or big: difference from that row" in text
+    assert "▼: worse than its reference." in text
     paragraph = methods(table)
     assert "we trained the configuration base (N 6, 63.046M parameters) and two variants of it" in paragraph
-    assert "Three further rows only score these weights" in paragraph
+    assert "Three further rows score these weights with other settings" in paragraph
     assert "For rows that only score the weights of big, differences from big" in paragraph
 
 
@@ -160,7 +215,7 @@ def test_a_study_file_without_the_new_fields_is_read(tmp_path: Path) -> None:
 def test_rows_that_differ_alike_gain_no_degrees_of_freedom() -> None:
     chance = np.random.default_rng(1)
     shared = np.tile(chance.normal(size=(1, 4)), (6, 1))
-    assert independent_rows(shared - shared.mean(axis=1, keepdims=True)) == pytest.approx(1.0)
+    assert independent_rows(products(residuals(shared))) == pytest.approx(1.0)
     alike = paired_differences(shared + 1.0)
     assert alike.df == pytest.approx(3.0), "six copies of one row know no more than one"
     apart = paired_differences(chance.normal(size=(6, 4)))
