@@ -63,8 +63,13 @@ def shared_luck(study: Study) -> list[SharedLuck]:
 def common_values(rows: Sequence[TableRow], metric: Metric) -> Any:
     """[K, N] of these rows, as they are tested, at the seeds that all of them have."""
     of_rows = [finite(metric.tested_values(row.seed_values[metric.name])) for row in rows]
-    seeds = [seed for seed in of_rows[0] if all(seed in of_row for of_row in of_rows)] if of_rows else []
-    return np.array([[of_row[seed] for seed in seeds] for of_row in of_rows])
+    seeds = {seed for of_row in of_rows for seed in of_row}
+    for of_row in of_rows:
+        seeds &= of_row.keys()
+    values = np.empty((len(rows), len(seeds)))
+    for place, of_row in enumerate(of_rows):
+        values[place] = [of_row[seed] for seed in sorted(seeds)]
+    return values
 
 
 def main(

@@ -169,12 +169,13 @@ class _Continued:
 
     def _other_pairing(self) -> Iterator[Problem]:
         """How differences are tested is declared before results can be seen."""
-        study, paired = self.record.study, self.composition.shared.sweep.paired
+        study = self.record.study
+        paired = self.composition.shared.sweep.paired
         is_stated = paired or "sweep.paired" in self.typed.values
         if is_stated and paired != study.paired and study.showed_results:
             recorded = "is recorded as paired" if study.paired else "was begun without it"
-            found = f"is {str(paired).lower()}, but {study.name} {recorded} and has results"
-            yield self._typed_otherwise("sweep.paired", found)
+            fault = f"is {str(paired).lower()}, but {study.name} {recorded} and has results"
+            yield self._typed_otherwise("sweep.paired", fault)
 
     def _compared(self, where: str, recorded: Values, now: Values, row: str) -> list[Problem]:
         """A problem for each typed option that differs, and for each other key that differs."""

@@ -105,8 +105,8 @@ def table(
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     if chosen_by is not None:
-        typed = dict(zip(OPTIONS_OF_CHOICE, options, strict=True))
-        typed |= {"--methods": methods, "--row": names, "--short": short is not None}
+        typed: dict[str, object] = {"--methods": methods, "--row": names, "--short": short is not None}
+        typed.update(zip(OPTIONS_OF_CHOICE, options, strict=True))
         _refuse_with_chosen(typed)
         whole = Choice(study, settings, overrides or []).seeds_chosen()
         _print_chosen(whole, chosen_by, as_format, caption, label or "")
@@ -136,8 +136,8 @@ def _refuse_with_chosen(options: Mapping[str, object]) -> None:
     """Raises RefusedError for options that the table of ``--chosen`` has no place for."""
     typed = [name for name, value in options.items() if value]
     if typed:
-        found = f"can't be combined with {listed_words(typed)}: it prints a table of its own"
-        raise RefusedError([Problem("--chosen", found, "use one")])
+        fault = f"can't be combined with {listed_words(typed)}: it prints a table of its own"
+        raise RefusedError([Problem("--chosen", fault, "use one")])
 
 
 def _print_chosen(study: Study, metric_name: str, as_format: TableAs | None, caption: str | None, label: str) -> None:
@@ -148,9 +148,9 @@ def _print_chosen(study: Study, metric_name: str, as_format: TableAs | None, cap
     metrics = {metric.name: metric for metric in study.task.metrics}
     name = checked.one("--chosen", metric_name, list(metrics), "metric of the study")
     if not any(trial.weights for trial in study.trials):
-        found = f"finds nothing to choose: no row of {study.name} scores the weights of another row"
+        fault = f"finds nothing to choose: no row of {study.name} scores the weights of another row"
         allowed = "add rows that change only keys for scoring, or leave --chosen out"
-        checked.problems.append(Problem("--chosen", found, allowed))
+        checked.problems.append(Problem("--chosen", fault, allowed))
     checked.refuse()
     table_of_chosen = chosen_table(study, metrics[name or metric_name])
     if as_format is None:

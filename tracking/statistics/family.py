@@ -93,10 +93,10 @@ def family(
     shared = f"{reference}: {why}" if why else "no variance over seeds" if _spreadless(groups) else ""
     if shared or all(reasons.values()):
         return Family(metric, reference, {row: of or shared for row, of in reasons.items()})
-    found = _GroupTests(metric, groups, seconds or {}, margin, families)
-    tests = found.tests()
-    rows = {row: of or tests[row] for row, of in reasons.items()}
-    return Family(metric, reference, rows, margin, found.sizes, found.detectable())
+    group_tests = _GroupTests(metric, groups, seconds or {}, margin, families)
+    tests = group_tests.tests()
+    rows = {row: reason or tests[row] for row, reason in reasons.items()}
+    return Family(metric, reference, rows, margin, group_tests.sizes, group_tests.detectable())
 
 
 def why_untested(values: Mapping[int, float | None], diverged: Collection[int] = (), reference: bool = False) -> str:
@@ -149,7 +149,8 @@ class FamilyTests:
         return None, None
 
     def tests(self) -> dict[str, RowTest]:
-        in_units_K3, tested_K3 = self.ends_in_units().tolist(), self.tested_ends().tolist()
+        in_units_K3 = self.ends_in_units().tolist()
+        tested_K3 = self.tested_ends().tolist()
         return {row: self._row_test(place, in_units_K3[place], tested_K3[place]) for place, row in enumerate(self.rows)}
 
     def detectable(self) -> tuple[float, float]:
@@ -208,14 +209,16 @@ class _GroupTests(FamilyTests):
     ) -> None:
         reference, *rows = groups
         super().__init__(metric, reference, rows, seconds, margin, families)
-        self.sizes, each = {row: len(of) for row, of in groups.items()}, [*groups.values()]
-        self.means = np.array([math.fsum(of) / len(of) for of in each])
+        values = [*groups.values()]
+        self.sizes = {row: len(of_row) for row, of_row in groups.items()}
+        self.means = np.array([math.fsum(of_row) / len(of_row) for of_row in values])
         self.reference_means = np.full(len(rows), self.means[0])
-        variances, seeds = np.array([np.var(of, ddof=1) for of in each]), np.array([*self.sizes.values()])
+        variances = np.array([np.var(of_row, ddof=1) for of_row in values])
+        seeds = np.array([*self.sizes.values()])
         self.found = differences(self.means, variances, seeds)
         self.power = Power(moderated(variances, seeds).likely, families)
         self.p_holm = np.minimum(1.0, self.found.p_holm * families)
-        other_K2 = np.stack([dunnett_p(each), welch_p(each)], axis=1)
+        other_K2 = np.stack([dunnett_p(values), welch_p(values)], axis=1)
         self.other_p_K2 = np.minimum(1.0, other_K2 * families)
 
     def tested_ends(self) -> Any:

@@ -39,7 +39,8 @@ def paired_family(
         return None
     diverged = diverged or {}
     reference_reason = why_untested(values[reference], diverged.get(reference, ()), True)
-    reasons, pairs = dict[str, str](), dict[str, SeedPairs]()
+    reasons = dict[str, str]()
+    pairs = dict[str, SeedPairs]()
     for row, row_values in values.items():
         if row == reference:
             continue
@@ -61,7 +62,8 @@ def paired_family(
 
 
 def _pairs(row: Mapping[int, float | None], reference: Mapping[int, float | None]) -> SeedPairs:
-    row_values, reference_values = finite(row), finite(reference)
+    row_values = finite(row)
+    reference_values = finite(reference)
     seeds = sorted(row_values.keys() & reference_values.keys())
     return {seed: (row_values[seed], reference_values[seed]) for seed in seeds}
 

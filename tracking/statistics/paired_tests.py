@@ -107,14 +107,17 @@ def paired_exponential_intervals(
     difference.
     """
     reach = critical(found.df, found.p.shape[-1], alpha)
-    difference_span, span = reach * found.error, reach * reference_error
+    difference_span = reach * found.error
+    reference_span = reach * reference_error
     apart = np.sqrt(1 - np.minimum(np.square(correlation), 1.0))
-    low, high = np.full_like(difference_span, np.inf), np.full_like(difference_span, -np.inf)
+    low = np.full_like(difference_span, np.inf)
+    high = np.full_like(difference_span, -np.inf)
     for angle in np.linspace(0, 2 * np.pi, ANGLES, endpoint=False):  # 0 and π are the ends of the logarithms' interval
         difference = found.difference + difference_span * np.cos(angle)
-        mean = reference + span * (correlation * np.cos(angle) + apart * np.sin(angle))
+        mean = reference + reference_span * (correlation * np.cos(angle) + apart * np.sin(angle))
         value = _minus_exponentials(mean + difference, mean)
-        low, high = np.minimum(low, value), np.maximum(high, value)
+        low = np.minimum(low, value)
+        high = np.maximum(high, value)
     return low, high
 
 
@@ -145,17 +148,18 @@ class PairedPower(Power):
 
     def _reaches(self, seeds: Sequence[int]) -> tuple[Any, Any]:
         """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
-        seeds_K, rows = np.array(seeds), len(seeds)
+        seeds_K = np.array(seeds)
         moderated = paired_variances(self._drawn_products(seeds_K), seeds_K)
         error = np.sqrt(moderated.variance / seeds_K)
-        return np.sqrt(self.variances / seeds_K), critical(moderated.df, self.families * rows) * error
+        return np.sqrt(self.variances / seeds_K), critical(moderated.df, self.families * len(seeds)) * error
 
     def _drawn_products(self, seeds: Any) -> Any:
         """[S, K, K] of residuals. Seeds that one row alone has are not drawn one by one: they add a χ² to its square.
 
         So a thousand seeds of a row take no longer than ten.
         """
-        chance, rows = np.random.default_rng(SEED), len(seeds)
+        chance = np.random.default_rng(SEED)
+        rows = len(seeds)
         common = int(np.sort(seeds)[-2:][0])
         shared = np.sqrt(SHARED) * chance.normal(size=(DRAWS, 1, common))
         alone = np.sqrt(1 - SHARED) * chance.normal(size=(DRAWS, rows, common))

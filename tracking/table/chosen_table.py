@@ -81,10 +81,11 @@ def _best(
     """Rivals are compared at the seeds that all of them have; of equals the first in the table is taken."""
     scored = [row for row in rivals if _is_scored(row, metric)]
     unscored = tuple(row.row for row in rivals if row not in scored)
-    first, group = rivals[0], rivals[0].group
+    first = rivals[0]
+    group = first.group
     if not scored:
         return ChosenRow(first, weights, group, 0, {}, first.note or NO_SCORE)
-    seeds = [seed for seed in scored[0].finished_seeds if all(seed in row.finished_seeds for row in scored)]
+    seeds = _common_seeds(scored)
     if not seeds:
         return ChosenRow(first, weights, group, 0, {}, NOTHING_CHOSEN, unscored)
     best = scored[0]
@@ -94,6 +95,13 @@ def _best(
             best = row
     values = {name: _values_at(metric, best.row, rows, seeds) for name, rows in rows_of_set.items()}
     return ChosenRow(best, weights, group, len(scored), values, best.note, unscored)
+
+
+def _common_seeds(rows: Sequence[TableRow]) -> list[int]:
+    seeds = set(rows[0].finished_seeds)
+    for row in rows:
+        seeds &= set(row.finished_seeds)
+    return sorted(seeds)
 
 
 def _is_scored(row: TableRow, metric: Metric) -> bool:
@@ -122,16 +130,17 @@ def written(kind: str, table: ChosenTable, caption: str | None = None, label: st
         return csv_text(_program_columns(table), table.rows)
     if kind == "json":
         return json_text(_program_columns(table), table.rows)
-    made = _for_people(table, caption)
+    text_table = _for_people(table, caption)
     if kind == "tex":
-        return latex(made, [], label)
-    return markdown(made) if kind == "md" else html(made)
+        return latex(text_table, [], label)
+    return markdown(text_table) if kind == "md" else html(text_table)
 
 
 def _for_people(table: ChosenTable, caption: str | None) -> TextTable:
     columns: list[Column[ChosenRow]] = [Column("change", "change", _change, _change, "text")]
     for name in table.sets:
-        text, value = partial(_score, table.metric, name), partial(_mean, table.metric, name)
+        text = partial(_score, table.metric, name)
+        value = partial(_mean, table.metric, name)
         columns.append(Column(f"{table.metric.name}_{name}", f"{table.metric.label} on {name}", text, value))
     columns.append(Column("chosen_among", "chosen among", _among_words, _among))
     groups = tuple(row.group for row in table.rows)
@@ -147,7 +156,8 @@ def _change(chosen: ChosenRow) -> str:
 
 def _score(metric: Metric, set_name: str, chosen: ChosenRow) -> str:
     """Such as "26.4 ± 0.3†"."""
-    mean, sd = chosen.mean(metric, set_name), chosen.sd(set_name)
+    mean = chosen.mean(metric, set_name)
+    sd = chosen.sd(set_name)
     if mean is None:
         return "–"
     spread = "" if sd is None else f" ± {number(sd, metric.places)}"
@@ -195,26 +205,27 @@ def _plain(name: str, value: Callable[[ChosenRow], object]) -> Column[ChosenRow]
 
 def _caption(table: ChosenTable) -> str:
     """What was chosen, among how many, and what that does to the score."""
-    metric, own = table.metric, table.metric.set
+    metric = table.metric
+    dev = metric.set
     chosen_rows = [chosen for chosen in table.rows if chosen.is_chosen]
     rows_of_number = dict[int, list[str]]()
     for chosen in chosen_rows:
         rows_of_number.setdefault(chosen.among, []).append(chosen.row.row)
-    parts = [f"{listed(rows)} chosen among {number_of} on {own}" for number_of, rows in rows_of_number.items()]
+    parts = [f"{listed(rows)} chosen among {number_of} on {dev}" for number_of, rows in rows_of_number.items()]
     if not parts:
         return "No score was chosen: no row has a rival with the same weights and a score."
     best = f"of the rows that score the same weights, the best by {metric.label}"
     lines = [
         f"{CHOSEN}: {best}: {'; '.join(parts)}.",
-        f"The score on {own} is the best of several, so it looks better than it is.",
+        f"The score on {dev} is the best of several, so it looks better than it is.",
     ]
     if table.sets[1:]:
         lines.append(f"The choice did not use {listed(list(table.sets[1:]))}.")
     lines.append("Scores without a mark were not chosen.")
-    lines += [_seeds_line(chosen, own) for chosen in chosen_rows if chosen.lacks_seeds]
+    lines += [_seeds_line(chosen, dev) for chosen in chosen_rows if chosen.lacks_seeds]
     unscored = [row for chosen in table.rows for row in chosen.unscored]
     if unscored:
-        lines.append(f"Not among them, without a score on {own}: {listed(unscored)}.")
+        lines.append(f"Not among them, without a score on {dev}: {listed(unscored)}.")
     return " ".join(lines)
 
 

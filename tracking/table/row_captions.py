@@ -55,11 +55,11 @@ def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
     for row in rows:
         names.setdefault((row.reference, seed_words(row.common_seeds)), []).append(row.row)
     for (reference, seeds), rows_of_seeds in names.items():
-        named = listed(rows_of_seeds) if len(rows_of_seeds) <= MOST_VALUES else f"{len(rows_of_seeds)} rows"
+        rows_words = listed(rows_of_seeds) if len(rows_of_seeds) <= MOST_VALUES else f"{len(rows_of_seeds)} rows"
         if seeds:
-            yield f"Δ is over the seeds in common with {reference}, {seeds}: {named}."
+            yield f"Δ is over the seeds in common with {reference}, {seeds}: {rows_words}."
         else:
-            yield f"No seed in common with {reference}: {named}."
+            yield f"No seed in common with {reference}: {rows_words}."
 
 
 def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:

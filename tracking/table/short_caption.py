@@ -83,8 +83,9 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
 
 def _test_words(table: StudyTable, compared: Sequence[Metric]) -> str:
     """Such as "moderated t-test over seeds, 5 % over all rows"."""
-    families = [family for metric in compared for family in table.findings.families_of(metric) if family.tests]
-    shown = [family for family in families if any(row.row in family.tests for row in table.rows)]
+    rows = {row.row for row in table.rows}
+    families = [family for metric in compared for family in table.findings.families_of(metric)]
+    shown = [family for family in families if rows & family.tests.keys()]
     paired = [family for family in shown if family.paired]
     if not paired:
         return "moderated t-test over seeds, 5 % over all rows"

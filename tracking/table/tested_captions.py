@@ -138,7 +138,8 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     if down := [family.metric.label for family in tested if family.metric.better == "down"]:
         labels = listed(list(dict.fromkeys(down)))
         yield f"Marks say better or worse, not up or down: lower {labels} is better."
-    if margins := [f"{of.metric.label} {of.margin:g}" for of in tested if of.margin is not None]:
+    margins = [f"{family.metric.label} {family.margin:g}" for family in tested if family.margin is not None]
+    if margins:
         yield f"δ: {', '.join(dict.fromkeys(margins))}, as the study states (sweep.margin)."
     if table.view.intervals:
         yield from _interval_lines(tested, shown, reference)
@@ -183,11 +184,14 @@ def _untested(table: StudyTable, compared: Sequence[Metric]) -> str:
 
 def named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
     """Of rows with their reasons, such as "big, base_2 (2 seeds)"; many rows are counted."""
-    of_reason: dict[str, list[str]] = {}
+    rows_of_reason: dict[str, list[str]] = {}
     for row, why in reasons:
-        of_reason.setdefault(why, []).append(row)
-    named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
-    return ", ".join(f"{of} ({why})" for why, of in named.items())
+        rows_of_reason.setdefault(why, []).append(row)
+    parts = []
+    for why, rows in rows_of_reason.items():
+        names = ", ".join(rows) if len(rows) <= MOST_NAMED else f"{len(rows)} rows"
+        parts.append(f"{names} ({why})")
+    return ", ".join(parts)
 
 
 def _why_untested(table: StudyTable, row: TableRow, compared: Sequence[Metric]) -> str:
@@ -227,20 +231,27 @@ def _tested_sentence(study: Study, families: Sequence["Family"], whose: str = ""
         return ""
     labels = listed(list(dict.fromkeys(study.task.tested(family.metric).label for family in families)))
     rows = counted([len(family.tests) for family in families], "row")
-    reference, test = families[0].reference, "t-tests with moderated variances (Smyth, 2004)"
-    how = f"{test} and Satterthwaite's degrees of freedom"
+    reference = families[0].reference
+    tests = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
     if families[0].paired:
-        moderated = " (Smyth, 2004)" if max(len(of.tests) for of in families) >= MODERATED_ROWS else ""
-        how = f"{paired_test_words(families).replace('test', 'tests')}{moderated} at the seeds in common"
+        tests = f"{_paired_tests_words(families)} at the seeds in common"
     differences = "differences" if whose else "Differences"
     tested = (
-        f"{whose}{differences} from {reference} in {labels} are tested over seeds by {how}, "
+        f"{whose}{differences} from {reference} in {labels} are tested over seeds by {tests}, "
         f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); their 95 % intervals have Bonferroni's."
     )
     return tested + _margins(families, reference)
 
 
+def _paired_tests_words(families: Sequence["Family"]) -> str:
+    if max(len(family.tests) for family in families) < MODERATED_ROWS:
+        return "paired t-tests"
+    return "paired t-tests with moderated variances (Smyth, 2004)"
+
+
 def _margins(families: Iterable["Family"], reference: str) -> str:
-    named = listed([f"{of.metric.label} {of.margin:g}" for of in families if of.margin is not None])
+    margins = [f"{family.metric.label} {family.margin:g}" for family in families if family.margin is not None]
+    if not margins:
+        return ""
     shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"
-    return f" With the stated margin δ ({named}), {shows}." if named else ""
+    return f" With the stated margin δ ({listed(margins)}), {shows}."
