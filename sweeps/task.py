@@ -5,7 +5,7 @@
 Besides the standard library it needs nothing. ``INTERFACE`` rises when a task that works would no longer do so.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +113,10 @@ class Trial(Protocol[Config_co]):
     @property
     def scored(self) -> Mapping[str, Numbers]:
         """The sets that these weights and settings have scores for already."""
+
+    @property
+    def kept_steps(self) -> Collection[int]:
+        """The steps whose checkpoints stay: those of ``keep``, and of rows that score these weights. Save each."""
 
     def report(self, step: int, metrics: Numbers) -> None:
         """Keep the metrics after ``step``. Reports of one step are merged; the later value of a metric counts."""

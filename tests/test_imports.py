@@ -30,7 +30,16 @@ def named(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
             names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Call):
+            names |= imported_by_name(node)
     return names
+
+
+def imported_by_name(call: ast.Call) -> set[str]:
+    """The module of ``import_module("literal")``, however that function was imported."""
+    function = ast.unparse(call.func).rpartition(".")[2]
+    literals = [each.value for each in call.args[:1] if isinstance(each, ast.Constant)]
+    return {str(literal) for literal in literals if function in ("import_module", "__import__")}
 
 
 def imported(path: Path) -> set[str]:
@@ -151,6 +160,12 @@ def test_neither_files_nor_folders_import_in_a_circle() -> None:
     assert {"sweeps.planning", "transformer.training"} <= set(folders)
     assert circle(files) == []
     assert circle(folders) == []
+
+
+@pytest.mark.parametrize("call", ['importlib.import_module("a.b")', 'import_module("a.b")', '__import__("a.b")'])
+def test_an_import_by_name_is_an_import(call: str, tmp_path: Path) -> None:
+    (tmp_path / "file.py").write_text(f"def late():\n    return {call}\n", "utf-8")
+    assert named(tmp_path / "file.py") == {"a.b"}
 
 
 def test_rooms_that_run_nothing_import_neither_the_one_that_does_nor_ray() -> None:

@@ -28,6 +28,8 @@ from tracking.files import (
     unless_damaged,
     write_atomic,
 )
+from tracking.source_trial import FORM as SOURCE_FORM
+from tracking.source_trial import SOURCE, SourceTrial
 from tracking.uri import without_password
 from tracking.words import time as span
 
@@ -37,8 +39,9 @@ ATTEMPT = (
         **{"lineage": str | None, "run": str | None},
     },
     {"attempt": int, "ts": float, "end": bool, "reason": str},
+    {"ts": float, SOURCE: SOURCE_FORM},
 )
-"""A line of ``attempts.jsonl``: the beginning of an attempt, or its end."""
+"""A line of ``attempts.jsonl``: the beginning of an attempt, its end, or where all lines before it come from."""
 FOLDER = ".running"
 BEAT_S = 10.0
 """Between two signs of life: a small file, on a folder that may be shared by many."""
@@ -158,6 +161,8 @@ class Attempts:
         """Every attempt, oldest first."""
         found: dict[int, AttemptRecord] = {}
         for line in Lines(self._path, ATTEMPT):
+            if SOURCE in line:
+                continue
             number = line["attempt"]
             if line.get("reason") is None:
                 process = Process(line["host"], line["pid"], line.get("birth") or "")
@@ -166,6 +171,16 @@ class Attempts:
             elif number in found:
                 found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
         return list(found.values())
+
+    def take_from(self, source: SourceTrial) -> None:
+        """Record with fsync that all attempts so far are those of another study's trial."""
+        append_line(self._path, to_json({"ts": time.time(), SOURCE: asdict(source)}), fsync=True)
+
+    def source(self) -> SourceTrial | None:
+        """The trial that trained the weights, if they were taken: of several sources the first one."""
+        lines = (line for line in Lines(self._path, ATTEMPT) if SOURCE in line)
+        first = next(lines, None)
+        return None if first is None else SourceTrial.of(first[SOURCE])
 
     def newest(self) -> AttemptRecord | None:
         return max(self.all(), key=lambda attempt: attempt.number, default=None)

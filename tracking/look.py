@@ -11,6 +11,7 @@ from typing import Any
 from tracking.attempts import AttemptRecord
 from tracking.card import Metric
 from tracking.journal import Journal, JournalLine, in_line
+from tracking.source_trial import SourceTrial
 from tracking.trial import Reader, TrialFolder, TrialState
 
 CLOCK_WAS_SET = 30.0
@@ -37,6 +38,12 @@ class Look:
     score: float | None
     pace: float | None
     note: str
+    source: SourceTrial | None = None
+
+    @property
+    def source_note(self) -> str:
+        """Such as "taken from multi30k-half"; "" for a trial that was trained here."""
+        return "" if self.source is None else f"taken from {self.source.study}"
 
     @property
     def attempt(self) -> AttemptRecord | None:
@@ -81,7 +88,7 @@ def look(folder: TrialFolder, key: str) -> Look:
     cause = folder.cause() if state != "finished" else None
     pace = _pace(reports, attempts[-1]) if attempts and attempts[-1].ended is None else None
     note = "; ".join(filter(None, [cause, *(error.note for error in faults)]))
-    return Look(state, result, attempts, next(iter(reports), None), score, pace, note)
+    return Look(state, result, attempts, next(iter(reports), None), score, pace, note, folder.source())
 
 
 def stamps_of(folder: TrialFolder) -> Stamps:

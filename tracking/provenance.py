@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tracking.source_trial import SOURCE
 from tracking.uri import diff_without_secrets, shown_words
 from tracking.words import shell_line
 
@@ -92,7 +93,8 @@ def with_attempt(content: Provenance, record: Provenance) -> Provenance:
     found = [*others, record]
     last = next((each for each in reversed(found) if each["from"] < each["steps"]), found[-1])
     told = {name: value for each in found for name, value in each.get("about", {}).items()}
-    return {**last, **told, "attempts": found, "scorings": scorings(content)}
+    source = {SOURCE: content[SOURCE]} if SOURCE in content else {}
+    return {**last, **told, **source, "attempts": found, "scorings": scorings(content)}
 
 
 def with_scoring(content: Provenance, by: Provenance, on: str) -> Provenance:

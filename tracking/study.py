@@ -22,22 +22,28 @@ from tracking.files import (
     unless_damaged,
     write_atomic,
 )
+from tracking.same_code import VOUCHER
 from tracking.trial import TrialFolder, TrialState
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
 ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
 FORM: Form = {
-    **{"identity": str, "moves": int, "code": [str], "margins": {...: float}, "paired": bool, "task": dict},
+    **{"identity": str, "moves": int, "code": [str], "vouched": [VOUCHER]},
+    **{"margins": {...: float}, "paired": bool, "task": dict},
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
     **{"seeds": [int], "chosen": {...: dict}},
-    "trials": [ROW | {"seed": int, "key": str}],
+    "trials": [ROW | {"seed": int, "key": str, "weights": str | None}],
     **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
 """What it holds besides the study's name, in this order."""
-NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "margins": {}, "paired": False}
+NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "vouched": [], "margins": {}, "paired": False}
 """What a study that lacks one of these has."""
+
+
+FAULTS = {"failed": "failed", "damaged": "is damaged"}
+"""The states of a trial in which it has no weights for others to score, in words."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -52,9 +58,9 @@ class StudyTrial:
     group: str  # the row's section of the table: base, A … E, big
     change: str
     seed: int
-    key: str  # SHA-256 of everything that determines the trained weights
+    key: str  # SHA-256 of all that determines the trained weights, or of its host's key and how it scores these
     published: Published
-    weights: str = ""  # the name of the trial whose weights it scores, such as "base-s1"; "": its own
+    weights: str = ""  # the name of the trial whose weights it only scores; "" if it trains its own
 
     @property
     def name(self) -> str:
@@ -98,6 +104,7 @@ class Study:
     identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
     moves: int = 0  # how often this folder took over a tracker's runs
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
+    vouched: tuple[dict[str, Any], ...] = ()  # versions that trained the same weights, see ``tracking.same_code``
     margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
     paired: bool = False  # ``sweep.paired``: whether trained rows are tested at the seeds that base has, too
     task: Card = field(kw_only=True)
@@ -137,7 +144,16 @@ class Study:
         return {row["row"]: row["before_scaling"] for row in self.rows if row["before_scaling"]}
 
     def trial_folder(self, trial: StudyTrial) -> TrialFolder:
-        return TrialFolder(self.folder / trial.name, self.task)
+        return trial_folder(self.folder, trial.name, self.task)
+
+    def host(self, trial: StudyTrial) -> StudyTrial | None:
+        """The trial whose weights this one only scores; None if it trains its own."""
+        return next((each for each in self.trials if each.name == trial.weights), None)
+
+    def host_fault(self, trial: StudyTrial) -> str:
+        """Why there are no weights for a trial that only scores, such as "base-s1 failed"; or ""."""
+        host = self.host(trial)
+        return weights_fault(self.trial_folder(host), host.key) if host else ""
 
     def standings(self, trials: Iterable[StudyTrial] | None = None) -> list[Standing]:
         """Of all trials, or of these."""
@@ -152,6 +168,19 @@ class Study:
                 metrics = [metric.name for metric in self.task.metrics if of_set.get(metric.name) is not None]
                 found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
         return found
+
+
+def trial_folder(study: Path, name: str, card: Card) -> TrialFolder:
+    """Where the trial of this name lies in a study's folder."""
+    return TrialFolder(study / name, card)
+
+
+def weights_fault(host: TrialFolder, key: str) -> str:
+    """Why the trial in this folder has no weights for others to score, such as "base-s1 failed"; or ""."""
+    state, result = host.standing(key)
+    if result is not None and result.get("diverged") is not None:
+        return f"{host.path.name} diverged"
+    return f"{host.path.name} {FAULTS[state]}" if state in FAULTS else ""
 
 
 def read_study(folder: Path) -> Study:
@@ -297,6 +326,7 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
         identity=content["identity"],
         moves=content["moves"],
         code=tuple(content["code"]),
+        vouched=tuple(content["vouched"]),
         margins=content["margins"],
         paired=content["paired"],
         task=Card.of(content["task"]),

@@ -36,6 +36,7 @@ from tracking.files import (
 )
 from tracking.journal import REPORT, Journal, JournalLine, PastReport, journal_line
 from tracking.provenance import Provenance, with_scoring
+from tracking.source_trial import SourceTrial
 from tracking.uri import without_password
 
 CONFIG: Form = {
@@ -117,6 +118,10 @@ class TrialFolder:
         self.attempts.begin(number, process, lineage, run)
         self.error_path.unlink(missing_ok=True)
 
+    def source(self) -> SourceTrial | None:
+        """The trial of another study from which it was taken; None if it was not, or if the file is damaged."""
+        return unless_damaged(self.attempts.source, None)
+
     def newest_attempt(self) -> AttemptRecord | None:
         """The last one; None without any, and if their file is damaged."""
         return unless_damaged(self.attempts.newest, None)
@@ -184,6 +189,12 @@ class TrialFolder:
         kept = [name for name in self._statistics_names() if self._has_artifacts(name)]
         found = {name: unless_damaged(partial(self._samples, name), None) for name in kept}
         return {name: lines[0] for name, lines in found.items() if lines is not None}
+
+    def scored_heads(self, key: str, step: int, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Those of ``evaluated`` that are of the weights with this key after this step, scored with these settings."""
+        wanted = (key, step, settings)
+        heads = self.evaluated().items()
+        return {name: head for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == wanted}
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write `result.json`; a number that is not finite becomes null."""
@@ -309,7 +320,7 @@ class TrialFolder:
         files = {self.attempts_path: ATTEMPT, self.journal_path: REPORT}
         whole = [unless_lost(partial(Lines, path, form), None) for path, form in files.items()]
         places = (re.fullmatch(r"a(\d+)", path.name) for path in self.path.glob("checkpoints/**/a*"))
-        numbers = [line["attempt"] for lines in whole if lines for line in lines.good()]
+        numbers = [line.get("attempt", 0) for lines in whole if lines for line in lines.good()]
         numbers += [int(of[1]) for of in places if of]
         lost = len(whole[0]) - len(whole[0].good()) if whole[0] else 0
         return max(numbers, default=0) + lost
@@ -347,6 +358,16 @@ def _keep_good_lines(lines: Lines) -> str:
     shutil.copyfile(lines.path, copy)  # no rename: after a crash before the next line the damage must still be found
     write_atomic(lines.path, "".join(to_json(line) + "\n" for line in good))
     return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"
+
+
+def joined_scores(
+    before: dict[str, Any] | None, key: str, step: int, scores: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The scores by set, with those of other sets from an earlier result of these weights and settings."""
+    if before is None or (before["key"], before["step"]) != (key, step):
+        return scores
+    settings = [of_set["decode"] for of_set in scores.values()]
+    return {name: of_set for name, of_set in before["scores"].items() if of_set["decode"] in settings} | scores
 
 
 def recorded_runs(study: Path) -> list[str]:

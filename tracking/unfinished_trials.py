@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracking.study import Standing, Study
-from tracking.trial import TrialFolder, TrialState
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,18 @@ class UnfinishedTrial:
 def unfinished_trials(study: Study, seen: Sequence[Standing]) -> list[UnfinishedTrial]:
     """A state stands alone if a retry or a repair has just removed the cause."""
     return [
-        UnfinishedTrial(each.trial.seed, *_why_unfinished(study.trial_folder(each.trial), each.state))
+        UnfinishedTrial(each.trial.seed, *_why_unfinished(study, each))
         for each in seen
         if each.result is None
     ]
 
 
-def _why_unfinished(folder: TrialFolder, state: TrialState) -> tuple[str, str]:
-    """The state and its cause."""
+def _why_unfinished(study: Study, standing: Standing) -> tuple[str, str]:
+    """The state and its cause. A trial that only scores waits for its host's weights."""
+    folder, state = study.trial_folder(standing.trial), standing.state
+    fault = study.host_fault(standing.trial)
+    if state in ("missing", "interrupted") and fault:
+        return "missing", fault
     if state == "failed":
         return "FAILED", folder.cause() or ""
     if state == "damaged":

@@ -109,8 +109,10 @@ def parameters(value: float | None) -> str:
 
 
 def flops(value: float | None) -> str:
-    """9.52e17."""
-    return "" if value is None else f"{value:.2e}".replace("e+", "e")
+    """9.52e17; 0 of what trains nothing."""
+    if value is None:
+        return ""
+    return f"{value:.2e}".replace("e+", "e") if value else "0"
 
 
 SUSTAINED_BY = {"typed": "typed", "table": "from the task's table", "measured": "measured"}

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from sweeps.task import Costs, DivergedError, Trial
+from sweeps.task import Costs, DivergedError, Trained, Trial
 from transformer.config import TRAIN_SAMPLE, TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
@@ -88,8 +88,19 @@ def _score(trial: Trial[TrialConfig], state: TrainState, prepared: Prepared, wor
     translator = Translator(model.eval(), prepared.vocabulary, config.decode, config.train.precision)
     for name in names:
         try:
-            found = evaluate_set(translator, EvaluationSet.of(prepared, name, config), worker)
+            score_set(trial, name, EvaluationSet.of(prepared, name, config), translator, worker)
         except StopRequested:
             return
-        if found is not None:
-            trial.evaluated(name, found.scores, found.texts, found.samples)
+
+
+def score_set(
+    trial: Trial[TrialConfig] | Trained[TrialConfig],
+    name: str,
+    sentences: EvaluationSet,
+    translator: Translator,
+    worker: Worker,
+) -> None:
+    """Evaluate the set of this name on every worker, and keep what rank zero has. Raises StopRequested."""
+    evaluation = evaluate_set(translator, sentences, worker)
+    if evaluation is not None:
+        trial.evaluated(name, evaluation.scores, evaluation.texts, evaluation.samples)

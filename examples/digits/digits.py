@@ -7,7 +7,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from allelse import Costs, Divided, Metric, Observes, Range, Symbol, Task, Trial
+from allelse import Costs, Divided, Metric, Observes, Range, Scores, Symbol, Task, Trial
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,15 @@ class Train:
 
 
 @dataclass(frozen=True)
+class Test:
+    shift: Annotated[int, Range(0, 7), Scores()]  # pixels to the right, of each test image
+
+
+@dataclass(frozen=True)
 class Config:
     model: Model
     train: Train
+    test: Test
 
     def costs(self) -> Costs:
         return Costs(params=sum(weights.numel() for weights in self.model.network().parameters()))
@@ -62,7 +68,8 @@ def work(trial: Trial[Config]) -> None:
                 trial.checkpoint(step, {"net": net.state_dict(), "optimizer": optimizer.state_dict()})
             if stops:
                 return
-    right = net(pixels[split:]).argmax(dim=1) == labels[split:]
+    images = pixels[split:].reshape(-1, 8, 8).roll(trial.config.test.shift, dims=2)
+    right = net(images.flatten(1)).argmax(dim=1) == labels[split:]
     trial.evaluated("test", {"accuracy": right.float().mean()}, samples=[{"right": hit} for hit in right.tolist()])
 
 

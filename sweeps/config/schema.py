@@ -64,6 +64,12 @@ class Schema:
         return frozenset(self._with(Scores))
 
     @cached_property
+    def scoring_groups(self) -> frozenset[str]:
+        """The groups of which every key only changes how a trained model is scored."""
+        deciding = {key.partition(".")[0] for key in self.short_names if key not in self.scores}
+        return frozenset(self.groups) - deciding
+
+    @cached_property
     def observes(self) -> frozenset[str]:
         """The keys that only change how training is watched."""
         return frozenset(self._with(Observes))
@@ -151,6 +157,16 @@ class Schema:
             "fingerprint": fingerprint,
         }
         text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    def scoring_key(self, weights: str, config: Any) -> str:
+        """The key of a trial that only scores: of the weights with the key ``weights``, with these settings."""
+        text = json.dumps(
+            {"weights": weights, "scoring": self.scoring(config)},
+            sort_keys=True,
+            separators=(",", ":"),
+            ensure_ascii=False,
+        )
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def _settled(self, config: Any) -> Values:

@@ -75,6 +75,8 @@ class Sweep:
     ``paired`` tests differences at the seeds that row and base have in common, for rows that share luck by seed.
 
     ``stall_minutes`` is how long a trial's workers may give no sign of life before their attempt ends.
+
+    ``share``: whether finished trials of other studies are taken instead of training them again.
     """
 
     name: str | None
@@ -87,12 +89,16 @@ class Sweep:
     base_seeds: list[Annotated[int, Range(0, 2**31 - 1)]] = field(default_factory=list)
     margin: dict[str, Any] = field(default_factory=dict)
     paired: bool = False
+    share: bool = True
 
 
 @dataclass(frozen=True)
 class Tracking:
+    """Unless ``enabled``, a run sends nothing to MLflow; `allelse sync` sends it later."""
+
     uri: str | None
     experiment: str | None
+    enabled: bool = True
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def calibrate(plan: Plan, say: Callable[[str], None], limits: Limits | None = No
     As many run at a time as a sweep runs: trials side by side slow each other down. The plan's data must be prepared.
     Raises CalibrationError, KeyboardInterrupt.
     """
-    chosen = trials_to_measure(plan.pending)
+    chosen = trials_to_measure([planned for planned in plan.pending if planned.host is None])
     slots = min(slots_of(plan.composition.shared.cluster, [this_machine()]), len(plan.pending))
     measured = list[Measurement]()
     with _interruptible(), TemporaryDirectory(prefix=PREFIX) as folder:

@@ -93,6 +93,8 @@ def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) 
     measured = measurements(plan, works.values())
     predictions = {name: predicted(work, measured) for name, work in works.items()}
     times = {name: prediction for name, prediction in predictions.items() if prediction}
+    scoring = {planned.trial.name for planned in plan.trials if planned.host}
+    times |= {name: times[name].of_scoring() for name in scoring & times.keys()}
     if here:
         nodes = [this_machine()]
     slots = None if nodes is None else slots_of(cluster, nodes)
@@ -106,10 +108,11 @@ def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) 
 
 def work_to_predict(planned: PlannedTrial) -> Work:
     group = group_of(planned.settings.cluster)
-    flops = planned.costs.flops
+    trained = planned.host or planned
+    flops = trained.costs.flops
     return Work(
-        work=work_of(planned.task, planned.config, planned.fingerprint),
-        conditions=conditions(planned.task, planned.config, group),
+        work=work_of(trained.task, trained.config, trained.fingerprint),
+        conditions=conditions(trained.task, trained.config, group),
         steps=planned.steps,
         flops_per_step=None if flops is None else flops / planned.steps,
     )

@@ -45,6 +45,10 @@ class Prediction:
         cpu = None if self.cpu_seconds is None else self.cpu_seconds + self.first_cpu_seconds
         return replace(self, training_seconds=self.training_seconds + self.first_seconds, cpu_seconds=cpu)
 
+    def of_scoring(self) -> "Prediction":
+        """Of a trial that only scores such weights."""
+        return replace(self, training_seconds=0.0, cpu_seconds=None)
+
     @property
     def seconds(self) -> float:
         """From the start of the work to its end."""

@@ -12,6 +12,7 @@ from rich.table import Table
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, parsed, resolved
 from sweeps.config.overrides import parse_overrides
+from sweeps.config.row_keys import builds_on, lists_all, own_keys
 from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, at_home, parse_settings, study_problems
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
@@ -125,8 +126,8 @@ class _Composer:
         self.library = library or library_of(overrides, here, record, trains)
         self.schema, known = self.library.schema, tuple(record.rows) if record else ()
         self.typed, problems = parse_overrides(overrides, self.library, known, sweeps)
-        decode = "decode" in self.typed.choices
-        given = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
+        replaced = self.schema.scoring_groups & self.typed.choices.keys()
+        given = self.typed if record is None else self.typed.after(record.options, record.overrides(replaced))
         self.overrides, self.values = given, dict(given.values)
         self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
         self.found = FoundProblems(self.library, self.typed, given, record.study.folder if record else None, known)
@@ -218,7 +219,8 @@ class _Composer:
         if ignored := self.library.folders.ignored:
             told.append(f"{ignored} is not read: change base by a row, a scale or overrides.")
         overrides = self.overrides, self.typed, self.library.defaults
-        return Composition(rows, whole[BASE], listed, *overrides, self.found.place, tuple(told))
+        place, whole_list = self.found.place, lists_all(self.found)
+        return Composition(rows, whole[BASE], listed, *overrides, place, tuple(told), whole_list)
 
     def _check_files(self) -> None:
         """The form of the user's files of options."""
@@ -243,7 +245,8 @@ class _Composer:
     def _settings(self, row: str, tree: Tree, base: Tree) -> Settings | None:
         """One complete row. Overrides are final values; those that make a row stand above them."""
         final = self.found.made.rows[row].final if row in self.found.made.rows else {}
-        plain = self.rows.resolved(assigned(tree, self.values | final), row)
+        values = self._values_for(row, tree, base)
+        plain = self.rows.resolved(assigned(tree, values | final), row)
         if plain is None:
             return None
         settings, problems = parse_settings(self.library.source, plain)
@@ -257,12 +260,19 @@ class _Composer:
             self.found.note((each for each in between if each.key not in wrong), row)
         return settings and absolute(settings, self.here)
 
+    def _values_for(self, row: str, tree: Tree, base: Tree) -> dict[str, Any]:
+        """The overrides, without those of scoring keys that the row sets itself: they are for the other rows."""
+        if row == BASE:
+            return self.values
+        own = {*differences(base, tree, self.schema.groups), *own_keys(self.found, row)} & self.schema.scores
+        return {key: value for key, value in self.values.items() if key not in own}
+
     def _row(self, name: str, settings: Settings, changes: dict[str, Any], scaled: Scaled) -> ComposedRow:
         made, folders = self.found.made.rows.get(name), self.library.folders
         file, place = folders.find(f"row/{name}"), made.place if made else None
         if file and folders.is_own(file):
             place = folders.show(file)
-        return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before)
+        return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before, builds_on(self.found, name))
 
     def _unknown(self, row: str) -> Problem | None:
         """The refusal of a row that is nowhere."""
@@ -300,8 +310,12 @@ class _Composer:
         return self.values.get(key, scaled.tree.get(group, {}).get(name) if scaled else None)
 
     def _refuse_erased(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """An override of a key that a row changes would erase the row's difference."""
-        for key in self.overrides.values:
+        """An override of a key that a row changes would erase the row's difference.
+
+        A key that scores is left out: there a row keeps its own value.
+        """
+        deciding = [key for key in self.overrides.values if key not in self.schema.scores]
+        for key in deciding:
             rows = [row for row, changed in changes.items() if key in changed]
             if rows:
                 found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"

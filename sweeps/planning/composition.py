@@ -31,6 +31,7 @@ class ComposedRow:
     kept: Kept = field(default_factory=Kept)
     place: str | None = None  # the user's file, or what made the row
     before_scaling: str = ""  # its change before scaling, if the scale touches a key that it sets
+    builds_on: str | None = None  # the row of which it changes only keys that score; None if it changes others
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Composition:
     defaults: dict[str, str]
     place: Callable[[str, str], str | None]
     told: tuple[str, ...] = ()
+    lists_all: bool = False  # the sweep's file names no rows
 
     @property
     def notes(self) -> list[str]:
@@ -151,9 +153,9 @@ class StudyRecord:
         """Row and seed of every trial."""
         return [(trial.row, trial.seed) for trial in self.study.trials]
 
-    def overrides(self, other_decode: bool) -> Values:
-        """The study's overrides. A typed option of ``decode`` replaces its whole group, as in a new study."""
-        kept = {key: value for key, value in self.values.items() if not (other_decode and key.startswith("decode."))}
+    def overrides(self, replaced: Collection[str]) -> Values:
+        """The study's overrides, without those in ``replaced`` groups: a typed option sets its group as a whole."""
+        kept = {key: value for key, value in self.values.items() if key.partition(".")[0] not in replaced}
         return kept | {"sweep.name": self.study.name}
 
 

@@ -13,8 +13,9 @@ from sweeps.planning.compose import TASK_KEY, compose_row, compose_settings, com
 from sweeps.planning.composition import Composition, StudyRecord, decides_weights, read_record, values_of
 from sweeps.planning.known_rows import known_rows, without
 from sweeps.planning.naming import command, known_study, naming, other_study
-from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
+from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.renaming import refuse_half_renamed
+from sweeps.planning.shared_trials import with_sources
 from sweeps.planning.user_code import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
@@ -40,11 +41,12 @@ def plan_sweep(
         known = known_rows(composition, record, here)
         composition = without(composition, known, record)
         continued = _Continued(overrides, verb, record, composition, known)
-        return with_code(continued.plan(add), changed_code)
+        plan = with_code(continued.plan(add), changed_code)
+        return plan if verb == "train" else with_sources(plan)
     sweep = composition.shared.sweep
     if verb == "train":
         return with_code(make_plan(composition, [single_seed(composition.shared)]))
-    return with_code(make_plan(composition, sweep.seeds, sweep.base_seeds))
+    return with_sources(with_code(make_plan(composition, sweep.seeds, sweep.base_seeds)))
 
 
 def plan_row(overrides: list[str], add: bool = False, here: Path | None = None, changed_code: bool = False) -> Plan:
@@ -99,15 +101,22 @@ class _Continued:
             problems.append(self._not_recorded(new))
         if problems:
             raise RefusedError(dict.fromkeys(problems))
-        whole = plan_trials(self.composition, [*self.record.pairs, *new])
+        whole = plan_trials(self.composition, [*self.record.pairs, *new], self.record.study)
         chosen = {f"{row}-s{seed}": None for row, seed in asked}
         others = [
-            each.trial.name for each in whole.trials if _is_scored_otherwise(each) and each.trial.name not in chosen
+            planned.trial.name
+            for planned in whole.trials
+            if planned.scored_otherwise and planned.trial.name not in chosen
+        ]
+        asked_trials = [planned for planned in whole.trials if planned.trial.name in chosen]
+        untrained = [
+            planned.host.trial.name for planned in asked_trials if planned.host and not planned.host.has_weights
         ]
         if self.verb == "train":
             self._refuse_scoring_others(others)
+            self._refuse_without_weights(untrained)
         else:
-            chosen |= dict.fromkeys(others)
+            chosen |= dict.fromkeys([*others, *untrained])
         trials = tuple(each for each in whole.trials if each.trial.name in chosen)
         added = tuple(f"{row}-s{seed}" for row, seed in new)
         return replace(whole, trials=trials, before=self.record.study, added=added)
@@ -227,11 +236,13 @@ class _Continued:
             allowed = "use it with `allelse sweep` to score all trials again"
             raise RefusedError([Problem(key, found, allowed) for key in keys])
 
-
-def _is_scored_otherwise(planned: PlannedTrial) -> bool:
-    """Whether it is finished, with other decode settings."""
-    result = planned.folder.finished_result(planned.trial.key)
-    return result is not None and not planned.is_scored(result)
+    def _refuse_without_weights(self, untrained: list[str]) -> None:
+        """Refuse to score, in this one process, weights that are not trained yet."""
+        for host in untrained:
+            row, _, seed = host.rpartition("-s")
+            first = command(self.verb, *naming(self.argv), f"row={row}", f"{self.schema.seed or 'sweep.seeds'}={seed}")
+            found = f"only scores the weights of {host}, which is not finished"
+            raise RefusedError([Problem("row", found, f"type `{first}` first", None, COMMAND_LINE)])
 
 
 def _listed(noun: str, values: Sequence[object]) -> str:

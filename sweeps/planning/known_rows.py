@@ -63,6 +63,10 @@ def _recorded_name(row: ComposedRow, record: StudyRecord, gone: Collection[str])
     for trial in record.study.trials:
         if trial.row in gone:
             config = schema.seeded(row.settings.trial, trial.seed)
-            if schema.trial_key(config, trial.seed, task.fingerprint(config)) == trial.key:
+            key = schema.trial_key(config, trial.seed, task.fingerprint(config))
+            host = record.study.host(trial)
+            if host is not None and key == host.key:
+                key = schema.scoring_key(key, config)
+            if key == trial.key:
                 return trial.row
     return None

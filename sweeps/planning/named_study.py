@@ -8,7 +8,6 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_settings, library_of, source_named
 from sweeps.planning.naming import (
-    DECODING,
     FREE,
     NAMING,
     by_name,
@@ -111,17 +110,20 @@ def _choice(found: list[Study]) -> list[str]:
     return [f"{chosen}; sweep.name=NAME takes another, and `allelse studies` lists them"]
 
 
-def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:
-    """The overrides for a verb that runs the study: its name, and the settings that may change."""
+def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...], scores_again: bool = False) -> list[str]:
+    """The overrides for a verb that runs the study: its name, and the settings that may change.
+
+    ``scores_again``: with those that score trials again.
+    """
     observing, scoring = _keys(overrides)
-    kinds = [(*kind, *scoring) if kind is DECODING else kind for kind in more]
-    return [by_name(study), *chosen(overrides, (*FREE, *observing), *kinds)]
+    return [by_name(study), *chosen(overrides, (*FREE, *observing), scoring if scores_again else (), *more)]
 
 
-def _keys(overrides: list[str] | None) -> tuple[list[str], list[str]]:
-    """The keys of the task that only observe, and those that only score; none if the task cannot be imported."""
+def _keys(overrides: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How overrides begin that only observe, and those that only score; none if the task cannot be imported."""
     try:
         schema = Schema.of(source_named(overrides or [], Path.cwd()).task)
     except RefusedError:
-        return [], []
-    return [f"{key}=" for key in sorted(schema.observes)], [f"{key}=" for key in sorted(schema.scores)]
+        return (), ()
+    scoring = [*sorted(schema.scores), *sorted(schema.scoring_groups)]
+    return tuple(f"{key}=" for key in sorted(schema.observes)), tuple(f"{key}=" for key in scoring)

@@ -14,10 +14,8 @@ from tracking.words import quoted, shell_line
 PLACES = ("paths.", "tracking")
 STUDY_NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
 NAMING = (*STUDY_NAMES, *PLACES)
-FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "data.mirror=")
+FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "sweep.share=", "data.mirror=")
 """The settings of a study that may change at any time, besides those that only observe its training."""
-DECODING = ("decode=",)
-"""The settings that score trials again, besides those keys of the task that only score."""
 SELECTING = (
     "sweep=",
     "sweep.rows=",

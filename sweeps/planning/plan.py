@@ -2,7 +2,7 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -13,20 +13,19 @@ from sweeps.config.files import BASE
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.composition import Composition, cells, recording, shown_change, size_notes, values_of
+from sweeps.planning.hosts import Hosts, Weights
 from sweeps.planning.naming import known_study
+from sweeps.planning.source_trial import Source
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
-from sweeps.worker.checkpoint_files import folders_at
 from sweeps.worker.prepared import data_place, identity
 from tracking.attempts import in_hand
 from tracking.code import Code
 from tracking.files import DamagedFileError, unless_damaged
-from tracking.study import Study, StudyTrial
+from tracking.study import Study, StudyTrial, trial_folder
 from tracking.trial import TrialFolder, TrialState
-from tracking.uri import shown_words, without_password, without_passwords
+from tracking.uri import shown_words, without_passwords
 from tracking.words import shell_line
-
-GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,8 @@ class PlannedTrial:
     fingerprint: str
     costs: Costs
     code: str = ""  # the hash of the user's code with which it will be trained; "" for our own task
+    host: "PlannedTrial | None" = None  # whose weights it only scores; None if it trains its own
+    kept_steps: tuple[int, ...] = ()  # the checkpoints that stay for its scoring, and for rows that score its weights
 
     @property
     def task(self) -> Task[Any]:
@@ -55,7 +56,7 @@ class PlannedTrial:
     @property
     def effort(self) -> float:
         """What the trial takes, relative to the others of its study: its FLOPs, or its steps if these are unknown."""
-        return self.costs.flops or float(self.steps)
+        return 0.0 if self.host else self.costs.flops or float(self.steps)
 
     @property
     def scoring(self) -> dict[str, Any]:
@@ -72,7 +73,7 @@ class PlannedTrial:
 
     @cached_property
     def folder(self) -> TrialFolder:
-        return TrialFolder(self.settings.study_folder / self.trial.name, task_card(self.task))
+        return trial_folder(self.settings.study_folder, self.trial.name, task_card(self.task))
 
     @property
     def checkpoints(self) -> str:
@@ -92,8 +93,38 @@ class PlannedTrial:
         """Whether this is a result with these decode settings."""
         if result is None:
             return False
+        if self.host is not None and result.get("weights") != self.host.weights:
+            return False  # they were trained anew since
         scoring = self.scoring
         return all(scores["decode"] == scoring for scores in result["scores"].values())
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether training is over, so that rows can score its weights."""
+        return self.weights is not None
+
+    @property
+    def weights(self) -> dict[str, Any] | None:
+        """What tells its weights from those of another training; None before they are trained."""
+        result, lineage = self.folder.finished_result(self.trial.key), unless_damaged(self.folder.lineage, None)
+        if result is None:
+            return None
+        return {"lineage": lineage.name if lineage else "", "step": result["step"]}
+
+    @property
+    def can_run(self) -> bool:
+        """Whether it is not finished, and the weights that it is to score did not diverge."""
+        diverged = self.host and (self.host.folder.finished_result(self.host.trial.key) or {}).get("diverged")
+        return not self.finished and diverged is None
+
+    @property
+    def scored_otherwise(self) -> bool:
+        """Whether it is finished, with other settings for scoring."""
+        if self.host is None:
+            result = self.folder.finished_result(self.trial.key)
+        else:
+            result = unless_damaged(self.folder.result, None)  # its key holds the settings
+        return result is not None and not (result["key"] == self.trial.key and self.is_scored(result))
 
 
 @dataclass(frozen=True)
@@ -101,7 +132,10 @@ class Plan:
     """The requested trials of a study. ``before`` is the study as recorded, ``added`` names the new trials.
 
     ``code`` is the user's, as the trials import it; None for our own task. ``codes`` are the hashes of all that the
-    study has been trained with, then. ``origin`` is what provenance has of all attempts of one sweep."""
+    study has been trained with, then. ``origin`` is what provenance has of all attempts of one sweep.
+
+    ``sources`` are by name the finished trials of other studies that are taken, ``not_taken`` lines on others, and
+    ``vouched`` the comparisons of versions of the code that this rests on, besides those that are recorded."""
 
     composition: Composition
     trials: tuple[PlannedTrial, ...]
@@ -110,6 +144,9 @@ class Plan:
     code: Code | None = None
     codes: tuple[str, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    not_taken: tuple[str, ...] = ()
+    vouched: tuple[dict[str, Any], ...] = ()
 
     @property
     def task(self) -> Task[Any]:
@@ -133,7 +170,7 @@ class Plan:
 
     @cached_property
     def pending(self) -> list[PlannedTrial]:
-        """Unfinished trials in the order of work. Reads every result once.
+        """Unfinished trials in the order of work, without those that are only taken. Reads every result once.
 
         One seed of every row comes first, so that a first table appears early; within a seed the longest trial.
         """
@@ -141,8 +178,17 @@ class Plan:
         for planned in self.trials:
             turns[planned.trial.name] = rows[planned.trial.row]
             rows[planned.trial.row] += 1
-        pending = [planned for planned in self.trials if not planned.finished]
+        pending = [planned for planned in self.trials if planned.can_run and not self._is_scored_source(planned)]
         return sorted(pending, key=lambda planned: (turns[planned.trial.name], -planned.effort))
+
+    @property
+    def to_take(self) -> list[PlannedTrial]:
+        """The trials that are taken from other studies, of which some are scored anew."""
+        return [planned for planned in self.trials if planned.trial.name in self.sources]
+
+    def _is_scored_source(self, planned: PlannedTrial) -> bool:
+        source = self.sources.get(planned.trial.name)
+        return source is not None and source.is_scored
 
     @cached_property
     def running(self) -> list[PlannedTrial]:
@@ -166,12 +212,50 @@ def make_plan(composition: Composition, seeds: list[int], base_seeds: list[int] 
     )
 
 
-def plan_trials(composition: Composition, pairs: list[tuple[str, int]]) -> Plan:
-    """These rows with these seeds. Raises RefusedError as ``make_plan``."""
-    trials = tuple(_trials(composition, pairs))
-    if problems := [*_same_models(composition, trials), *_taken_folders(trials)]:
+def plan_trials(composition: Composition, pairs: list[tuple[str, int]], before: Study | None = None) -> Plan:
+    """These rows with these seeds. ``before`` is the study as recorded. Raises RefusedError as ``make_plan``."""
+    trained = tuple(_trials(composition, pairs))
+    hosts = _hosts(composition, trained, before)
+    trials = _with_hosts(trained, hosts.of_scoring_trials())
+    if problems := [*hosts.problems(), *_taken_folders(trials)]:
         raise RefusedError(dict.fromkeys(problems))
     return Plan(composition, trials)
+
+
+def _hosts(composition: Composition, trials: Sequence[PlannedTrial], before: Study | None) -> Hosts:
+    """Whose weights each trial scores. Base may be left out of the study."""
+    task, base = composition.base.source.task, composition.base.trial
+    make_key = partial(Schema.of(task).trial_key, base, fingerprint=task.fingerprint(base))
+    scoring = Schema.of(task).scoring(base)
+    seeds = dict.fromkeys(planned.trial.seed for planned in trials)
+    of_base = [Weights(BASE, seed, make_key(seed=seed), scoring) for seed in seeds]
+    weights = [Weights(planned.trial.row, planned.trial.seed, planned.trial.key, planned.scoring) for planned in trials]
+    recorded = [trial.name for trial in before.trials if not trial.weights] if before else []
+    return Hosts(composition, weights, of_base, recorded)
+
+
+def _with_hosts(trials: Sequence[PlannedTrial], host_names: Mapping[str, str]) -> tuple[PlannedTrial, ...]:
+    """The trials, of which those in ``host_names`` only score the weights of the named one."""
+    steps: dict[str, set[int]] = {}
+    for planned in trials:
+        trained_by = host_names.get(planned.trial.name, planned.trial.name)
+        steps.setdefault(trained_by, set()).update(planned.task.keep(planned.config).steps)
+    by_name = {
+        planned.trial.name: replace(planned, kept_steps=tuple(sorted(steps.get(planned.trial.name, ()))))
+        for planned in trials
+    }
+    hosts = {name: by_name.get(host) for name, host in host_names.items()}
+    return tuple(_scoring_trial(planned, hosts.get(name)) for name, planned in by_name.items())
+
+
+def _scoring_trial(planned: PlannedTrial, host: PlannedTrial | None) -> PlannedTrial:
+    """The trial as one that scores the weights of ``host``, if there is one. It costs nothing to train."""
+    if host is None:
+        return planned
+    key = Schema.of(planned.task).scoring_key(host.trial.key, planned.config)
+    trial = replace(planned.trial, key=key, weights=host.trial.name)
+    costs = Costs(params=planned.costs.params, flops=0.0, checkpoint_bytes=0.0)
+    return replace(planned, trial=trial, host=host, costs=costs, kept_steps=())
 
 
 def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[PlannedTrial]:
@@ -196,47 +280,6 @@ def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
     return list({repr(Schema.of(each.task).seeded(each.config, 1)): each.config for each in trials}.values())
 
 
-def cautions(plan: Plan) -> Iterator[str]:
-    """What is valid but probably unintended: one line per fault, with the trials that have it."""
-    yield from _taken_place(plan)
-    found: dict[str, list[str]] = {}
-    for planned in plan.pending:
-        for line in planned.task.cautions(planned.config, planned.prepared_folder):
-            found.setdefault(line, []).append(planned.trial.name)
-    for line, names in found.items():
-        others = f" and {len(names) - 1} more" * (len(names) > 1)
-        yield f"{names[0]}{others}: {line}"
-
-
-def _taken_place(plan: Plan) -> Iterator[str]:
-    """A line if checkpoints of trials that have not begun are there already."""
-    elsewhere = plan.composition.shared.paths.checkpoints
-    new = [planned.trial.name for planned in plan.pending if not planned.folder.attempts_path.exists()]
-    if not (elsewhere and new):
-        return
-    address = f"{elsewhere}/{plan.folder.name}"
-    there = folders_at(address)
-    if taken := [name for name in new if name in there]:
-        more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
-        owners = f"another study named {plan.folder.name}, or removed trials of this one"
-        where = without_password(address)
-        yield f"{where} is taken: it holds checkpoints of {taken[0]}{more} from {owners}; they are not used"
-
-
-def _same_models(composition: Composition, trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
-    """Rows that train the same model as base, which may be left out of the study, or as a row before them."""
-    task, base = composition.base.source.task, composition.base.trial
-    make = partial(Schema.of(task).trial_key, base, fingerprint=task.fingerprint(base))
-    first = {make(seed=seed): BASE for seed in {planned.trial.seed for planned in trials}}
-    places = {row.name: row.place for row in composition.rows}
-    for planned in trials:
-        row, twin = planned.trial.row, first.setdefault(planned.trial.key, planned.trial.row)
-        if twin != row:
-            allowed = "each row must change what decides training, after scaling and overrides"
-            found = f"lists {row} and {twin}, which would train the same model"
-            yield Problem("sweep.rows", found, allowed, None, places[row])
-
-
 def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
     for planned in trials:
         folder = planned.folder
@@ -248,8 +291,13 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
             if not is_recorded(planned):
                 yield replace(damaged(error), allowed="no other file identifies the trial; move the folder away")
             continue
-        if stored is not None and stored["key"] != planned.trial.key:
+        if stored is not None and stored["key"] != planned.trial.key and not _scores_same_weights(stored, planned):
             yield _taken(stored, planned)
+
+
+def _scores_same_weights(stored: dict[str, Any], planned: PlannedTrial) -> bool:
+    """Whether both only score the weights of one trial: other settings score these again."""
+    return planned.host is not None and stored.get("weights_key") == planned.host.trial.key
 
 
 def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
@@ -295,6 +343,8 @@ def config_dict(planned: PlannedTrial) -> dict[str, Any]:
     """The resolved configuration for the trial's folder, without passwords: others may read it."""
     settings = without_passwords(planned.settings.to_dict())
     head = {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, "task": planned.settings.source.name}
+    if planned.host is not None:
+        head |= {"weights": planned.trial.weights, "weights_key": planned.host.trial.key}
     return {**head, **settings}
 
 
@@ -326,6 +376,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         paired=recorded_pairing(plan.composition, before),
         identity=before.identity or uuid.uuid4().hex,
         code=plan.codes,
+        vouched=(*before.vouched, *(voucher for voucher in plan.vouched if voucher not in before.vouched)),
     )
 
 
@@ -350,10 +401,26 @@ def _refuse_changed_settings(plan: Plan, before: Study) -> None:
 
 
 def _table_order(plan: Plan, before: Study) -> Any:
-    """Sections as in the paper, then others; rows as the sweep's file lists them or as first requested; then seeds."""
-    asked = [*(t.row for t in before.trials), *(p.trial.row for p in plan.trials)]
-    listed = dict.fromkeys([*plan.composition.listed, *asked])
-    place = {row: i for i, row in enumerate(listed)}
-    groups = [*GROUPS, *(t.group for t in before.trials), *(p.trial.group for p in plan.trials)]
-    section = {group: i for i, group in enumerate(dict.fromkeys(groups))}
-    return lambda trial: (section[trial.group], place[trial.row], trial.seed)
+    """By section; rows as the sweep's file lists them or as first requested; then seeds."""
+    trials = [*before.trials, *(planned.trial for planned in plan.trials)]
+    groups = {trial.row: trial.group for trial in reversed(trials)}  # as first requested
+    row_place = _places([*plan.composition.listed, *(trial.row for trial in trials)])
+    recorded_groups = [trial.group for trial in trials]  # a row may have had another one
+    section_place = _places([*_sections(plan.composition, groups), *recorded_groups])
+    return lambda trial: (section_place[trial.group], row_place[trial.row], trial.seed)
+
+
+def _sections(composition: Composition, groups: Mapping[str, str]) -> list[str]:
+    """Base, then sections as the sweep's file lists their rows, or by name if it names no rows.
+
+    ``groups``: the section of each row.
+    """
+    listed = [groups[row] for row in composition.listed if row in groups]
+    if composition.lists_all:
+        listed = sorted(listed)
+    return [composition.base.row.group, *listed]
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    """The place of each name in the order of its first mention."""
+    return {name: place for place, name in enumerate(dict.fromkeys(names))}

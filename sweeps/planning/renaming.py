@@ -98,9 +98,11 @@ def rename_study(folder: Path, new: str, typed: Sequence[str]) -> Study:
 
 def _with_new_row(study: Study, old: str, new: str, typed: Sequence[str]) -> Study:
     def named(trial: StudyTrial) -> StudyTrial:
-        return replace(trial, row=new) if trial.row == old else trial
+        row = new if trial.row == old else trial.row
+        return replace(trial, row=row, weights=new_names.get(trial.weights, trial.weights))
 
-    names = {trial.name: named(trial).name for trial in study.trials}
+    new_names = {trial.name: replace(trial, row=new).name for trial in study.trials if trial.row == old}
+    names = {trial.name: new_names.get(trial.name, trial.name) for trial in study.trials}
     before = [_renamed(asked, names) for asked in study.asked]
     return replace(
         study,

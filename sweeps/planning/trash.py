@@ -4,7 +4,7 @@ A folder there is a whole study, or trials that were dropped from one. Those lie
 then, and `dropped.json` lists them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -119,7 +119,7 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
         before = [trial.name for trial in read_study(item.place).trials]
         today = dict(zip(before, then.trials, strict=True))
         trials = [today[name] for name in names]
-        problems = [*_other_rows(now, then, trials), *_taken(now, trials, item, names)]
+        problems = [*_other_rows(now, then, trials), *_taken(now, trials, item, names), *_hostless(now, trials)]
         if problems:
             raise RefusedError(problems)
         for name in names:
@@ -150,10 +150,17 @@ def _with_new_names(then: Study, now: Study) -> Study:
     for asked in now.asked[len(then.asked) :]:
         renamed = asked.get("renamed", {})
         names = {first: renamed.get(last, last) for first, last in names.items()}
-    trials = tuple(replace(trial, row=names.get(trial.row, trial.row)) for trial in then.trials)
+    trials = tuple(_renamed(trial, names) for trial in then.trials)
     rows = tuple(row | {"row": names.get(row["row"], row["row"])} for row in then.rows)
     cells = {names.get(row, row): of for row, of in then.cells.items()}
     return replace(then, trials=trials, rows=rows, cells=cells)
+
+
+def _renamed(trial: StudyTrial, names: Mapping[str, str]) -> StudyTrial:
+    """The trial with the names that its row, and the row whose weights it scores, have now."""
+    row, _, seed = trial.weights.rpartition("-s")
+    weights = f"{names.get(row, row)}-s{seed}" if trial.weights else ""
+    return replace(trial, row=names.get(trial.row, trial.row), weights=weights)
 
 
 def _move_back(here: Path, there: Path) -> None:
@@ -171,6 +178,15 @@ def _other_rows(now: Study, then: Study, trials: Sequence[StudyTrial]) -> Iterat
             rename = command("rename", now.name, row, "NEW", *placed(now.folder))
             found = f"is a row of {now.name} that changes something else"
             yield Problem(row, found, f"`{rename}` frees the name")
+
+
+def _hostless(now: Study, trials: Sequence[StudyTrial]) -> Iterator[Problem]:
+    """Trials that only score, without the trial whose weights they score."""
+    there = {trial.name for trial in (*now.trials, *trials)}
+    for trial in trials:
+        if trial.weights and trial.weights not in there:
+            found = f"scores the weights of {trial.weights}, which is no trial of {now.name}"
+            yield Problem(trial.name, found, f"restore {trial.weights} first")
 
 
 def _taken(now: Study, trials: Sequence[StudyTrial], item: Trashed, names: Sequence[str]) -> Iterator[Problem]:

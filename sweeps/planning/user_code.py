@@ -36,6 +36,7 @@ from tracking.code import (
 )
 from tracking.files import DamagedFileError, unless_damaged, write_atomic
 from tracking.provenance import DISTRIBUTION, OUR_CODE, ROOT, Provenance, of_sweep, tracked_files, trained_by
+from tracking.same_code import SameCode
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
 
@@ -69,6 +70,8 @@ def with_code(plan: Plan, any_code: bool = False) -> Plan:
         problems = [_refusal(study, before, now, names)] if names else []
     except DamagedFileError as error:
         before, problems = now, [_lost(error)]
+    if problems and SameCode(study.vouched).are_same(held[-1], now.digest):
+        return _running(plan, now, tuple(dict.fromkeys((*held, now.digest))))
     if not (problems and plan.pending):  # where nothing is to run, nothing changes
         return _running(plan, before, held)
     if not any_code:
@@ -109,7 +112,8 @@ def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> 
         before = _recorded(study, held[-1], now)
     except DamagedFileError as error:
         return [error.path.name]
-    return changed_files(before, _as_recorded(now, before))
+    now = _as_recorded(now, before)
+    return [] if SameCode(study.vouched).are_same(held[-1], now.digest) else changed_files(before, now)
 
 
 def held_codes(study: Study, checkpoints: str | None) -> tuple[str, ...]:
@@ -280,7 +284,8 @@ def _refusal(study: Study, before: Code, now: Code, names: list[str]) -> Problem
     found = f"has changed since {study.name} began: {', '.join(names)}{shown}"
     allowed = (
         "restore it, or choose another sweep.name to train everything with it; "
-        "`--changed-code` trains the remaining trials with the new code, and the table marks them"
+        "`--changed-code` trains the remaining trials with the new code, and the table marks them; "
+        "`--vouch` shows whether the new code trains the same weights, and then nothing is marked"
     )
     return Problem("the task's code", found, allowed, None, now.roots[""])
 

@@ -54,7 +54,9 @@ def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = 
         problems += found
     if problems or several:
         raise RefusedError(dict.fromkeys(_placed([*problems, *several], plan.composition)))
-    return plan, [*store_notices(shared.tracking.uri), *notices]
+    if shared.tracking.enabled:
+        notices = [*store_notices(shared.tracking.uri), *notices]
+    return plan, notices
 
 
 def node_faults(shared: Settings) -> list[str]:
@@ -94,7 +96,8 @@ def _placed(problems: list[Problem], composition: Composition) -> list[Problem]:
 def _shared_problems(shared: Settings, one_process: bool) -> list[Problem]:
     """Of what all rows share, but for the machines."""
     own_ray = () if one_process else own_ray_problems(shared.cluster)
-    return [*place_problems(shared.paths), *store_problems(shared.tracking.uri, Path(shared.paths.runs)), *own_ray]
+    store = store_problems(shared.tracking.uri, Path(shared.paths.runs)) if shared.tracking.enabled else []
+    return [*place_problems(shared.paths), *store, *own_ray]
 
 
 def _data_problems(plan: Plan) -> Iterator[Problem]:

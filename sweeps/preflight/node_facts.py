@@ -6,7 +6,6 @@ to the nodes as it is, so that and what it calls need nothing but Python itself.
 """
 
 import hashlib
-import importlib
 import importlib.util
 import json
 import math
@@ -30,8 +29,9 @@ def facts(question: dict[str, Any]) -> dict[str, Any]:
     seen = {key: _sees(file) for key, file in question["files"].items()}
     found |= {"seen": seen, "problems": []}
     if found["digest"] == question["digest"]:  # else ours cannot be asked here
-        asked = importlib.import_module("sweeps.preflight.nodes")
-        found["problems"] = asked.problems_here(question["trials"], seen)
+        from sweeps.preflight.node_trials import problems_here
+
+        found["problems"] = problems_here(question["trials"], seen)
     return found
 
 

@@ -14,20 +14,16 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Paths, Settings, address_problems
-from sweeps.config.tasks import source_of
 from sweeps.planning.naming import some_of
 from sweeps.planning.plan import Plan
 from sweeps.preflight.machine import cpus, gpu_memories, memory
 from sweeps.preflight.node_facts import Packages, other_packages, packages
-from sweeps.preflight.places import checkpoint_problems, local, nearest_existing
+from sweeps.preflight.node_trials import BYTES
+from sweeps.preflight.places import local, nearest_existing
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
-from sweeps.worker.code_imports import enter_code
-from sweeps.worker.prepared import data_place
-from tracking.code import Code
 
 MODULE = "-P", "-m", "sweeps.preflight.node_facts"  # -P: files of the current folder hide none of ours
 NODES_MARK = "nodes: "
@@ -40,8 +36,6 @@ UNJOINED = {
     "version mismatch": ("", "must run the same Python and the same Ray as this machine"),
 }
 """By what Ray prints where it cannot join a cluster: why, if that is not Ray's last line, and what to do."""
-BYTES = "latin-1"
-"""An encoding in which each byte is a character."""
 Question = dict[str, Any]
 """Plain data, which a node can read that lacks our packages."""
 
@@ -249,25 +243,3 @@ def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
     }
     of_task = {"task": source.name, "folder": source.folder, "study": str(plan.folder)}
     return {**found, **of_task, "code": code, "data": list(data.values())}
-
-
-def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
-    """As plain data: where checkpoints cannot be saved, a task that differs, data that cannot be prepared here."""
-    found = checkpoint_problems(*trials["checkpoints"])
-    try:
-        found += _data_problems(trials, seen) if trials["task"] else []
-    except RefusedError as error:
-        found += error.problems
-    return [asdict(problem) for problem in dict.fromkeys(found)]
-
-
-def _data_problems(trials: dict[str, Any], seen: dict[str, bool]) -> Iterator[Problem]:
-    """What keeps this node from preparing the data, if it neither shares nor has it. Raises RefusedError."""
-    code = trials["code"]
-    code = code and Code({name: text.encode(BYTES) for name, text in code["files"].items()}, code["roots"])
-    folder = enter_code(code, Path(trials["study"]), lasting=False) or Path(trials["folder"])
-    task = source_of(trials["task"], folder).task
-    for data in trials["data"] if not seen.get("paths.data", True) else ():
-        place = data_place(task, Path(data["folder"]), data["fingerprint"], data["code"])
-        if task.prepare is None or not place.is_dir():
-            yield from task.data_problems(Schema.of(task).config(data["config"]), None)

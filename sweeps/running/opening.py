@@ -13,13 +13,16 @@ from rich.markup import escape
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
+from sweeps.planning.cautions import cautions
 from sweeps.planning.naming import known_study
-from sweeps.planning.plan import Plan, PlannedTrial, cautions, configurations, recorded
+from sweeps.planning.plan import Plan, PlannedTrial, configurations, recorded
+from sweeps.planning.shared_trials import on_this_data
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import keep_origin, origin_of
 from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
+from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.checkpoints import saved_steps
@@ -33,12 +36,16 @@ from tracking.study import write_study
 
 @contextmanager
 def open_study(
-    plan: Plan, command: list[str], console: Console, connect: Callable[[Stopping], None] | None = None
+    plan: Plan,
+    command: list[str],
+    console: Console,
+    connect: Callable[[Stopping], None] | None = None,
+    tracked: bool = True,
 ) -> Iterator[tuple[Plan, Stopping]]:
     """Prepare the data, lock the trials, write the study and carry its journals to MLflow while the caller runs them.
 
-    ``connect`` is called once the data is prepared, before anything of the study is written. Yields the plan as it
-    stands once the trials are locked. Raises RefusedError, Interrupted.
+    ``connect`` is called once the data is prepared, before anything of the study is written. Unless ``tracked``, no
+    journal is carried. Yields the plan as it stands once the trials are locked. Raises RefusedError, Interrupted.
     """
     stopping = Stopping()
     source = plan.composition.shared.source
@@ -49,15 +56,18 @@ def open_study(
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         plan = _readable(plan, console)
         _refuse_missing_steps(plan)
+        plan = with_whole_sources(plan, console)
         pending = {planned.fingerprint for planned in plan.pending}
         before = print_cautions(plan, console)
         prepare_data(plan, console)
+        plan = on_this_data(plan)
         print_cautions(plan, console, before)  # some follow from the data
         if plan.pending and connect:
             connect(stopping)
-        for planned in plan.pending:
-            stack.enter_context(trial_lock(planned.folder))
         names = [planned.trial.name for planned in plan.pending]
+        for planned in plan.trials:
+            if planned.trial.name in {*names, *plan.sources}:
+                stack.enter_context(trial_lock(planned.folder))
         stack.enter_context(announced(plan.folder, names, command, stopping))
         repair(plan, console)
         plan = plan.read_again()
@@ -66,9 +76,12 @@ def open_study(
         with FileLock(plan.folder / ".locks" / "study"):
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(recorded(plan, command))
+        plan = take_trials(plan, console)
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         stack.callback(remove_outdated_links, plan.folder)
-        with syncing(plan.trials[0].settings, console), new_files_shown(plan.code, plan.folder):
+        settings = plan.trials[0].settings
+        carried = syncing(settings, console) if tracked and settings.tracking.enabled else nullcontext()
+        with carried, new_files_shown(plan.code, plan.folder):
             yield plan, stopping
 
 
@@ -82,19 +95,32 @@ def print_cautions(plan: Plan, console: Console, printed: frozenset[str] = froze
 
 
 def _refuse_missing_steps(plan: Plan) -> None:
-    """Refuse to score a trained trial again over steps whose checkpoints are not there."""
-    problems: list[Problem] = []
-    for planned in plan.pending:
-        name, needed = planned.trial.name, planned.task.keep(planned.config).steps
-        if needed and planned.folder.finished_result(planned.trial.key):
-            lineage = unless_damaged(planned.folder.lineage, None)
-            there = saved_steps(planned.checkpoints, planned.trial.key, lineage)
-            missing, others = ([*map(str, steps)] for steps in (sorted({*needed} - there), sorted(there)))
-            found = f"would be scored over the steps {', '.join(missing)}, which were not kept"
-            allowed = f"must be steps with a checkpoint: {', '.join(others) or 'there is none'}"
-            problems += [Problem(name, found, allowed)] if missing else []
+    """Refuse to score trained weights over steps whose checkpoints are not there, or without their last one."""
+    places = {row.name: row.place for row in plan.composition.rows}
+    problems = [
+        problem for planned in plan.pending if (problem := _missing_steps(planned, places.get(planned.trial.row)))
+    ]
     if problems:
         raise RefusedError(problems)
+
+
+def _missing_steps(planned: PlannedTrial, place: str | None) -> Problem | None:
+    """The refusal of a trial whose weights are trained, but of which a step is gone. ``place`` is its row's file."""
+    trained, needed = planned.host or planned, {*planned.task.keep(planned.config).steps}
+    result = trained.folder.finished_result(trained.trial.key)
+    if result is not None and planned.host:
+        needed.add(result["step"])
+    if result is None or not needed:
+        return None
+    lineage = unless_damaged(trained.folder.lineage, None)
+    there = saved_steps(trained.checkpoints, trained.trial.key, lineage)
+    missing = [str(step) for step in sorted(needed - there)]
+    if not missing:
+        return None
+    of_host = f" of {trained.trial.name}" if planned.host else ""
+    found = f"would be scored over the steps {', '.join(missing)}{of_host}, which were not kept"
+    allowed = f"must be steps with a checkpoint: {', '.join(map(str, sorted(there))) or 'there is none'}"
+    return Problem(planned.trial.name, found, allowed, None, place)
 
 
 def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:

@@ -149,6 +149,11 @@ class Progress:
         """Show that a trial stopped: before its first step, or by the loss of its attempt."""
         self._become(name, "stopped")
 
+    def leave(self, name: str, host: str) -> None:
+        """Show that a trial is not scored, since its host has no weights."""
+        self.skip(name)
+        self._say(f"{name}: not scored, since {host} has no weights to score")
+
     def ended(self) -> set[str]:
         """The trials that are over in this run."""
         return {name for name, state in self._states.items() if state in ENDED}
@@ -263,7 +268,8 @@ def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line
     Extrapolated by what the plan knows of the cost, FLOPs or else steps: from how long the finished ones took, with
     their start and their scores. As many trials run at a time as run now.
     """
-    known = [(planned, lines[planned.trial.name]) for planned in pending if planned.trial.name in lines]
+    trained = [planned for planned in pending if planned.host is None]
+    known = [(planned, lines[planned.trial.name]) for planned in trained if planned.trial.name in lines]
     paces = [_took(line["look"]) / planned.effort for planned, line in known if line["look"].result]
     if not paces:
         return None

@@ -41,14 +41,24 @@ class Busy:
 
 
 class Queue:
-    """Raises UnrecordedError if the study cannot be written."""
+    """Raises UnrecordedError if the study cannot be written.
+
+    ``hosts``: by the name of a trial that only scores, that of the trial whose weights it waits for.
+    """
 
     def __init__(
-        self, recorders: Mapping[str, Recorder], progress: Progress, stopping: Stopping, max_failures: int
+        self,
+        recorders: Mapping[str, Recorder],
+        progress: Progress,
+        stopping: Stopping,
+        max_failures: int,
+        hosts: Mapping[str, str] | None = None,
     ) -> None:
         self.recorders, self.progress, self.stopping = recorders, progress, stopping
         self._max_failures = max_failures
         self._waiting = deque(recorders)
+        self._hosts = {name: host for name, host in (hosts or {}).items() if host in recorders}
+        self._trained: set[str] = set()  # trials of this run whose weights can be scored
         self._losses: Counter[str] = Counter()
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._busy: dict[str, Busy] = {}  # by process
@@ -60,7 +70,7 @@ class Queue:
     @property
     def waiting(self) -> int:
         """How many processes more the trials could use."""
-        return len(self._waiting)
+        return sum(map(self._is_ready, self._waiting))
 
     @property
     def over(self) -> bool:
@@ -73,10 +83,11 @@ class Queue:
 
     def start(self, process: str, give: Callable[[Order], Any]) -> None:
         """A process is there, which takes orders by ``give``: the next trial begins, or there is nothing to do."""
-        if self.stopping.requested() or not self._waiting:
+        name = next(filter(self._is_ready, self._waiting), None)
+        if self.stopping.requested() or name is None:
             give(NOTHING)
             return
-        name = self._waiting.popleft()
+        self._waiting.remove(name)
         recorder = self.recorders[name]
         self._record(name, recorder.begin)
         if name in self._removed:
@@ -96,6 +107,21 @@ class Queue:
             if self._record(name, partial(self.recorders[name].take, attempt, event)):
                 self.progress.take(name, event)
                 self._count(event)
+                if isinstance(event, Finished) and event.diverged is None:
+                    self._trained.add(name)
+        self._leave_unscorable()
+
+    def _is_ready(self, name: str) -> bool:
+        """Whether the trial trains, or the weights that it scores are trained."""
+        host = self._hosts.get(name)
+        return host is None or host in self._trained
+
+    def _leave_unscorable(self) -> None:
+        """Trials whose host has ended in this run without weights are not scored: a later run may have them."""
+        over = self.progress.ended() - self._trained
+        for name in [name for name in self._waiting if self._hosts.get(name) in over]:
+            self._waiting.remove(name)
+            self.progress.leave(name, self._hosts[name])
 
     def _count(self, event: Event) -> None:
         if isinstance(event, Finished):
@@ -119,6 +145,7 @@ class Queue:
         if busy is not None and busy.trial not in self.progress.ended():  # it was to stop before it began
             self._record(busy.trial, partial(self.recorders[busy.trial].end, "interrupted"))
             self.progress.skip(busy.trial)
+        self._leave_unscorable()
 
     def lose(self, process: str, died: Callable[[], Lost]) -> None:
         """The process is gone: another attempt follows, unless the trial was over. Its workers may have told why."""
@@ -136,6 +163,7 @@ class Queue:
                 self._count_failure(lost.cause, lost.details)
         else:
             self._retry(name, lost)
+        self._leave_unscorable()
 
     def tick(self) -> None:
         """Pass on requests to stop. Raises Interrupted once nothing runs any more, unless all trials have ended."""
@@ -202,6 +230,7 @@ class Queue:
         if not begun:
             self._waiting.remove(name)
         self.progress.stop_one(name, begun)
+        self._leave_unscorable()
         self._send(self._busy.values())
 
     def _send(self, processes: Iterable[Busy]) -> None:

@@ -17,6 +17,7 @@ from sweeps.worker.events import (
     Event,
     Failed,
     Finished,
+    HostWeights,
     Lost,
     Noticed,
     Printed,
@@ -31,6 +32,7 @@ from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, marked, utc
 from tracking.provenance import Provenance, attempts, trained_by, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
+from tracking.trial import TrialFolder, joined_scores
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
@@ -102,7 +104,19 @@ class Recorder:
             code=self.planned.code,
             study_folder=str(self.folder.path.parent),
             sustained_tflops=settings.cluster.sustained_tflops,
+            weights=self.weights(),
+            kept_steps=self.planned.kept_steps,
         )
+
+    def weights(self) -> HostWeights | None:
+        """Those that the trial only scores. Its host has finished; None if it trains its own."""
+        host = self.planned.host
+        result = host.folder.finished_result(host.trial.key) if host else None
+        if host is None or result is None:
+            return None
+        lineage = host.folder.lineage(self.codes) or Lineage()
+        where = host.checkpoints
+        return HostWeights(host.trial.name, where, host.trial.key, result["step"], result["attempt"], lineage)
 
     def lineage(self) -> Lineage:
         """With this attempt; all of this sweep share a run."""
@@ -115,9 +129,9 @@ class Recorder:
 
         They count for the weights of the attempt that they name, and for no others.
         """
-        end = (self.planned.trial.key, self.planned.steps, self.planned.scoring)
-        heads = self.folder.evaluated().items()
-        return {name: head for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end}
+        weights = self.weights()
+        step = weights.step if weights else self.planned.steps
+        return self.folder.scored_heads(self.planned.trial.key, step, self.planned.scoring)
 
     def begin(self) -> None:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
@@ -194,6 +208,7 @@ class Recorder:
             **({"host": hosts[0]} if hosts else {}),
             "hosts": sorted({*hosts}) or [process.get("host")],
             "device": device,
+            "threads": self.planned.settings.cluster.cpus_per_worker,
             "gpus_per_worker": self.planned.settings.cluster.gpus_per_worker,
             "data_fingerprint": self.planned.fingerprint,
             "data_identity": self.prepared_as,
@@ -266,7 +281,9 @@ class Recorder:
         planned = {} if event.steps is None else {"steps": event.steps}
         planned |= {} if event.diverged is None else {"diverged": event.diverged}
         head |= {"scoring": (before or {}).get("scoring", 0) + 1}
-        scores = _still_true(before, trial.key, event) | event.scores
+        scores = joined_scores(before, trial.key, event.step, event.scores)
+        weights = self.weights()
+        head |= {"weights": weights.recorded} if weights else {}
         costs = _with_training(event.costs, before if before and before["key"] == trial.key else {})
         if not _is_of_one_group(trained_by(self.folder.provenance(), event.step)):
             costs = {name: value for name, value in costs.items() if name not in OF_DEVICES}
@@ -297,17 +314,10 @@ def _is_of_one_group(records: Sequence[Provenance]) -> bool:
     return len(groups) < 2
 
 
-def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:
-    """Scores of other sets from an earlier result of the same model, if its decode settings were the same."""
-    if before is None or (before["key"], before["step"]) != (key, event.step):
-        return {}
-    decodes = [scores["decode"] for scores in event.scores.values()]
-    return {name: scores for name, scores in before["scores"].items() if scores["decode"] in decodes}
-
-
-def write_config(planned: PlannedTrial) -> None:
+def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:
+    """Into its folder, or into another one that will get its name."""
     text = yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True)
-    write_atomic(planned.folder.config_path, text)
+    write_atomic((folder or planned.folder).config_path, text)
 
 
 @contextmanager

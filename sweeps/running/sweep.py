@@ -47,15 +47,17 @@ from sweeps.schema import Problem, RefusedError
 from tracking.words import shell_line
 
 
-def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]:
+def run_plan(plan: Plan, command: list[str], console: Console, tracked: bool = True) -> frozenset[str]:
     """Run the pending trials; the study on disk holds their results. Returns those that alone were asked to stop.
+
+    Unless ``tracked``, nothing is sent to MLflow.
 
     Raises RefusedError, Interrupted, OSError.
     """
     with (
         unrecorded_as_error(),
         Connection(plan.composition.shared.cluster, console) as connection,
-        open_study(plan, command, console, connection.open) as (plan, stopping),
+        open_study(plan, command, console, connection.open, tracked) as (plan, stopping),
     ):
         if plan.pending:
             with Progress(plan, console) as progress:
@@ -71,7 +73,8 @@ def _run_on_ray(
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending}
-    queue = Queue(recorders, progress, stopping, settings.sweep.max_failures)
+    hosts = {planned.trial.name: planned.trial.weights for planned in plan.pending if planned.host}
+    queue = Queue(recorders, progress, stopping, settings.sweep.max_failures, hosts)
     expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
     again = f"{shell_line(command)}\n{connection.logs}".strip()
 

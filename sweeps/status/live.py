@@ -103,11 +103,13 @@ def _looks(study: Study) -> Iterator[Watched]:
 
 def below_live_view(plan: Plan) -> tuple[str, ...]:
     """The lines below the live view, or before the first line of a run without a terminal."""
-    study, uri = plan.folder, plan.composition.shared.tracking.uri
+    study, tracking = plan.folder, plan.composition.shared.tracking
+    store = _store(study, tracking.uri) if tracking.enabled else f"off, {_verb(study, 'sync')} sends the runs later"
     return (
         "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",
         f"From another terminal: {_verb(study, 'status', '--watch')}, {_verb(study, 'stop')}",
-        *_places(study, uri or default_uri(study.parent)),
+        _logs(study),
+        f"MLflow: {store}",
     )
 
 
@@ -115,16 +117,20 @@ def below_watch(study: Path) -> tuple[str, ...]:
     """The lines below what `allelse status --watch` shows."""
     return (
         f"Ctrl-C ends only this view. {_verb(study, 'stop')} ends the sweep, which saves checkpoints first.",
-        *_places(study, current_store(study)),
+        _logs(study),
+        f"MLflow: {_store(study, current_store(study))}",
     )
 
 
-def _places(study: Path, uri: str) -> tuple[str, ...]:
-    store = str(study.parent / "mlflow.db") if uri == default_uri(study.parent) else without_password(uri, mark="")
-    return (
-        f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', 'TRIAL', '--follow')}",
-        f"MLflow: {store}, `{command('ui', *placed(study))}`",
-    )
+def _logs(study: Path) -> str:
+    return f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', 'TRIAL', '--follow')}"
+
+
+def _store(study: Path, uri: str | None) -> str:
+    """Where the runs are, and how to look at them. None is the default store."""
+    default = default_uri(study.parent)
+    store = str(study.parent / "mlflow.db") if uri in (None, default) else without_password(uri or default, mark="")
+    return f"{store}, `{command('ui', *placed(study))}`"
 
 
 def _verb(study: Path, verb: str, *words: str) -> str:

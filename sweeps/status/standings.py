@@ -83,6 +83,8 @@ def _line_of(
 ) -> Line:
     headline, steps = study.task.headline, rows.steps(trial.row)
     state, where = _state(seen, known)
+    waits = _waits(study, trial, state, running, seen)
+    notes = [where, waits, stopped_at(seen.result), seen.source_note, seen.note]
     return {
         "row": trial.row,
         "seed": trial.seed,
@@ -94,12 +96,16 @@ def _line_of(
         "attempts": len(seen.attempts),
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(
-            filter(None, [where, running.note(trial.name, state, seen), stopped_at(seen.result), seen.note])
-        ),
+        "note": "; ".join(filter(None, notes)),
         "look": seen,
         "watched": {label: seen.newest.metrics.get(name) if seen.newest else None for name, label in rows.watched},
     }
+
+
+def _waits(study: Study, trial: StudyTrial, state: str, running: "_Runners", seen: Look) -> str:
+    """Why the trial does not run yet, or never will."""
+    fault = study.host_fault(trial) if state in ("missing", "interrupted") else ""
+    return fault or running.note(trial.name, state, seen)
 
 
 def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:

@@ -76,6 +76,10 @@ Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the st
 ChangedCode = Annotated[
     bool, typer.Option("--changed-code", help="Train what is left with today's code; the table marks those rows.")
 ]
+Vouching = Annotated[
+    bool,
+    typer.Option("--vouch", help="First train a finished trial again, to show that today's code trains the same."),
+]
 Multirun = Annotated[
     bool, typer.Option("--multirun", "-m", help="Accepted for Hydra users; several values need no option here.")
 ]
@@ -196,6 +200,15 @@ def named_folder(name: str, settings: "Settings") -> Path:
     found_there = f'is "{name}", but {runs} holds no {missing}; {studies_there(runs)}'
     near = next(same_name, nearest(name, everywhere))
     raise RefusedError([Problem("TRIAL", found_there, TRIAL_KINDS, near)])
+
+
+def named_folders(name: str, settings: "Settings") -> list[Path]:
+    """Those of the trials that the name means: of a row, all of them. Raises RefusedError as ``named_folder``."""
+    runs, here = Path(settings.paths.runs), None if "/" in name else known_study(settings.study_folder)
+    named = None if Path(name).expanduser().is_dir() else meant(name, here, runs)
+    if named is not None and named.row and len(named.trials) > 1:
+        return [named.study.trial_folder(trial).path for trial in named.trials]
+    return [named_folder(name, settings)]
 
 
 def part(study: Study, inner: str, name: str) -> Named | None:

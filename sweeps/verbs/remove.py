@@ -156,7 +156,7 @@ def _named(study: Study, names: Sequence[str]) -> list[StudyTrial]:
         unknown("ROW", name, study, "rows", allowed) for name in dict.fromkeys(names) if not part(study, name, name)
     ]
     trials = [trial for trial in study.trials if trial.row in names or trial.name in names]
-    problems += _left_without_base(study, trials)
+    problems += [*_left_without_base(study, trials), *_left_without_weights(study, trials)]
     if problems:
         raise RefusedError(problems)
     return trials
@@ -171,6 +171,15 @@ def _left_without_base(study: Study, trials: list[StudyTrial]) -> Iterator[Probl
     elif any(trial.row == BASE for trial in trials) and BASE not in left:
         found = f"is base, with which {', '.join(dict.fromkeys(left))} are compared"
         yield Problem("ROW", found, "drop the other rows first")
+
+
+def _left_without_weights(study: Study, trials: list[StudyTrial]) -> Iterator[Problem]:
+    """A problem for each trial whose weights others score that would be left."""
+    left = [trial for trial in study.trials if trial not in trials]
+    for host in trials:
+        users = [trial.name for trial in left if trial.weights == host.name]
+        if users:
+            yield Problem(host.name, f"has the weights that {', '.join(users)} score", "drop those first")
 
 
 def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) -> Study:

@@ -17,7 +17,7 @@ from rich.table import Table
 from sweeps.config.schema import task_card
 from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
-from sweeps.planning.naming import DECODING, SELECTING, command, looking
+from sweeps.planning.naming import SELECTING, command, looking
 from sweeps.task import Problem, RefusedError
 from sweeps.verbs.command import (
     Add,
@@ -27,12 +27,14 @@ from sweeps.verbs.command import (
     Json,
     Multirun,
     OverrideList,
+    Vouching,
     guarded,
     next_run,
     refuse_without_extra,
 )
 from sweeps.verbs.plan_costs import calibrated, cluster_nodes, cost_columns, cost_fields, cost_lines, cost_totals
-from tracking.study import read_study
+from sweeps.verbs.vouching import vouched
+from tracking.study import read_study, weights_fault
 from tracking.table.caption import size_note
 from tracking.table.columns import whole_table
 from tracking.table.layout import shown
@@ -82,7 +84,7 @@ def plan(
         OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
     if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
-    elif planned.pending:
+    elif planned.pending or planned.to_take:
         next_verb("sweep", [*_overrides_to_run(planned, overrides), *["--changed-code"] * changed_code])
     else:
         next_verb("table", looking(planned.folder, overrides))
@@ -91,18 +93,25 @@ def plan(
 
 @guarded
 def sweep(
-    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False, multirun: Multirun = False
+    overrides: OverrideList = None,
+    add: Add = False,
+    changed_code: ChangedCode = False,
+    vouch: Vouching = False,
+    multirun: Multirun = False,
 ) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
+    With --vouch, a name such as base-s2 says which trial is trained again; otherwise it is the cheapest.
     """
     from sweeps.planning.continuation import plan_sweep
 
+    if vouch:
+        overrides = vouched(overrides or [], add, changed_code)
     planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
 
-    for note in planned.composition.notes:
+    for note in (*planned.composition.notes, *planned.not_taken):
         OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         stopped = run_plan(planned, typed_command(), OUT)
@@ -140,10 +149,11 @@ def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: 
 
 def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
-    from sweeps.planning.plan import cautions
+    from sweeps.planning.cautions import cautions
 
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [*_costs_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
+    notes = [*_costs_notes(plan), *_both_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
+    notes += plan.not_taken
     caption = "\n".join([escape(note) for note in notes if note])
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
@@ -158,7 +168,7 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
         said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
         said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
         *cost_columns(estimate, OUT.width),
-        said("state", lambda line: _states([_plan_state(each, taken) for each in line]), "name"),
+        said("state", lambda line: _states([_plan_state(plan, each, taken) for each in line]), "name"),
     )
     last = ["to run", *_total(plan), *cost_totals(estimate, OUT.width), ""]
     cells = (*lines_of(columns, lines), tuple(map(Cell, last)))
@@ -186,13 +196,29 @@ def _costs_notes(plan: "Plan") -> list[str]:
     return [plan.task.costs_note or f"{' and '.join(known)} are computed"] if known else []
 
 
+def _both_notes(plan: "Plan") -> list[str]:
+    """A line on rows that change keys of both kinds, and so are trained."""
+    from sweeps.planning.hosts import changing_both
+
+    trained = {planned.trial.row for planned in plan.trials if planned.host is None}
+    rows = [row for row in changing_both(plan.composition) if row in trained]
+    if not rows:
+        return []
+    verb = "changes" if len(rows) == 1 else "change"
+    return [f"Trained, not only scored: {', '.join(rows)} {verb} keys that train as well as keys that score"]
+
+
 def _total(plan: "Plan") -> list[str]:
     """Such as "2 of 4 trials, 1 running or waiting", with the FLOPs of the two."""
     running = {planned.trial.name for planned in plan.running}
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
+    scoring = sum(planned.host is not None for planned in to_run)
+    words += f", {scoring} of them only {'scores' if scoring == 1 else 'score'}" if scoring else ""
     words += f", {len(running)} running or waiting" if running else ""
-    return [words, "", "", "", (flops(_flops(to_run)) or UNKNOWN_COST) if to_run else ""]
+    words += f", {len(plan.to_take)} taken" if plan.to_take else ""
+    to_train = [planned for planned in to_run if planned.trial.name not in plan.sources]
+    return [words, "", "", "", (flops(_flops(to_train)) or UNKNOWN_COST) if to_train else ""]
 
 
 def _plan_lines(plan: "Plan") -> "list[list[PlannedTrial]]":
@@ -222,16 +248,29 @@ def _plan_json(plan: "Plan", estimate: "Estimate") -> list[dict[str, Any]]:
         {name: getattr(planned.trial, name) for name in ("row", "seed", "key", "group", "change")}
         | {"before_scaling": unscaled[planned.trial.row], "steps": planned.steps}
         | {"params": planned.costs.params, "flops": planned.costs.flops}
-        | {"finished": planned.finished, "state": planned.state}
+        | {"finished": planned.finished, "state": planned.state, "weights": planned.trial.weights}
+        | {"taken_from": _source_words(plan, planned) or None}
         | costs_of(planned.trial.name)
         for planned in plan.trials
     ]
 
 
-def _plan_state(planned: "PlannedTrial", taken: Collection[str]) -> str:
+def _source_words(plan: "Plan", planned: "PlannedTrial") -> str:
+    """The study and the trial that is taken instead of training; "" for one that is trained."""
+    source = plan.sources.get(planned.trial.name)
+    return "" if source is None else str(source.record)
+
+
+def _plan_state(plan: "Plan", planned: "PlannedTrial", taken: Collection[str]) -> str:
     """``taken`` has the names of trials that a process runs or keeps for its further work."""
     if planned.finished:
         return "finished"
+    source = plan.sources.get(planned.trial.name)
+    if source is not None:
+        return f"taken from {source.study.name}" + ("" if source.is_scored else ", to score")
+    if planned.host is not None and planned.trial.name not in taken:
+        fault = "" if planned.can_run else weights_fault(planned.host.folder, planned.host.trial.key)
+        return fault or f"scores {planned.host.trial.row}'s weights"
     if planned.state == "finished":
         return "to score again"
     if planned.trial.name in taken:  # one that was interrupted may run on another machine by now
@@ -247,7 +286,8 @@ def _overrides_to_run(planned: "Plan", overrides: list[str] | None) -> list[str]
     if planned.before is None or not planned.before.begun:
         return [*(overrides or []), *["--add"] * bool(planned.added)]
     selected = SELECTING if planned.partial or planned.added else ()
-    return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
+    words = going_on(planned.folder, overrides, selected, scores_again=True)
+    return [*words, *["--add"] * bool(planned.added)]
 
 
 def _show_outcome(
@@ -257,8 +297,8 @@ def _show_outcome(
 
     It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped`` as asked.
     """
-    unfinished = {trial.trial.name for trial in planned.trials if not trial.finished}
-    finished = len(planned.trials) - len(unfinished)
+    finished = sum(trial.finished for trial in planned.trials)
+    unfinished = {trial.trial.name for trial in planned.trials if not trial.finished and _is_its_own_fault(trial)}
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
     OUT.print(shown(whole_table(study), OUT.width))
@@ -281,6 +321,11 @@ def _show_outcome(
     return 0
 
 
+def _is_its_own_fault(planned: "PlannedTrial") -> bool:
+    """Whether an unfinished trial could have finished: one that only scores cannot without its host's weights."""
+    return planned.host is None or (planned.host.has_weights and planned.can_run)
+
+
 TEMPLATE = Path(__file__).parent / "template"
 STARTER = "starter"
 """The template's own name, in its text and in the names of its files."""
@@ -289,7 +334,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The task's name, and 
 
 @guarded
 def init(name: Name) -> None:
-    """Write a task of your own to start from: a Python file, base values and two rows."""
+    """Write a task of your own to start from: a Python file, base values and three rows."""
     for path in create(name, Path.cwd()):
         OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
     next_verb("plan", [f"task={name}"])

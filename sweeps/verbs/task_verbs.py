@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
@@ -15,7 +16,8 @@ from sweeps.console import next_command, print_refusal
 from sweeps.planning.naming import naming
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged
 from sweeps.task import Trained, Typed
-from sweeps.verbs.command import Trials, guarded, named_folder, refuse_without_extra
+from sweeps.verbs.command import Trials, guarded, named_folder, named_folders, refuse_without_extra
+from sweeps.verbs.evaluate import evaluate
 from tracking.files import DamagedFileError
 
 if TYPE_CHECKING:
@@ -95,10 +97,18 @@ def _own_tasks() -> str:
 def commands(source: TaskSource) -> dict[str, Any]:
     """The commands of a task, by name. Raises RefusedError."""
     app = typer.Typer(rich_markup_mode="rich", add_completion=False)
-    for verb in source.task.verbs:
+    for verb in _verbs(source):
         panel = f"Trained models of the task {source.task.name}"
         app.command(rich_help_panel=panel)(guarded(_command(verb, source), does="done"))
     return dict(typer.main.get_group(app).commands)
+
+
+def _verbs(source: TaskSource) -> tuple[Callable[..., Any], ...]:
+    """The task's own, and ``evaluate`` where it has none of that name."""
+    verbs = source.task.verbs
+    if any(getattr(verb, "__name__", "") == evaluate.__name__ for verb in verbs):
+        return verbs
+    return (*verbs, evaluate)
 
 
 def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int | None]:
@@ -114,7 +124,7 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
 
     def run(arguments: list[str], **options: Any) -> int | None:
         refuse_without_extra()
-        request = read_request(run.__name__, arguments, source)
+        request = read_request(run.__name__, arguments, source, several=Sequence in kinds)
         typed = {each.name: request.typed for each in others if hints.get(each.name) is Typed}
         returned = verb(request.opened(kinds), **typed, **options)
         if isinstance(returned, str):
@@ -149,6 +159,7 @@ class Request:
     names: list[str]
     typed: Typed
     settings: "Settings"
+    swept: dict[str, list[Any]] = field(default_factory=dict)  # several values by key, for verbs that take many trials
 
     def opened(self, kinds: Collection[Any]) -> Any:
         """What the first parameter of a verb takes, by the types in its annotation. Raises RefusedError."""
@@ -165,12 +176,13 @@ class Request:
 
     def _trials(self) -> list["TrainedTrial"]:
         """The named trials, each once. Raises RefusedError with all their problems."""
-        found: dict[tuple[Path, int], TrainedTrial] = {}
+        found: dict[tuple[Path, int, str], TrainedTrial] = {}
         problems: list[Problem] = []
         for name in self.names:
             try:
-                trial = self._read(named_folder(name, self.settings))
-                found[trial.folder, trial.step] = trial
+                for folder, values in product(named_folders(name, self.settings), self._settings()):
+                    trial = self._read(folder, values)
+                    found[trial.folder, trial.step, repr(trial.config)] = trial
             except RefusedError as error:
                 problems += error.problems
             except DamagedFileError as error:
@@ -179,14 +191,21 @@ class Request:
             raise RefusedError(problems)
         return list(found.values())
 
-    def _read(self, path: Path) -> "TrainedTrial":
+    def _settings(self) -> list[Typed]:
+        """What was typed, once for each combination of several values."""
+        combinations = product(*self.swept.values())
+        return [Typed(self.typed | dict(zip(self.swept, values, strict=True))) for values in combinations]
+
+    def _read(self, path: Path, typed: Typed | None = None) -> "TrainedTrial":
         from sweeps.verbs.trained_trial import read_trained
 
-        return read_trained(path, self.source, self.settings, self.typed)
+        return read_trained(path, self.source, self.settings, self.typed if typed is None else typed)
 
 
-def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request:
-    """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every problem."""
+def read_request(verb: str, arguments: list[str], source: TaskSource, several: bool = False) -> Request:
+    """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every problem.
+
+    ``several``: the verb takes several values of a key that scores."""
     from sweeps.config.hydra import Library
     from sweeps.config.overrides import parse_overrides
     from sweeps.planning.compose import compose_settings
@@ -194,8 +213,8 @@ def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request
     names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
     overrides = [argument for argument in arguments if argument not in names]
     library = Library(source, Path.cwd())
-    parsed, problems = parse_overrides(overrides, library)
-    for key in (*parsed.choices, *parsed.values):
+    parsed, problems = parse_overrides(overrides, library, sweeps=several)
+    for key in (*parsed.choices, *parsed.values, *parsed.sweeps):
         if key not in library.schema.scores and not naming([f"{key}="]):
             ways = ", ".join(name for name in library.schema.short_names if name in library.schema.scores)
             allowed = f"`allelse {verb}` takes {f'{ways}; and ' if ways else ''}what names a study, such as scale="
@@ -206,4 +225,4 @@ def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request
     if problems:
         raise RefusedError(problems)
     typed = Typed({key: value for key, value in parsed.values.items() if key in library.schema.scores})
-    return Request(source, names, typed, compose_settings(naming(overrides)))
+    return Request(source, names, typed, compose_settings(naming(overrides)), parsed.sweeps)

@@ -20,23 +20,34 @@ from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
 from sweeps.verbs.command import TRIAL_KINDS, unfinished
 from sweeps.verbs.texts import data_folder
-from sweeps.worker.calls import checked_artifacts, numbers, samples_text
+from sweeps.worker.calls import Call, evaluation
 from sweeps.worker.checkpoint_files import MANIFEST
 from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat, root_name
+from sweeps.worker.events import Evaluated
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.attempts import Lineage
 from tracking.card import Card
 from tracking.code import write_code
 from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process
-from tracking.study import STUDY_FILE, read_study, task_of
-from tracking.trial import TrialFolder, statistics_name, statistics_text
+from tracking.study import STUDY_FILE, read_study, task_of, trial_folder
+from tracking.trial import TrialFolder, joined_scores, statistics_name, statistics_text
 from tracking.uri import without_password
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
 """What the name of a file must not have."""
 MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 """The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """Trained weights: those of the trial itself, or of the trial in the folder ``files`` if it only scores."""
+
+    files: TrialFolder
+    key: str
+    attempt: int
+    checkpoints: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,7 @@ class TrainedTrial:
     step: int
     ended: int
     attempt: int
-    checkpoints: str
+    weights: StoredWeights
     data_folder: Path
     tracking_uri: str | None
 
@@ -92,11 +103,10 @@ class TrainedTrial:
         if not (self._suffix or any(metric.from_counts for metric in self.source.task.metrics)):
             scores = (self.files.finished_result(self.key) or {}).get("scores", {})
             found = {on: of for on, of in scores.items() if of["decode"] == self._settings}
-        for label, head in self.files.evaluated().items():
+        for label, head in self.files.scored_heads(self.key, self.step, self._settings).items():
             on, at, settings = label.partition("@")
-            known = head["key"], head["step"], head["scores"]["decode"]
             whole = unless_lost(partial(self.files.statistics, label), None) is not None
-            if at + settings == self._suffix and known == (self.key, self.step, self._settings) and whole:
+            if at + settings == self._suffix and whole:
                 found[on] = head["scores"]
         return found
 
@@ -125,8 +135,8 @@ class TrainedTrial:
         return replace(self, config=config)
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
-        own = OwnFormat.of(self.source.task)
-        store = Checkpoints(self.checkpoints, self.key, self.attempt, Keep(), own, lineage=_lineage(self.files))
+        own, at = OwnFormat.of(self.source.task), self.weights
+        store = Checkpoints(at.checkpoints, at.key, at.attempt, Keep(), own, lineage=_lineage(at.files))
         with closing(store) as checkpoints:
             try:
                 yield from checkpoints.states(steps or [self.step])
@@ -135,19 +145,23 @@ class TrainedTrial:
                 raise RefusedError([Problem(self.name, f"lacks a state: {missing}", allowed)]) from None
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
-        texts_of = [text for metric in self.source.task.metrics for text in metric.texts]
-        measured = numbers(scores, f"the evaluation of {on}", texts_of)
-        kept = {**measured, "decode": self._settings}
-        label = f"{on}{self._suffix}"
-        head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": kept}
-        named = {self._renamed(name): text for name, text in checked_artifacts(texts).items()}
+        head = {"key": self.key, "step": self.step, "attempt": self.attempt}
+        event = evaluation(self.source.task, self.config, Call(on, scores, texts, samples), head)
+        self.keep(event)
+
+    def keep(self, event: Evaluated) -> None:
+        """Write an evaluation, under a name of its own where the settings are not the trial's.
+
+        Raises RefusedError while a sweep runs the trial."""
+        artifacts = dict(event.artifacts)
         if self._suffix:  # otherwise result.json keeps the scores of a set without samples
-            named[statistics_name(label)] = statistics_text(head, ())
+            head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": event.scores}
+            artifacts.setdefault(statistics_name(event.set_name), statistics_text(head, ()))
         with trial_lock(self.files, "wait for it"):
-            for name, text in (named | samples_text(label, head, samples)).items():
-                self.files.write_artifact(name, text)
+            for name, text in artifacts.items():
+                self.files.write_artifact(self._renamed(name), text)
             if not self._suffix:
-                self._add_to_result(on, kept)
+                self._add_to_result(event.set_name, event.scores)
 
     def kept(self, text: str) -> Path:
         return self.folder / self._renamed(text)
@@ -205,8 +219,8 @@ class TrainedTrial:
     def _add_to_result(self, on: str, kept: dict[str, Any]) -> None:
         """Results never mix: after a change of settings `allelse sweep` scores all sets again."""
         result = self.result()
-        scores = result["scores"] | {on: kept}
-        if all(of["decode"] == kept["decode"] for of in scores.values()):
+        scores = joined_scores(result, self.key, result["step"], {on: kept})
+        if scores.keys() >= result["scores"].keys():
             self.files.scored_again(of_process() | self._code(), on)
             self.files.write_result(result | {"scores": scores, "scoring": result.get("scoring", 1) + 1})
 
@@ -265,7 +279,14 @@ def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Traine
     if root != own:
         found = f"{path} belongs to trial {root}, but {trial.name} is {own}"
         raise RefusedError([Problem("TRIAL", found, "must lie in the folder of its own trial")])
-    return replace(trial, checkpoints=str(folder), attempt=int(place[2]), step=int(place[3]))
+    attempt = int(place[2])
+    weights = replace(trial.weights, checkpoints=str(folder), attempt=attempt)
+    return replace(trial, weights=weights, attempt=attempt, step=int(place[3]))
+
+
+def lineage_of(trial: TrialFolder) -> Lineage:
+    """That of the trial's attempts; one without a name before the first."""
+    return _lineage(trial) or Lineage()
 
 
 def _lineage(trial: TrialFolder) -> Lineage | None:
@@ -297,6 +318,7 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     config = _with_places(config, task, settings, before, now)
     result = folder.result()
     step, attempt = (result["step"], result["attempt"]) if result and result["key"] == stored["key"] else (0, 0)
+    elsewhere = _elsewhere(stored["paths"], settings.paths.checkpoints, now)
     return TrainedTrial(
         source=source,
         files=folder,
@@ -307,10 +329,25 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
         step=step,
         ended=step,
         attempt=attempt,
-        checkpoints=folder.checkpoints_url(_elsewhere(stored["paths"], settings.paths.checkpoints, now)),
+        weights=_stored_weights(folder, stored, attempt, elsewhere),
         data_folder=data_folder(task, stored, Path(settings.paths.data), folder),
         tracking_uri=settings.tracking.uri,
     )
+
+
+def _stored_weights(
+    folder: TrialFolder, stored: Mapping[str, Any], attempt: int, elsewhere: str | None
+) -> StoredWeights:
+    """Those that the trial scores. ``elsewhere`` is its ``paths.checkpoints``."""
+    if not stored.get("weights"):
+        return StoredWeights(folder, stored["key"], attempt, folder.checkpoints_url(elsewhere))
+    study = unless_damaged(partial(read_study, folder.path.parent), None)
+    today = next((trial.weights for trial in study.trials if trial.name == folder.path.name), None) if study else None
+    host = trial_folder(folder.path.parent, today or stored["weights"], folder.card)  # it may have been renamed
+    key = stored["weights_key"]
+    result = host.finished_result(key)
+    trained_in = result["attempt"] if result else 0
+    return StoredWeights(host, key, trained_in, host.checkpoints_url(elsewhere))
 
 
 def _card(path: Path, task: Task[Any]) -> Card:

@@ -12,29 +12,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task, without_arguments
 from sweeps.processes.storage import alive
-from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
+from sweeps.task import NO_TEXTS, Costs, DivergedError, Keep, Numbers, RefusedError, Saved, Task, Texts
 from sweeps.worker.calls import (
+    Call,
     WrongCallError,
-    checked_artifacts,
     checked_costs,
+    evaluation,
     finite,
-    name,
     next_step,
     numbers,
     plain,
     printable,
-    samples_text,
 )
-from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start
+from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start, root_name
 from sweeps.worker.code_imports import environment
 from sweeps.worker.device_rate import DeviceRate, measured_rate, paper_costs, typed_rate
 from sweeps.worker.events import (
     About,
     Assignment,
-    Evaluated,
     Event,
     Finished,
     Noticed,
@@ -47,12 +48,10 @@ from sweeps.worker.events import (
 from sweeps.worker.pace import (
     CpuTime,
     Group,
+    Spent,
     TrainingTime,
-    conditions,
-    machine,
-    peak_memory,
+    pace_record,
     reset_peak_memory,
-    work_of,
 )
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
@@ -73,24 +72,33 @@ class Driver:
         self.assignment, self.tell = assignment, tell
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
-        self.store = Checkpoints(
-            assignment.checkpoints,
-            assignment.key,
-            assignment.attempt,
-            self.task.keep(self.config),
-            OwnFormat.of(self.task),
-            lambda line: tell(Noticed(line)),
-            assignment.lineage,
-            assignment.code,
-        )
+        self.store = self._store()
         self.restored: Restored | None = None
         self.unsynced = Unsynced()
         self.cpu = CpuTime()
 
+    def _store(self) -> Checkpoints:
+        """The trial's own checkpoints, or those of the trial whose weights it only scores."""
+        given, own = self.assignment, OwnFormat.of(self.task)
+
+        def tell(line: str) -> None:
+            self.tell(Noticed(line))
+
+        if (host := given.weights) is not None:
+            return Checkpoints(host.checkpoints, host.key, host.attempt, Keep(), own, tell, host.lineage)
+        keep = self.task.keep(self.config)
+        keep = replace(keep, steps=sorted({*keep.steps, *given.kept_steps}))
+        return Checkpoints(given.checkpoints, given.key, given.attempt, keep, own, tell, given.lineage, given.code)
+
     def newest(self) -> Start | None:
-        """Own the trial's checkpoints, and read the newest whole one: on rank zero. Raises StorageError."""
-        self.store.claim(self.assignment.run)
+        """Own the trial's checkpoints, and read the newest whole one: on rank zero. Another trial's are only read.
+        Raises StorageError, and RefusedError if another trial's last state is missing."""
+        host = self.assignment.weights
+        if host is None:
+            self.store.claim(self.assignment.run)
         self.restored = self.store.newest()
+        if host is not None and (self.restored is None or self.restored.saved.step != host.step):
+            raise RefusedError([host.without_last_state(self.assignment.trial, self.store.steps())])
         return self.restored.start if self.restored else None
 
     def load(self, start: Start | None) -> None:
@@ -132,7 +140,9 @@ class Attempt:
         self.saved = self._restored.saved if self._restored else None
         self.steps = self.task.steps(self.config)
         self._reported = self._saved_step = self.saved.step if self.saved else 0
-        trained = self._restored if self._restored and self._saved_step >= self.steps else None
+        self._host = self.given.weights
+        whole = self._saved_step >= self.steps or self._host is not None
+        trained = self._restored if self._restored and whole else None
         self._trained_in = trained.start.place.attempt if trained else self.given.attempt
         heads = self.given.evaluated.items() if trained else ()
         self.scored: Mapping[str, Numbers] = {
@@ -140,11 +150,11 @@ class Attempt:
         }
         self._scores: dict[str, dict[str, Any]] = {}
         self._costs = checked_costs(self.task.costs(self.config))
-        before = self._restored.manifest if self._restored else None
+        before = self._restored.manifest if self._restored and self._host is None else None
         self._time = TrainingTime(before.seconds if before else 0.0, before.cpu_seconds if before else 0.0, driver.cpu)
         if not trained:
             self._time.go_on()
-        if self._restored:
+        if self._restored and self._host is None:
             self._unsynced.reports += self._restored.manifest.reports
         self._newest = Report(self._reported, {}) if trained else None  # the report that others of its step join
         self._held: Report | None = None  # the last report
@@ -162,8 +172,9 @@ class Attempt:
     @property
     def folder(self) -> Path:
         """Beside the checkpoints; for those of a URL in this machine's temporary folder."""
-        root = Path(self.store.root)
-        home = root if self.store.is_local else Path(tempfile.gettempdir()) / root.name
+        filesystem, place = fsspec.core.url_to_fs(self.given.checkpoints)
+        root = Path(place, root_name(self.given.key, self.given.lineage.name))
+        home = root if isinstance(filesystem, LocalFileSystem) else Path(tempfile.gettempdir()) / root.name
         (home / "files").mkdir(parents=True, exist_ok=True)
         return home / "files"
 
@@ -172,6 +183,7 @@ class Attempt:
         if self.rank:
             return
         step = next_step(step, self._reported, "report", again=self._newest is not None)
+        self._refuse_to_train(step)
         found = numbers(metrics, f"the report of step {step}")
         self._tell_not_finite(step, found)
         self._train_until(step)
@@ -195,24 +207,33 @@ class Attempt:
         if self.rank:
             return
         step = next_step(step, self._saved_step, "checkpoint")
+        self._refuse_to_train(step)
         self._train_until(step)
         held = [self._held] if self._held and self._held.step <= step else []
         reports = {report.step: report for report in [*self._unsynced.up_to(step), *held]}
         self.store.save(step, state, self._time.seconds, score, reports.values(), self._time.cpu_seconds)
         self._saved_step = step
 
+    @property
+    def kept_steps(self) -> frozenset[int]:
+        return frozenset({*self.task.keep(self.config).steps, *self.given.kept_steps})
+
+    def _refuse_to_train(self, step: int) -> None:
+        """Weights of another trial stay as they are. Raises WrongCallError."""
+        if self._host is not None and step > self._saved_step:
+            trains = f"work went on to step {step}, but this trial only scores the weights of {self._host.trial}"
+            raise WrongCallError(f"{trains} after step {self._saved_step}: train only while steps are left")
+
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
         self._heard()
         if self.rank:
             return
         self._time.pause()
-        on, texts_of = name(on, "an evaluated set"), [text for metric in self.task.metrics for text in metric.texts]
-        measured = numbers(scores, f"the evaluation of {on}", texts_of)
-        self._scores[on] = kept = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
-        head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in, "scores": kept}
-        written = checked_artifacts(texts) | samples_text(on, head, samples)
+        head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in}
+        event = evaluation(self.task, self.config, Call(on, scores, texts, samples), head)
+        self._scores[event.set_name] = event.scores
         self.tell(About({"versions": versions()}))
-        self.tell(Evaluated(self._last, on, kept, written))
+        self.tell(event)
         self._time.pause()  # from here on, training may go on
 
     def notice(self, text: str) -> None:
@@ -263,7 +284,8 @@ class Attempt:
             return
         if missing:
             raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
-        self.store.tidy()
+        if self._host is None:
+            self.store.tidy()
         self._finish(self._planned_unless_reached(), self._last if self._has_diverged(scores) else None)
 
     def _planned_unless_reached(self) -> int | None:
@@ -283,7 +305,7 @@ class Attempt:
     def _finish(self, planned: int | None, diverged: int | None) -> None:
         costs: dict[str, Any] = {
             "params": self._costs.params,
-            "flops": self._costs.flops,
+            "flops": self._costs.flops if self._host is None else 0.0,
             "seconds": self._time.seconds,
             "cpu_seconds": self._time.cpu_seconds,
         }
@@ -293,6 +315,8 @@ class Attempt:
 
     def _device_costs(self) -> dict[str, Any]:
         """What the paper's way of counting needs, as far as it is known; {} for a part of a GPU."""
+        if self._host is not None:  # they are the host's
+            return {}
         devices = self.world * max(1.0, self.given.gpus)
         rate, of_task = self._rate, self._about.get("flops_per_s", {}).get("sustained")
         if of_task and self.given.sustained_tflops is None:
@@ -305,17 +329,9 @@ class Attempt:
     def _pace(self) -> dict[str, Any]:
         """What plans predict from (`sweeps.costs`)."""
         group = Group(self.world, self.threads, self.given.gpus)
-        planned = self.task.costs(self.config).flops
-        here = time.monotonic() - self._arrived
-        return {
-            "conditions": conditions(self.task, self.config, group),
-            "work": work_of(self.task, self.config, self.given.data_fingerprint),
-            "machine": machine(self.given.gpus > 0),
-            "flops_per_step": None if planned is None else planned / self.steps,
-            "scoring_seconds": here - (self._time.seconds - self._trained_before),
-            "cpu_seconds": time.process_time() - self._arrived_cpu,
-            "peak_bytes": peak_memory(),
-        }
+        training = self._time.seconds - self._trained_before
+        here = Spent(time.monotonic() - self._arrived - training, time.process_time() - self._arrived_cpu)
+        return pace_record(self.task, self.config, self.given.data_fingerprint, group, here)
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
         return {on: dict(of) for on, of in {**self.scored, **self._scores}.items()}
@@ -354,7 +370,11 @@ class Attempt:
         process = of_process() | ({"environment": {**environment}} if environment else {})
         self.tell(Started(device(self.world), self.world, process=process))
         self._look_at_device()
-        if self._restored is not None:
+        if self._host is not None:
+            self.tell(About({"weights": self._host.recorded}))
+            scores = f"scores the weights of {self._host.trial} after step {self._host.step}"
+            self.tell(Noticed(scores, quiet=True))
+        elif self._restored is not None:
             place, reports = self._restored.start.place, self._restored.manifest.reports
             self.tell(Resumed(place.step, reports, place.attempt))
 

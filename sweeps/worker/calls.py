@@ -4,9 +4,12 @@ import json
 import math
 import operator
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sweeps.task import Costs
+from sweeps.config.schema import Schema
+from sweeps.task import Costs, Task
+from sweeps.worker.events import Evaluated
 from tracking.trial import is_artifact_name, statistics_name, statistics_text
 from tracking.uri import without_password
 
@@ -113,6 +116,29 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a task says with ``evaluated`` of the set ``on``."""
+
+    on: str
+    scores: Mapping[str, Any]
+    texts: Mapping[str, str]
+    samples: Iterable[Mapping[str, Any]]
+
+
+def evaluation(task: Task[Any], config: Any, call: Call, head: dict[str, Any]) -> Evaluated:
+    """The call as an event, with the texts and the statistics that are to be kept. Raises WrongCallError.
+
+    ``head`` begins the first line of the statistics: key, step and attempt of the weights.
+    """
+    set_name = name(call.on, "an evaluated set")
+    texts_of = [text for metric in task.metrics for text in metric.texts]
+    measured = numbers(call.scores, f"the evaluation of {set_name}", texts_of)
+    scores = {**measured, "decode": Schema.of(task).scoring(config)}
+    written = checked_artifacts(call.texts) | samples_text(set_name, head | {"scores": scores}, call.samples)
+    return Evaluated(head["step"], set_name, scores, written)
 
 
 def samples_text(set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]) -> dict[str, str]:

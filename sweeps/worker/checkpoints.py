@@ -204,7 +204,11 @@ class Checkpoints:
             yield self._patiently(partial(self._of_step, step))
 
     def steps(self) -> set[int]:
-        return {place.step for place in self._places() if self._is_finished(place)}
+        return {place.step for place in self.finished()}
+
+    def finished(self) -> list[Place]:
+        """Every finished checkpoint of the trial, the newest first."""
+        return [place for place in self._places() if self._is_finished(place)]
 
     def tidy(self) -> None:
         """Remove what does not stay. Raises SupersededError."""

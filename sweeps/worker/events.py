@@ -4,12 +4,36 @@
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeps.processes.times import POLL_S
+from sweeps.schema import Problem
 from tracking.attempts import Lineage
+
+
+@dataclass(frozen=True)
+class HostWeights:
+    """The trained weights of another trial, which an attempt only scores: it reads them where they lie."""
+
+    trial: str  # the name of that trial
+    checkpoints: str  # fsspec URL
+    key: str
+    step: int  # at which its training ended
+    attempt: int  # its last one
+    lineage: Lineage
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What tells them from the weights of another training."""
+        return {"lineage": self.lineage.name, "step": self.step}
+
+    def without_last_state(self, trial: str, steps: Collection[int]) -> Problem:
+        """The refusal of ``trial``, if the last state was not saved. ``steps`` have a checkpoint."""
+        there = ", ".join(map(str, sorted(steps))) or "there is none"
+        found = f"scores the weights of {self.trial}, which has no checkpoint of its last step, {self.step}"
+        return Problem(trial, found, f"must be a step with a checkpoint: {there}")
 
 
 @dataclass(frozen=True)
@@ -35,6 +59,8 @@ class Assignment:
     code: str = ""  # the hash of the user's code; "" for our own task
     study_folder: str = ""  # which has that code, where this machine sees it
     sustained_tflops: float | None = None  # of each device, as typed
+    weights: HostWeights | None = None  # to be scored only; None if the trial trains its own
+    kept_steps: tuple[int, ...] = ()  # the checkpoints that stay, besides those that the task keeps
 
 
 @dataclass(frozen=True)

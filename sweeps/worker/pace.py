@@ -155,3 +155,25 @@ def peak_memory() -> int:
 def _digest(values: Any) -> str:
     text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds of an attempt besides training, and CPU seconds of its process since the attempt arrived."""
+
+    scoring_seconds: float
+    cpu_seconds: float
+
+
+def pace_record(task: Task[Any], config: Any, fingerprint: str, group: Group, spent: Spent) -> dict[str, Any]:
+    """What plans predict other trials from, as result.json keeps it."""
+    planned = task.costs(config).flops
+    return {
+        "conditions": conditions(task, config, group),
+        "work": work_of(task, config, fingerprint),
+        "machine": machine(group.gpus > 0),
+        "flops_per_step": None if planned is None else planned / task.steps(config),
+        "scoring_seconds": spent.scoring_seconds,
+        "cpu_seconds": spent.cpu_seconds,
+        "peak_bytes": peak_memory(),
+    }

@@ -68,7 +68,8 @@ class Target:
         """Type the command of this study, for the first time or again."""
         self.typed += 1
         self.typed_at = time.time()
-        self.sweep = self._into_file(command("sweep", f"sweep.name={self.study.name}", *self.words))
+        words = f"sweep.name={self.study.name}", "sweep.share=false", *self.words
+        self.sweep = self._into_file(command("sweep", *words))
 
     def allelse(self, *words: str) -> None:
         """Another command on the head, to its end."""

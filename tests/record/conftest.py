@@ -18,6 +18,12 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def tracked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are sent to MLflow while they run."""
+    monkeypatch.setattr(Place, "tracked", True)
+
+
+@pytest.fixture
 def another(tmp_path: Path, database: Path) -> Callable[[str], Place]:
     """A further folder of this name."""
     return lambda name: Place(tmp_path / name, database)

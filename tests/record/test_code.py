@@ -123,6 +123,7 @@ def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place
     assert place.score("base-s1") == 4.0
 
 
+@pytest.mark.usefixtures("tracked")
 def test_with_changed_code_every_output_marks_the_row(trained: Place) -> None:
     trained.write({"parts/one.py": TEN})
     trained.train("size_2", "--add", "--changed-code")

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from contextlib import closing
 
+import pytest
 from place import Place
 
 TASK = """
@@ -51,6 +52,7 @@ task = Task("burns", 1, Config, metrics, steps=lambda config: config.train.steps
 """
 
 
+@pytest.mark.usefixtures("tracked")
 def test_cpu_seconds_are_those_of_training_over_all_attempts(place: Place) -> None:
     place.write({"burns.py": TASK, "conf/task/burns/base.yaml": "train: {steps: 4}\n"})
     words, study = ("train", "task=burns", "sweep.name=burns"), "sweep.name=burns"

@@ -77,6 +77,7 @@ def test_a_trial_that_was_stopped_before_its_first_report_is_trained_again(
     assert (line["state"], line["note"]) == ("finished", note)
 
 
+@pytest.mark.usefixtures("tracked")
 def test_a_trial_without_a_report_of_its_last_step_ended_at_an_unknown_step_in_every_output(place: Place) -> None:
     write(place, "        if step == 56:\n            break")
     assert UNKNOWN in place.must(*WORDS)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from place import STUDY, TEN, Place, scores_of
 
+pytestmark = pytest.mark.usefixtures("tracked")
+
 
 @pytest.fixture
 def server(tmp_path: Path, database: Path) -> Path:

@@ -9,6 +9,8 @@ from place import FILES, STUDY, TOY, Place
 
 import allelse
 
+pytestmark = pytest.mark.usefixtures("tracked")
+
 NAMES = (
     *("top-5", "acc.top1", "class", "1st", "lambda", "val/AR@100", "mAP@0.5", "a,b", "top-1 (%)", "λ=0.1", "a//b"),
     *("a/b", "a_b", "../up", "/root", "trailing/", "quote's", 'a "b" \\ c', "$x^2$", "<b>", "100%", "x" * 300),

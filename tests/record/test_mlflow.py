@@ -17,6 +17,8 @@ from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 from place import COMMAND, ONE, STUDY, TEN, TOY, Place
 
+pytestmark = pytest.mark.usefixtures("tracked")
+
 SEEDED = TOY.replace('{"score": done}', '{"score": done * (1 + trial.seed / 100) + trial.config.train.cut}').replace(
     '{"train/loss": done}', '{"train/loss": done, "test/score": done}'
 )
@@ -29,7 +31,7 @@ def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     """Two rows with three seeds each."""
     place = Place(tmp_path_factory.mktemp("swept") / "here", database)
     place.write({"toy.py": SEEDED})
-    place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1,2,3]")
+    place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1,2,3]", "tracking=local")
     return place.folder
 
 
@@ -41,6 +43,12 @@ def swept(tmp_path: Path, _swept: Path) -> Place:
 def opened(place: Place) -> tuple[MlflowClient, str]:
     client = MlflowClient(f"sqlite:///{place.folder}/runs/mlflow.db")
     return client, client.get_experiment_by_name("toy").experiment_id
+
+
+def opened_experiments(place: Place) -> list[str]:
+    """The names of the experiments, without MLflow's own."""
+    found = MlflowClient(f"sqlite:///{place.folder}/runs/mlflow.db").search_experiments()
+    return [experiment.name for experiment in found if experiment.name != "Default"]
 
 
 def runs_of(place: Place, view: int = ViewType.ACTIVE_ONLY) -> dict[str, Any]:
@@ -120,6 +128,15 @@ def test_a_dropped_trial_leaves_mlflow_with_all_that_followed_from_it_and_comes_
         name: run.info.run_id for name, run in before.items()
     }
     assert "sweep.left_out" not in restored["base-s3"].data.tags
+
+
+def test_a_run_that_is_not_tracked_is_sent_by_sync(place: Place) -> None:
+    output = place.train("base", "tracking=off")
+    assert "MLflow: off, " in output
+    assert "nothing sent yet" in place.must("status", STUDY)
+    assert not opened_experiments(place)
+    place.must("sync", STUDY)
+    assert latest(place, runs_of(place)["base-s1"], "final/score") == 4.0
 
 
 def test_a_row_that_is_trained_anew_has_its_new_curve_alone(trained: Place) -> None:

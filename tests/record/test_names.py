@@ -7,7 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from place import HEAD, STUDY, Place, scores_of
+
+pytestmark = pytest.mark.usefixtures("tracked")
 
 ROWS = "conf/task/toy/row"
 

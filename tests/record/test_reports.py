@@ -31,6 +31,7 @@ def metrics_of(place: Place) -> dict[int, dict[str, float]]:
     }
 
 
+@pytest.mark.usefixtures("tracked")
 def test_training_and_evaluation_of_one_step_may_be_reported_apart(place: Place) -> None:
     """The trial fails after step 2, once, and goes on."""
     assert ONCE in TOY
@@ -71,6 +72,7 @@ def points_of(place: Place, name: str) -> list[tuple[int, float]]:
         return store.execute("SELECT step, value FROM metrics WHERE key = ? ORDER BY step", (name,)).fetchall()
 
 
+@pytest.mark.usefixtures("tracked")
 def test_a_report_that_joins_one_behind_its_checkpoint_reaches_mlflow(place: Place) -> None:
     """The last step is evaluated by a second attempt, and once more, with another setting, by a third."""
     place.write(

@@ -117,7 +117,7 @@ def work(trial: Trial[Config]) -> None:
             parts["speed"] = 0.5 * parts["speed"] - train.rate * gradient
             weights = parts["weights"] = parts["weights"] + parts["speed"]
             stops = trial.stopping()
-            if stops or step % train.every == 0 or step == train.steps or step in named:
+            if stops or step % train.every == 0 or step == train.steps or step in trial.kept_steps:
                 loss = float(np.mean((x @ weights - y) ** 2))
                 trial.report(step, {"train/loss": loss})
                 trial.checkpoint(step, {"parts": parts, "weights": weights, "loss": loss}, score=loss)

@@ -46,7 +46,10 @@ COMMANDS = {
     "status": ["status", NAMED, "--json"],
     "curves": ["status", NAMED, "--curves"],
     "plan": ["plan", NAMED],
-    "two workers": ["sweep", "task=digits", "sweep.name=two", "cluster.workers=2", "sweep.rows=[base]"],
+    "two workers": [
+        *("sweep", "task=digits", "sweep.name=two", "sweep.share=false"),
+        *("cluster.workers=2", "sweep.rows=[base]"),
+    ],
 }
 
 

@@ -1,7 +1,7 @@
 """A trial in memory: it keeps what its work says, and can be told to stop."""
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,10 @@ class ToyTrial:
     reports: dict[int, dict[str, float]] = field(default_factory=dict)
     calls: list[tuple[str, Any]] = field(default_factory=list)  # everything else that was said, in order
     asked: int = 0  # once per step
+
+    @property
+    def kept_steps(self) -> Collection[int]:
+        return self.config.averaged_steps
 
     def again(self, died_after: int = 10**9, **changes: Any) -> "ToyTrial":
         """The next attempt, from the newest checkpoint of this one, which may have died after a step."""

@@ -28,6 +28,7 @@ from tracking.words import stopped_at
 # These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may also change: a
 # trial is then scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
+TAKEN_FROM = "sweep.taken_from"
 CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}
 
 
@@ -118,15 +119,23 @@ class Described:
             f"{about}.stopped_at": stopped_at(self.result).removeprefix("stopped at "),
             "seed": str(trial.seed),
             "attempt": str(newest.number),
+            **({"weights": trial.weights} if trial.weights else {}),
             "host": newest.process.host,
             **{name: str(self.provenance[name]) for name in ("commit", "dirty", "device") if name in self.provenance},
             "data.fingerprint": self.fingerprint,
+            **self._source,
             **self._columns,
             **{legal(name): value for name, value in self._scoring.items()},
             **{f"{NAME_OF}{in_mlflow}": name for name, in_mlflow in self.changed_names.items()},
             "mlflow.runName": self.name,
             "mlflow.runColor": pages.color_of(self.study, trial),
         }
+
+    @property
+    def _source(self) -> dict[str, str]:
+        """The trial of another study from which it was taken."""
+        source = self.folder.source()
+        return {} if source is None else {TAKEN_FROM: str(source)}
 
     @property
     def _columns(self) -> dict[str, str]:

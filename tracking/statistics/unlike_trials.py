@@ -12,7 +12,8 @@ from typing import Any
 
 from tracking.code import changed_files, read_code
 from tracking.files import unless_damaged
-from tracking.provenance import scored_by, trained_by
+from tracking.provenance import DISTRIBUTION, scored_by, trained_by
+from tracking.same_code import SameCode
 from tracking.study import Study, StudyTrial
 
 WORKERS = " × "  # how a device names the number of its workers
@@ -78,7 +79,8 @@ def aspects(study: Study, trial: StudyTrial) -> dict[str, tuple[str, ...]] | Non
     provenance = unless_damaged(folder.provenance, dict[str, Any]())
     found = dict[str, tuple[str, ...]]()
     for record in trained_by(provenance, result["step"]):
-        for what, value in (_machine(record) | _code(study, record) | _environment(record)).items():
+        code = _code(study, record, SameCode(study.vouched))
+        for what, value in (_machine(record) | code | _environment(record)).items():
             found[what] = (*dict.fromkeys((*found.get(what, ()), value)),)
     scored = _scored_by(study, provenance) | _scoring(study, trial, result)
     return found | {what: (value,) for what, value in scored.items()}
@@ -90,13 +92,15 @@ def _machine(record: Mapping[str, Any]) -> dict[str, str]:
     return {"CPU": str(cpu.get("model") or UNKNOWN), "device": device, "workers": workers or "1"}
 
 
-def _code(study: Study, record: Mapping[str, Any]) -> dict[str, str]:
-    """Versions of packages, our own files, and the user's."""
+def _code(study: Study, record: Mapping[str, Any], same: SameCode) -> dict[str, str]:
+    """Versions of packages, our own files, and the user's: of those that count as one, the oldest."""
     versions = record.get("versions") or {}
     shown = {name: str(version) for name, version in versions.items() if version is not None}
+    if DISTRIBUTION in shown:
+        shown[DISTRIBUTION] = same.first(shown[DISTRIBUTION])
     own, code = record.get("own_files"), record.get("code")
-    shown |= {"files of allelse": str(own)[:SHOWN_DIGITS]} if own else {}
-    return shown | ({CODE: _code_name(study, code)} if code else {})
+    shown |= {"files of allelse": same.first(str(own))[:SHOWN_DIGITS]} if own else {}
+    return shown | ({CODE: _code_name(study, same.first(code))} if code else {})
 
 
 def _environment(record: Mapping[str, Any]) -> dict[str, str]:
@@ -129,7 +133,8 @@ def _scored_by(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:
     """What scored each of the table's sets last."""
     found: dict[str, dict[str, None]] = {}
     for on in study.task.scored_sets:
-        for what, value in _code(study, scored_by(provenance, on)).items():
+        same = SameCode(study.vouched, scoring=True)
+        for what, value in _code(study, scored_by(provenance, on), same).items():
             found.setdefault(what + OF_SCORING, {})[value] = None
     return {what: AND.join(values) for what, values in found.items()}
 

@@ -99,7 +99,7 @@ def fit(
 
     Raises DivergedError, NotFiniteError.
     """
-    config, train, averaged = trial.config, trial.config.train, frozenset(trial.config.averaged_steps)
+    config, train, kept_steps = trial.config, trial.config.train, trial.kept_steps
     whole_blocks = batches.tokens_per_block <= worker.tokens_per_micro_batch  # parts of blocks fit no bucket well
     shapes = buckets(batches.shapes()) if worker.uses_cuda_graphs and whole_blocks else []
     forward_backward = make_forward_backward(state.model, config, shapes)
@@ -110,7 +110,7 @@ def fit(
         stops, last = trial.stopping(), state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
         scores = train.score_every > 0 and (last or state.step % train.score_every == 0)
-        saves = last or stops or state.step % train.checkpoint_every == 0 or state.step in averaged
+        saves = last or stops or state.step % train.checkpoint_every == 0 or state.step in kept_steps
         if not (evaluates or scores or saves or state.step % train.log_every == 0):
             continue
         metrics = meter.read(state.step)  # before any evaluation or checkpoint: a divergence ends the trial here

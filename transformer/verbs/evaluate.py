@@ -153,8 +153,8 @@ def _evaluate(trial: Trained[TrialConfig], asked: Asked, err: Console) -> None:
     """Evaluate what was not evaluated before, and keep it in the trial's folder."""
     if not any(asked.values()):
         return
-    from transformer.decoding.evaluation import evaluate_set
     from transformer.training.worker_group import Worker, tokens_per_micro_batch
+    from transformer.work import score_set
 
     with sentences_of(trial.name), err.status("") as status:
         translator = translator_of(trial)
@@ -162,9 +162,7 @@ def _evaluate(trial: Trained[TrialConfig], asked: Asked, err: Console) -> None:
         for name, evaluated in asked.items():
             if evaluated is not None:
                 status.update(escape(f"{trial.name}: evaluating {name}"))
-                found = evaluate_set(translator, evaluated, Worker(0, 1, translator.device, tokens))
-                assert found is not None, "the only worker is rank zero"
-                trial.evaluated(name, found.scores, found.texts, found.samples)
+                score_set(trial, name, evaluated, translator, Worker(0, 1, translator.device, tokens))
 
 
 def _table(evaluations: list[Evaluation]) -> Table:
@@ -172,6 +170,9 @@ def _table(evaluations: list[Evaluation]) -> Table:
     shown = Table(box=box.SIMPLE_HEAD)
     shown.add_column("set", no_wrap=True)
     shown.add_column("trial", overflow="fold")
+    varied = _varied(evaluations)
+    if varied:
+        shown.add_column("settings", overflow="fold")
     for metric in CARD.printed:
         shown.add_column(metric.label.replace(" ", "\n"), justify="right", no_wrap=True)
     shown.add_column("lines", justify="right", no_wrap=True)
@@ -182,8 +183,22 @@ def _table(evaluations: list[Evaluation]) -> Table:
         columns = [_column(metric, lines) for metric in CARD.printed]
         for place, (line, *cells) in enumerate(zip(lines, *columns, strict=True)):
             head, last = name if place == 0 else "", place + 1 == len(lines)
-            shown.add_row(head, escape(line.trial.name), *cells, str(line.sentences), end_section=last)
+            words = [_settings_text(line, varied)] if varied else []
+            shown.add_row(head, escape(line.trial.name), *words, *cells, str(line.sentences), end_section=last)
     return shown
+
+
+def _varied(evaluations: list[Evaluation]) -> list[str]:
+    """The settings that do not all have one value."""
+    settings = [each.scores["decode"] for each in evaluations]
+    names = dict.fromkeys(name for each in settings for name in each)
+    return [name for name in names if len({repr(each.get(name)) for each in settings}) > 1]
+
+
+def _settings_text(evaluation: Evaluation, names: Sequence[str]) -> str:
+    """Such as "beam 8, alpha 0.6"."""
+    settings = evaluation.scores["decode"]
+    return ", ".join(f"{name} {settings.get(name, 'default')}" for name in names)
 
 
 def _column(metric: Metric, section: list[Evaluation]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from allelse import Costs, Metric, Observes, Range, Symbol, Task, Trial
+from allelse import Costs, Metric, Observes, Range, Scores, Symbol, Task, Trial
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,21 @@ class Train:  # replace: what defines your training.
 
 
 @dataclass(frozen=True)
+class Test:  # replace: what only changes how a trained model is scored. Rows that change nothing else train nothing.
+    reach: Annotated[float, Range(0, above=True), Scores()]  # test points lie between -reach and reach
+
+
+@dataclass(frozen=True)
 class Config:
     model: Model
     train: Train
+    test: Test
 
 
-def points(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def points(number: int, seed: int, reach: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Replace: your data."""
     chance = np.random.default_rng(seed)
-    x = chance.uniform(-1, 1, number)
+    x = chance.uniform(-reach, reach, number)
     return x, np.sin(3 * x) + 0.1 * chance.standard_normal(number)
 
 
@@ -66,7 +72,7 @@ def work(trial: Trial[Config]) -> None:
             trial.checkpoint(step, (weights, velocity))
         if stops:
             return
-    x, y = points(1000, seed=1)
+    x, y = points(1000, seed=1, reach=trial.config.test.reach)
     trial.evaluated("test", {"mse": np.mean((np.vander(x, model.degree + 1) @ weights - y) ** 2)})
 
 

@@ -113,7 +113,6 @@ ROWS: list[tuple[str, str]] = [
     (ROW + "train: {rat: 3}\n", f"train.rat ({SQUARE}:4) … did you mean train.rate?"),
     (ROW + "paths: {runs: x}\n", f"paths ({SQUARE}:4) … a row sets only row, model, train"),
     (f"{HEAD}row: {{group: A}}\nmodel: {{kind: round}}\n", f"sweep.rows ({SQUARE}) lists square and base, which would"),
-    (f"{HEAD}row: {{group: A}}\ntrain: {{cut: 0.7}}\n", f"sweep.rows ({SQUARE}) … change what decides training"),
     (ROW + "model.size: 4\n", f"model.size ({SQUARE}:4) is not a key a row sets only row, model, train"),
     (ROW + "sizes:\n  - 4\n  - 8\n", f"sizes ({SQUARE}:4) is not a key a row sets only row, model, train"),
     (f"{HEAD}model: {{kind: square}}\n", f"row ({SQUARE}:1) is missing must be given"),

@@ -79,7 +79,7 @@ def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(two: Machi
     _, sweep = commands("### Run the sweep")
     sweep = sweep.replace(f" cluster.address={two.address}", "")
     assert "address" not in sweep
-    study = [*SMALL, *TEXT, "sweep.rows=[base]", "train.steps=40", *HERE, "cluster.workers=1"]
+    study = [*SMALL, *TEXT, "sweep.rows=[base]", "train.steps=40", *HERE, "cluster.workers=1", "sweep.share=false"]
     for name, address in (("joined", []), ("named", [f"export RAY_ADDRESS={two.address}"])):
         shown = typed(node, [*settings, *address], sweep, folder, *last([*study, f"sweep.name={name}"]))
         assert "1 of 1 finished" in shown

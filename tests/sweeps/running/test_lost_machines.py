@@ -37,7 +37,7 @@ class Sweep:
     def words(self) -> list[str]:
         cluster = [f"address={self.machines.address}", f"workers={self.workers}", "gpus_per_worker=0"]
         words = ["sweep", *SMALL, *TEXT, f"sweep.name={self.name}", "sweep.rows=[base]", f"train.steps={self.steps}"]
-        words += ["train.checkpoint_every=20", "cluster=nodes", "cluster.cpus_per_worker=1"]
+        words += ["train.checkpoint_every=20", "cluster=nodes", "cluster.cpus_per_worker=1", "sweep.share=false"]
         return [*words, *(f"cluster.{word}" for word in cluster)]
 
     @property

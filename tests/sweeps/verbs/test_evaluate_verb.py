@@ -50,6 +50,20 @@ def test_the_scores_of_the_trial_itself_are_shown_without_decoding_again(trained
     assert (trial / "hypotheses" / "dev.txt").stat() == before
 
 
+def test_several_settings_of_a_row_are_one_table(trained: Path) -> None:
+    lines = evaluated(trained, "base", "sweep.name=copies", "decode.beam=1,4", "--set", "dev")
+    assert [(line["trial"], line["set"], line["decode"]["beam"]) for line in lines] == [
+        ("copies/base-s1", "dev", 1),
+        ("copies/base-s1", "dev", 4),
+    ]
+    assert lines[1]["decoded"] is False, "the trial's own settings"
+    shown = printed(trained, "evaluate", "base", "sweep.name=copies", "decode.beam=1,4", "--set", "dev")
+    assert "beam 1" in shown
+    assert "beam 4" in shown
+    unlike = refusal(trained, "evaluate", "base", "sweep.name=copies", "model.n_heads=1,4")
+    assert "model.n_heads (command line) cannot be changed once a model is trained" in unlike
+
+
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_a_score_equals_that_of_the_sacrebleu_command_to_the_last_digit(trained: Path, metric: str) -> None:
     (line,) = evaluated(trained, *TRIAL, "--set", "test")

@@ -7,7 +7,7 @@ import pytest
 from allelse_in_folder import contents
 from typed import printed, refusal
 
-FILES = ("base", "row/no_momentum", "row/straight")
+FILES = ("base", "row/no_momentum", "row/straight", "row/wide")
 
 REFUSED = [
     ("", "must be a module name"),
@@ -56,7 +56,9 @@ def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     assert not [path for path in written if "starter" in (workplace / path).read_text("utf-8")]
 
     planned = json.loads(printed(workplace, "plan", "task=fresh_curve", "--json"))
-    assert [(trial["row"], trial["params"]) for trial in planned] == [("base", 6), ("no_momentum", 6), ("straight", 2)]
+    params = {trial["row"]: trial["params"] for trial in planned}
+    assert params == {"base": 6, "no_momentum": 6, "straight": 2, "wide": 6}
+    assert {trial["row"]: trial["weights"] for trial in planned}["wide"] == "base-s1"
 
     printed(workplace, "train", "task=fresh_curve", "row=straight")
     (row,) = json.loads(printed(workplace, "table", "--format", "json"))

@@ -1,0 +1,143 @@
+"""A finished trial of another study that has the key and the code of a planned one, so that it need not be trained."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from threading import Thread
+
+from sweeps.processes.times import PLACE_ANSWER_S
+from sweeps.task import Keep
+from sweeps.worker.checkpoints import Checkpoints
+from tracking.attempts import Lineage
+from tracking.files import DamagedFileError, unless_damaged
+from tracking.provenance import Provenance, trained_by
+from tracking.same_code import SameCode
+from tracking.source_trial import SourceTrial
+from tracking.study import STUDY_FILE, Study, StudyMissing, StudyTrial, read_study, study_folders
+from tracking.trial import TrialFolder
+
+OTHER_CODE = "other code trained it"
+OTHER_VARIABLES = "it was trained with other environment variables"
+
+
+@dataclass(frozen=True)
+class Source:
+    """``is_scored``: whether with the settings of the planned trial. Otherwise its weights are scored anew."""
+
+    study: Study
+    trial: StudyTrial
+    is_scored: bool
+
+    @cached_property
+    def folder(self) -> TrialFolder:
+        return self.study.trial_folder(self.trial)
+
+    @cached_property
+    def result(self) -> Mapping[str, object]:
+        return self.folder.finished_result(self.trial.key) or {}
+
+    @property
+    def record(self) -> SourceTrial:
+        return SourceTrial(self.study.name, self.study.mark, self.trial.name)
+
+    @property
+    def checkpoints(self) -> str:
+        """The URL under which its checkpoints lie."""
+        config = unless_damaged(self.folder.config, None) or {}
+        return self.folder.checkpoints_url(config.get("paths", {}).get("checkpoints"))
+
+    def store(self) -> Checkpoints:
+        """Its checkpoints, to be read. Raises DamagedFileError."""
+        return all_checkpoints(self.folder, self.checkpoints, self.trial.key)
+
+    @property
+    def step(self) -> int:
+        return int(str(self.result["step"]))
+
+    @property
+    def has_diverged(self) -> bool:
+        return self.result.get("diverged") is not None
+
+    def training(self) -> list[Provenance]:
+        """The records of the attempts whose steps are in its weights."""
+        return trained_by(unless_damaged(self.folder.provenance, {}), self.step)
+
+    def codes(self) -> list[str]:
+        """The hashes of the user's code that trained it."""
+        return list(dict.fromkeys(str(record["code"]) for record in self.training() if record.get("code")))
+
+    def saved_steps(self) -> set[int]:
+        """The steps with a checkpoint; none where the place does not answer in time."""
+        steps = set[int]()
+
+        def look() -> None:
+            with suppress(DamagedFileError):
+                steps.update(self.store().steps())
+
+        if "://" not in self.checkpoints:
+            look()
+            return steps
+        thread = Thread(target=look, daemon=True)
+        thread.start()
+        thread.join(PLACE_ANSWER_S)
+        return {*steps}
+
+    def last_saved(self) -> int | None:
+        """The step of its last checkpoint as the journal has it, whether it is still there or not."""
+        newest = unless_damaged(self.folder.newest_report, None)
+        return None if newest is None else newest.checkpoint
+
+    def is_by(self, code: str, own_files: str, same: SameCode) -> bool:
+        """Whether this version trained it: of the user's code, or without one of our own files."""
+        records = self.training()
+        if not records:
+            return False
+        if code:
+            return all(same.are_same(str(record.get("code")), code) for record in records)
+        versions = [record.get("own_files") for record in records]
+        return all(version and same.are_same(str(version), own_files) for version in versions)
+
+    def had_variables(self, variables: Mapping[str, str | None]) -> bool:
+        """Whether the environment variables that the code names had these values."""
+        environments = [record.get("environment") or {} for record in self.training()]
+        return all(variables.get(name, value) == value for recorded in environments for name, value in recorded.items())
+
+
+def all_checkpoints(folder: TrialFolder, url: str, key: str) -> Checkpoints:
+    """Those of every attempt of a trial, to be read. Raises DamagedFileError."""
+    return Checkpoints(url, key, sys.maxsize, Keep(), lineage=folder.lineage() or Lineage())
+
+
+def finished_elsewhere(study: Path, keys: set[str]) -> Iterator[tuple[Study, StudyTrial]]:
+    """The trials with these keys of the other studies in the same folder that have a result.
+
+    Studies that cannot be read are left out.
+    """
+    for folder in study_folders(study.parent):
+        if folder == study or not _names_any(folder / STUDY_FILE, keys):
+            continue
+        other = unless_damaged(partial(_study_of, folder), None)
+        if other is None:
+            continue
+        for trial in other.trials:
+            if trial.key in keys and other.trial_folder(trial).finished_result(trial.key) is not None:
+                yield other, trial
+
+
+def _study_of(folder: Path) -> Study | None:
+    try:
+        return read_study(folder)
+    except StudyMissing:  # it was moved a moment ago
+        return None
+
+
+def _names_any(path: Path, keys: set[str]) -> bool:
+    """Whether the file has any of the keys: to search it takes less than to read it."""
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return any(key in text for key in keys)

@@ -1,0 +1,161 @@
+"""A finished trial of another study as a trial of this one: numbers, texts and weights of its own.
+
+The copy is made in a folder of another name and renamed. So a process that is killed meanwhile leaves both studies
+whole, and the same command begins the copy again.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.shared_trials import without_sources
+from sweeps.planning.source_trial import Source
+from sweeps.running.checkpoint_copy import CheckpointCopy, whole_manifest
+from sweeps.running.recorder import write_config
+from sweeps.task import Problem, RefusedError
+from sweeps.worker.checkpoint_files import DamagedCheckpointError
+from tracking.code import CODE_FOLDER, code_place, read_code, write_code
+from tracking.files import read_whole, to_json, write_atomic
+from tracking.log import append_log, utc
+from tracking.provenance import attempts
+from tracking.source_trial import SOURCE
+from tracking.trial import TrialFolder
+
+PREFIX = ".taking-"
+"""Before a trial's name: a copy that is not whole yet."""
+NOT_COPIED = ("config.yaml", "result.json", "provenance.json", "attempts.jsonl", "error.txt", "checkpoints")
+"""What is written anew for this study, or in a way of its own."""
+
+
+def with_whole_sources(plan: Plan, console: Console) -> Plan:
+    """The plan without the sources whose checkpoints turn out to be damaged: these trials are trained."""
+    damaged = set[str]()
+    for name, source in plan.sources.items():
+        try:
+            _check(source)
+        except DamagedCheckpointError as damage:
+            damaged.add(name)
+            line = f"{name} is trained: the checkpoints of {source.record} are damaged ({damage})"
+            console.print(escape(line), style="yellow", soft_wrap=True)
+    return without_sources(plan, damaged)
+
+
+def take_trials(plan: Plan, console: Console) -> Plan:
+    """Copy the trials that are taken; they must be locked. Returns the plan of what is left to do.
+
+    Raises RefusedError if a source is gone or has changed since the plan was made, OSError.
+    """
+    names: dict[str, list[str]] = {}
+    for planned in plan.to_take:
+        if not planned.folder.attempts_path.exists():
+            source = replace(plan.sources[planned.trial.name])  # reads its result anew
+            _take(planned, source)
+            names.setdefault(source.study.name, []).append(planned.trial.name)
+    for study, trials in names.items():
+        console.print(escape(f"Taken from {study}, not trained: {', '.join(trials)}"), soft_wrap=True)
+    return replace(plan, sources={})
+
+
+def _take(planned: PlannedTrial, source: Source) -> None:
+    folder = planned.folder.path
+    temporary = TrialFolder(folder.with_name(f"{PREFIX}{folder.name}"), planned.folder.card)
+    shutil.rmtree(temporary.path, ignore_errors=True)  # of a process that was killed
+    before = _state(source)
+    try:
+        if source.is_scored and not planned.is_scored(dict(source.result)):
+            raise FileNotFoundError  # it was scored again with other settings
+        _copy_code(source, folder.parent)
+        _copy_files(source.folder.path, temporary.path)
+        _copy_checkpoints(planned, source, temporary)
+        _write_records(planned, source, temporary)
+        if _state(source) != before:
+            raise FileNotFoundError
+        _rename(temporary.path, folder)
+    except (FileNotFoundError, DamagedCheckpointError) as error:
+        found = f"was to be taken from {source.record}, which has changed or was removed meanwhile"
+        raise RefusedError([Problem(planned.trial.name, found, "run the command again")]) from error
+    finally:
+        shutil.rmtree(temporary.path, ignore_errors=True)
+
+
+def _state(source: Source) -> tuple[bytes | None, ...]:
+    """What changes when the source is scored again, or removed."""
+    folder = source.folder
+    return tuple(read_whole(path) for path in (folder.result_path, folder.attempts_path, folder.provenance_path))
+
+
+def _check(source: Source) -> None:
+    """Raises DamagedCheckpointError unless all its checkpoints are whole."""
+    checkpoints = source.store()
+    for place in checkpoints.finished():
+        whole_manifest(checkpoints, place)
+
+
+def _copy_files(folder: Path, target: Path) -> None:
+    """Texts, statistics, journal and log; what is damaged was set aside under another name."""
+    for path in _files(folder):
+        write_atomic(target / path.relative_to(folder), path.read_bytes())
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        inner = path.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in inner.parts)
+        if path.is_file() and inner.parts[0] not in NOT_COPIED and not is_hidden and ".damaged" not in path.suffixes:
+            yield path
+
+
+def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
+    """To their place elsewhere, if the study has one; otherwise into the folder that will get the trial's name."""
+    elsewhere = planned.settings.paths.checkpoints
+    there = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
+    CheckpointCopy(source.store(), there).run()
+
+
+def _write_records(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
+    """The result last."""
+    record = source.record
+    result = {**source.result, "row": planned.trial.row, "seed": planned.trial.seed}
+    provenance = source.folder.provenance() | {SOURCE: asdict(record)}
+    write_config(planned, temporary)
+    write_atomic(temporary.provenance_path, to_json({"commit": None} | provenance) + "\n")
+    write_atomic(temporary.attempts_path, source.folder.attempts_path.read_bytes())
+    temporary.attempts.take_from(record)
+    append_log(temporary.log_path, f"--- taken from {record}, {utc()}\n")
+    temporary.write_result(result)
+
+
+def _copy_code(source: Source, study: Path) -> None:
+    """The user's code that trained it, and its uncommitted changes, unless the study has them."""
+    for digest in source.codes():
+        if not code_place(study, digest).is_dir():
+            write_code(study, read_code(source.study.folder, digest))
+    for record in attempts(source.folder.provenance()):
+        name = str(record.get("diff") or "")
+        if name.startswith(f"{CODE_FOLDER}/") and not (study / name).exists():
+            _copy_diff(source.study.folder / name, study / name)
+
+
+def _copy_diff(path: Path, target: Path) -> None:
+    with suppress(FileNotFoundError):  # a person has removed it
+        write_atomic(target, path.read_bytes())
+
+
+def _rename(temporary: Path, folder: Path) -> None:
+    """What the folder may hold is its configuration, which the copy has, too."""
+    if folder.is_dir():
+        (folder / "config.yaml").unlink(missing_ok=True)
+        folder.rmdir()
+    temporary.rename(folder)
+    descriptor = os.open(folder.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

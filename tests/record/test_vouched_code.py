@@ -1,0 +1,113 @@
+"""New code that changes nothing for old trials: shown by training one of them again."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from place import COMMAND, STUDY, TEN, Place
+
+SAME = "def one():\n    value = 1.0\n    return value\n"
+VOUCH = ("sweep", STUDY, "--vouch")
+
+
+def left_behind(place: Place) -> list[str]:
+    return [path.name for path in (place.folder / "runs").iterdir() if "vouching" in path.name]
+
+
+def vouched(place: Place) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads((place.study / "study.json").read_text())["vouched"]
+    return found
+
+
+def test_code_that_trains_the_same_weights_marks_no_row_and_its_trials_are_taken(trained: Place) -> None:
+    place = trained
+    place.write({"parts/one.py": SAME})
+    assert "has changed" in place.refused("train", "task=toy", STUDY, "row=size_2", "--add")
+    taking = ("plan", "task=toy", "sweep.name=second", "sweep.rows=[base]")
+    assert "other code trained it" in " ".join(place.must(*taking).split())
+    said = " ".join(place.must(*VOUCH).split())
+    assert "base-s1: the same weights, bit by bit, after 4 steps" in said
+    assert left_behind(place) == []
+    place.train("size_2", "--add")
+    assert place.score("size_2-s1") == 8.0
+    table = " ".join(place.must("table", STUDY).split())
+    assert "‡" not in table
+    assert "count as one, since they trained base-s1 to the same weights" in table
+    assert "taken from toy" in place.must(*taking)
+    place.must("sweep", *taking[1:])
+    place.must("train", *taking[1:3], "row=size_3", "--add")
+    assert "‡" not in place.must("table", "sweep.name=second")
+
+
+def test_code_that_trains_other_weights_is_refused_with_the_step_at_which_reports_part(trained: Place) -> None:
+    trained.write({"parts/one.py": TEN})
+    before = (trained.study / "study.json").read_bytes()
+    said = trained.refused("sweep", "base-s1", STUDY, "--vouch")
+    assert "the reports part at step 1: train/loss 10, was 1" in said
+    assert left_behind(trained) == []
+    assert (trained.study / "study.json").read_bytes() == before
+    assert "has changed" in trained.refused("train", "task=toy", STUDY, "row=size_2", "--add")
+
+
+def with_record(place: Place, name: str, value: object) -> None:
+    """The attempt of base was recorded with this value."""
+    path = place.study / "base-s1" / "provenance.json"
+    content = json.loads(path.read_text())
+    for record in (content, *content["attempts"]):
+        record[name] = value
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("cpu", {"model": "Z80", "count": 1}, "but was Z80: only the same kind of machine"),
+        ("versions", {"rich": "0.0.1"}, "but was 0.0.1: only the same kind of machine, with the same packages"),
+    ],
+)
+def test_another_kind_of_machine_cannot_vouch(trained: Place, name: str, value: object, reason: str) -> None:
+    trained.write({"parts/one.py": SAME})
+    with_record(trained, name, value)
+    assert reason in trained.refused(*VOUCH)
+    assert vouched(trained) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((STUDY,), "today's code has trained it"),
+        (("size_9-s1", STUDY), 'names "size_9-s1"'),
+        (("task=toy", "sweep.name=none"), "has no study none to compare with"),
+        ((STUDY, "--changed-code"), "is typed with --vouch"),
+    ],
+)
+def test_what_cannot_be_vouched_for_is_refused(trained: Place, words: tuple[str, ...], reason: str) -> None:
+    assert reason in trained.refused("sweep", *words, "--vouch")
+
+
+def test_an_interrupted_comparison_leaves_nothing(trained: Place) -> None:
+    place = trained
+    place.write({"parts/one.py": SAME, "waits": ""})
+    before = (place.study / "study.json").read_bytes()
+    environment = os.environ | {"TOY_FOLDER": str(place.folder)}
+    process = subprocess.Popen([str(COMMAND), *VOUCH], cwd=place.folder, env=environment)
+    try:
+        deadline = time.monotonic() + 300
+        while not (place.folder / "waited").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 128 + signal.SIGINT
+    finally:
+        process.kill()
+        (place.folder / "waits").unlink()
+    assert left_behind(place) == []
+    assert (place.study / "study.json").read_bytes() == before
+    assert Path(place.study, "base-s1", "result.json").exists()

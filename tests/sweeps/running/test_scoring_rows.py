@@ -1,0 +1,182 @@
+"""Rows that only score, as a sweep runs them: real Ray, real MLflow, a process that is really killed."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from scored_task import write_scored
+from studies import Running, allelse, wait_until
+
+from tracking.study import read_study
+
+SWEEP = ("sweep", "task=scored", "sweep.name=s", "sweep.vary={score.beam: [1, 8]}", "sweep.seeds=[1,2,3]")
+pytestmark = [pytest.mark.ray]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
+    """A folder with the task and an empty database."""
+    folder = write_scored(tmp_path_factory.mktemp("store"))
+    (folder / "runs").mkdir()
+    shutil.copy(database, folder / "runs/mlflow.db")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Path:
+    folder = Path(shutil.copytree(store, tmp_path_factory.mktemp("swept") / "here"))
+    done = run(folder, *SWEEP)
+    assert done[0] == 0, done[1]
+    return folder
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, store: Path) -> Path:
+    return Path(shutil.copytree(store, tmp_path / "here"))
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"SCORED_FOLDER": str(folder), "COLUMNS": "200"}
+
+
+def run(folder: Path, *words: str) -> tuple[int, str]:
+    done = allelse(*words, cwd=folder, env=environment(folder))
+    return done.returncode, done.stdout + done.stderr
+
+
+def scores(folder: Path) -> dict[str, object]:
+    """What result.json holds of every trial, without what differs from training to training."""
+    found: dict[str, object] = {}
+    for path in sorted((folder / "runs/s").glob("*/result.json")):
+        result = json.loads(path.read_text())
+        found[path.parent.name] = result["key"], result["step"], result["flops"], result["scores"]
+    return found
+
+
+def trained_steps(folder: Path) -> list[str]:
+    return (folder / "trained").read_text().splitlines()
+
+
+def test_three_trials_train_and_nine_are_scored(swept: Path) -> None:
+    assert len(scores(swept)) == 9
+    assert sorted(trained_steps(swept)) == sorted(f"{seed} {step}" for seed in (1, 2, 3) for step in range(1, 6))
+    study = read_study(swept / "runs/s")
+    for trial in study.trials:
+        folder = study.trial_folder(trial)
+        config, result = folder.config() or {}, folder.finished_result(trial.key) or {}
+        assert config.get("weights", "") == trial.weights == ("" if trial.row == "base" else f"base-s{trial.seed}")
+        has_checkpoints = any(folder.path.glob("checkpoints/*/a*"))
+        assert has_checkpoints == (trial.row == "base")
+        base = study.trial_folder(study.trials[trial.seed - 1]).result() or {}
+        beam = {"base": 4, "beam_1": 1, "beam_8": 8}[trial.row]
+        assert result["scores"]["dev"]["score"] * beam == pytest.approx(base["scores"]["dev"]["score"] * 4)
+        assert result["flops"] is None if trial.row == "base" else result["seconds"] == result["flops"] == 0.0
+
+
+def test_mlflow_has_a_run_of_each_with_its_weights(swept: Path) -> None:
+    wanted = "SELECT run_uuid, key, value FROM tags WHERE key IN ('kind', 'trial.key', 'weights')"
+    runs: dict[str, dict[str, str]] = {}
+    with closing(sqlite3.connect(swept / "runs/mlflow.db")) as opened:
+        for run_id, key, value in opened.execute(wanted):
+            runs.setdefault(run_id, {})[key] = value
+    trials = [tags for tags in runs.values() if tags.get("kind") == "trial"]
+    assert len(trials) == len({tags["trial.key"] for tags in trials}) == 9
+    weights = sorted(tags["weights"] for tags in trials if "weights" in tags)
+    assert weights == [f"base-s{seed}" for seed in (1, 1, 2, 2, 3, 3)]
+
+
+def test_a_killed_sweep_ends_with_the_same_files(swept: Path, fresh: Path) -> None:
+    (fresh / "holds").touch()
+    running = Running.start(*SWEEP, cwd=fresh, trial=fresh / "runs/s/beam_8-s1", env=environment(fresh))
+    wait_until(lambda: (fresh / "held").exists() or running.ended(), "a trial that is being scored")
+    assert not running.ended(), running.process.communicate()[0]
+    os.killpg(running.process.pid, signal.SIGKILL)
+    running.process.wait()
+    assert 0 < len(scores(fresh)) < 9
+    (fresh / "holds").unlink()
+    code, output = run(fresh, *SWEEP)
+    assert code == 0, output
+    assert scores(fresh) == scores(swept)
+    assert {path.name for path in (fresh / "runs/s").iterdir()} == {path.name for path in (swept / "runs/s").iterdir()}
+
+
+def test_other_settings_score_again_without_a_step_of_training(swept: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(swept, tmp_path / "here"))
+    before, steps = scores(folder), trained_steps(folder)
+    code, output = run(folder, *SWEEP[:3], "score.beam=2")
+    assert code == 0, output
+    now = scores(folder)
+    assert {name for name in now if now[name] != before[name]} == {"base-s1", "base-s2", "base-s3"}
+    assert trained_steps(folder) == steps
+    code, output = run(folder, *SWEEP[:3], "sweep.rows=[mean]", "--add")
+    assert code == 2
+    assert "would be scored over the steps 3, 4 of base-s1, which were not kept" in " ".join(output.split())
+    assert "must be steps with a checkpoint: 5" in " ".join(output.split())
+
+
+def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(swept, tmp_path / "here"))
+    words = ("evaluate", "task=scored", "base", "score.beam=1,8", "sweep.name=s", "--json")
+    done = allelse(*words, cwd=folder, env=environment(folder))
+    assert done.returncode == 0, done.stderr
+    lines = json.loads(done.stdout)
+    found = {(line["trial"], line["set"], line["decode"]["score.beam"]): line["score"] for line in lines}
+    assert len(found) == len(lines) == 12
+    for (trial, set_name, beam), value in found.items():
+        row = trial.replace("s/base", f"beam_{beam}")
+        result = json.loads((folder / "runs/s" / row / "result.json").read_text())
+        assert result["scores"][set_name]["score"] == value, "to the last digit"
+    assert scores(folder) == scores(swept), "the trials keep their own results"
+    again = json.loads(allelse(*words, "--set", "test", cwd=folder, env=environment(folder)).stdout)
+    assert [line["now"] for line in again] == [False] * 6
+    code, output = run(folder, *words, "--set", "tset")
+    assert (code, "must be one of dev, test did you mean test?" in " ".join(output.split())) == (2, True), output
+
+
+def test_weights_that_rows_score_cannot_be_dropped(swept: Path) -> None:
+    code, output = run(swept, "drop", "base-s1", "sweep.name=s")
+    assert (code, "beam_1-s1, beam_8-s1 score" in " ".join(output.split())) == (2, True), output
+
+
+@pytest.mark.parametrize(("fault", "word", "code"), [("fails", "failed", 1), ("diverges", "diverged", 0)])
+def test_a_row_without_weights_says_so_and_is_no_failure_of_its_own(
+    fresh: Path, fault: str, word: str, code: int
+) -> None:
+    (fresh / fault).touch()
+    returned, output = run(fresh, *SWEEP[:4], "sweep.seeds=[1]")
+    assert returned == code, output
+    assert re.search(r"(\d+) FAILED", output) is None if code == 0 else "1 FAILED" in output
+    assert "beam_8-s1: not scored, since base-s1 has no weights to score" in output
+    status = json.loads(run(fresh, "status", "sweep.name=s", "--json")[1])
+    notes = {line["row"]: line["note"] for line in status}
+    assert notes["beam_1"] == f"base-s1 {word}"
+    assert f"base-s1 {word}" in run(fresh, "table", "sweep.name=s")[1]
+
+
+def test_rows_score_weights_that_were_trained_for_another_study(swept: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(swept, tmp_path / "here"))
+    steps = trained_steps(swept)
+
+    def typed(*words: str) -> str:
+        """With the variables of the first study, since others would be other code."""
+        done = allelse(*words, cwd=folder, env=environment(swept))
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    second = ("task=scored", "sweep.name=second", "sweep.vary={score.beam: [2]}", "sweep.seeds=[1,2,3]")
+    planned = json.loads(typed("plan", *second, "--json"))
+    sources = {trial["row"]: trial["taken_from"] for trial in planned if trial["seed"] == 1}
+    assert sources == {"base": "s/base-s1", "beam_2": None}
+    typed("sweep", *second)
+    before = typed("table", "sweep.name=second", "--format", "csv")
+    typed("rm", "s", "--yes")
+    shutil.rmtree(folder / "runs/.trash")
+    assert typed("table", "sweep.name=second", "--format", "csv") == before
+    typed("sweep", *second[:2], "sweep.vary={score.beam: [2, 3]}", "--add")
+    assert trained_steps(swept) == steps, "the new row scores the weights that were taken"
