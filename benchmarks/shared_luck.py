@@ -21,6 +21,7 @@ from tracking.card import Metric
 from tracking.statistics.family import finite
 from tracking.statistics.rows import TableRow, table
 from tracking.study import Study, read_study
+from tracking.words import listed
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,16 @@ def common_values(rows: Sequence[TableRow], metric: Metric) -> Any:
     return values
 
 
+def training_words(study: Study) -> str:
+    """With which commands and at which commits the study's trials were trained."""
+    overrides = [asked["command"].partition("allelse sweep ")[2] for asked in study.asked]
+    commands = [f"`allelse sweep {words}`" for words in overrides if words]
+    commits = {
+        study.trial_folder(standing.trial).provenance()["commit"] for standing in study.standings() if standing.result
+    }
+    return f"Trained by {listed(commands)}, commit {listed(sorted(map(str, commits)))}."
+
+
 def main(
     study: Annotated[Path, typer.Argument(help="The folder of a study.")],
     out: Annotated[Path, typer.Option(help="Folder for results.")] = RESULTS,
@@ -81,12 +92,13 @@ def main(
     recorded = read_study(study)
     measured = shared_luck(recorded)
     names = [row.row for row in table(recorded) if not row.weights and row.seeds]
-    result |= {"study": recorded.name, "rows": names, "luck": [asdict(luck) for luck in measured]}
+    training = training_words(recorded)
+    result |= {"study": recorded.name, "training": training, "rows": names, "luck": [asdict(luck) for luck in measured]}
     result["seconds"] = time.monotonic() - began
     lines = [
         (luck.label, str(luck.rows), str(luck.seeds), f"{luck.correlation:.2f}", f"{luck.p:.2f}") for luck in measured
     ]
-    note = f"Mean correlation of two rows over seeds, and p of an F test. Rows: {', '.join(names)}."
+    note = f"{training} Mean correlation of two rows over seeds, and p of an F test. Rows: {', '.join(names)}."
     sheet = Sheet(f"Shared luck in {recorded.name}", note, ("metric", "rows", "seeds", "correlation", "p"), lines, 1)
     Console(width=120).print(to_terminal(sheet))
     document = "\n\n".join(["\n".join(heading("Luck that rows share by seed", result)), to_markdown(sheet)])

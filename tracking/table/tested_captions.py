@@ -33,8 +33,8 @@ def reference_words(rows: Sequence[TableRow], reference: str) -> str:
 
 def delta_notes(table: StudyTable) -> Iterator[str]:
     """What Δ is, of trained rows and of those that score the weights of another row."""
-    trained = [row for row in table.rows if not row.shares_weights]
     hosts = _hosts(table.rows)
+    trained = _trained_rows(table)
     seeds_in_common = "the mean over the seeds that both have"
     if any(row.paired for row in trained):
         yield f"Δ: difference from {table.findings.reference}, {seeds_in_common}"
@@ -50,10 +50,18 @@ def delta_notes(table: StudyTable) -> Iterator[str]:
 def short_delta_notes(table: StudyTable) -> Iterator[str]:
     """The same in few words, for a paper."""
     hosts = _hosts(table.rows)
-    if any(not row.shares_weights for row in table.rows):
+    if _trained_rows(table):
         yield f"Δ: difference from {table.findings.reference}"
     if hosts:
         yield _scoring_delta(hosts)
+
+
+def _trained_rows(table: StudyTable) -> list[TableRow]:
+    """Those that differ from the study's reference; the reference itself where the table has no further row."""
+    reference = table.findings.reference
+    trained = [row for row in table.rows if not row.shares_weights]
+    compared = [row for row in trained if row.row != reference]
+    return compared or ([] if _hosts(table.rows) else trained)
 
 
 def _hosts(rows: Sequence[TableRow]) -> list[str]:
