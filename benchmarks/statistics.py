@@ -2,7 +2,7 @@
 
 Studies without any true difference are drawn, so that every mark is false. They go through the very function behind
 the table, `tracking.statistics.seed_tests.differences`, thousands at a time. Neither place nor unit of a metric
-matters.
+matters. Rows that are compared seed by seed follow (`benchmarks.paired_statistics`).
 Shapes: S studies, R rows with base first, n seeds of a row.
 """
 
@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 from scipy import special
 
+from benchmarks.paired_statistics import paired_findings, paired_sheets
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from tracking.card import Metric
@@ -307,17 +308,22 @@ def main(
     found = [shares(name, draw, sizes(*design, rows), studies) for rows, (name, draw), design in designs]
     sheets = [shares_sheet([each for each in found if each.rows == rows]) for rows in (ROWS, FEW)]
     result["shares"] = [*map(asdict, found)]
+    kept = all(each.kept for each in found)
     if noise is None:
         told = [needed(*each, studies) for each in product((1.0, 2.0, 3.5), (3, 9))]
         ends = [exponential(sd, seeds, base, studies) for sd, (seeds, base) in product((0.003, 0.03, 0.3), DESIGNS[:2])]
         sheets += more_sheets(told, ends)
         result |= {"needed": [*map(asdict, told)], "perplexities": [*map(asdict, ends)]}
+        paired = paired_findings(studies // 2)
+        sheets += paired_sheets(paired)
+        result["paired"] = asdict(paired)
+        kept = kept and paired.kept
     result["seconds"] = time.monotonic() - began
     for sheet in sheets:
         Console(width=150).print(to_terminal(sheet))
     document = "\n\n".join(["\n".join(heading("The mark of the table, simulated", result)), *map(to_markdown, sheets)])
     print(write("statistics", document, result, ["noise"] if noise else (), out))
-    raise typer.Exit(0 if all(each.kept for each in found) else 1)
+    raise typer.Exit(0 if kept else 1)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ STUDY_FILE = "study.json"
 ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
 FORM: Form = {
     **{"identity": str, "moves": int, "code": [str], "vouched": [VOUCHER]},
-    **{"margins": {...: float}, "task": dict},
+    **{"margins": {...: float}, "paired": bool, "task": dict},
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
     **{"seeds": [int], "chosen": {...: dict}},
@@ -38,7 +38,7 @@ FORM: Form = {
     **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
 """What it holds besides the study's name, in this order."""
-NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "vouched": [], "margins": {}}
+NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "vouched": [], "margins": {}, "paired": False}
 """What a study that lacks one of these has."""
 
 
@@ -106,6 +106,7 @@ class Study:
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
     vouched: tuple[dict[str, Any], ...] = ()  # versions that trained the same weights, see ``tracking.same_code``
     margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
+    paired: bool = False  # ``sweep.paired``: whether trained rows are tested at the seeds that base has, too
     task: Card = field(kw_only=True)
 
     @property
@@ -126,6 +127,11 @@ class Study:
     def has_results(self) -> bool:
         """Whether any trial is finished, so that somebody may have seen its scores."""
         return any(self.trial_folder(trial).finished_result(trial.key) is not None for trial in self.trials)
+
+    @property
+    def showed_results(self) -> bool:
+        """Whether results are there, or were when a command was recorded, as those of trials that were dropped."""
+        return self.has_results or any(command.get("saw_results") for command in self.asked)
 
     @property
     def sizes(self) -> dict[str, str]:
@@ -322,5 +328,6 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
         code=tuple(content["code"]),
         vouched=tuple(content["vouched"]),
         margins=content["margins"],
+        paired=content["paired"],
         task=Card.of(content["task"]),
     )

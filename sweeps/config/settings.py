@@ -72,6 +72,8 @@ class Sweep:
     ``base_seeds`` are those of base, by default ``seeds``: base enters every difference. ``margin`` is by metric the δ
     below which a difference does not matter, in the metric's units.
 
+    ``paired`` tests differences at the seeds that row and base have in common, for rows that share luck by seed.
+
     ``stall_minutes`` is how long a trial's workers may give no sign of life before their attempt ends.
 
     ``share``: whether finished trials of other studies are taken instead of training them again.
@@ -86,6 +88,7 @@ class Sweep:
     stall_minutes: Annotated[float, Range(0, above=True)] = 10.0
     base_seeds: list[Annotated[int, Range(0, 2**31 - 1)]] = field(default_factory=list)
     margin: dict[str, Any] = field(default_factory=dict)
+    paired: bool = False
     share: bool = True
 
 

@@ -155,7 +155,7 @@ class _Continued:
     def _contradictions(self) -> list[Problem]:
         """Differences between the composition and the record, caused by overrides or by files edited since."""
         study, name = self.record.study, self.record.source.name
-        problems = [*self._other_margin()]
+        problems = [*self._other_margin(), *self._other_pairing()]
         if (task := self.typed.values.get(TASK_KEY, name)) != name:
             found = f'is "{task}", but {study.name} is recorded with task={name}'
             problems.append(self._typed_otherwise(TASK_KEY, found))
@@ -175,6 +175,16 @@ class _Continued:
         if margin and margin != study.margins and (study.begun or study.margins):
             recorded = f"recorded with {study.margins}" if study.margins else "begun without one"
             yield self._typed_otherwise("sweep.margin", f"is {margin}, but {study.name} is {recorded}")
+
+    def _other_pairing(self) -> Iterator[Problem]:
+        """How differences are tested is declared before results can be seen."""
+        study = self.record.study
+        paired = self.composition.shared.sweep.paired
+        is_stated = paired or "sweep.paired" in self.typed.values
+        if is_stated and paired != study.paired and study.showed_results:
+            recorded = "is recorded as paired" if study.paired else "was begun without it"
+            fault = f"is {str(paired).lower()}, but {study.name} {recorded} and has results"
+            yield self._typed_otherwise("sweep.paired", fault)
 
     def _compared(self, where: str, recorded: Values, now: Values, row: str) -> list[Problem]:
         """A problem for each typed option that differs, and for each other key that differs."""

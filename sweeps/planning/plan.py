@@ -373,10 +373,19 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         cells={**before.cells, **{row.name: cells(row, plan.composition.base, changed) for row in rows}},
         asked=(*before.asked, asked),
         margins=before.margins or plan.composition.shared.sweep.margin,
+        paired=recorded_pairing(plan.composition, before),
         identity=before.identity or uuid.uuid4().hex,
         code=plan.codes,
         vouched=(*before.vouched, *(voucher for voucher in plan.vouched if voucher not in before.vouched)),
     )
+
+
+def recorded_pairing(composition: Composition, before: Study) -> bool:
+    """Whether differences are tested at common seeds: as stated now, or else as recorded."""
+    stated = composition.shared.sweep.paired
+    if "sweep.paired" in composition.typed.values:
+        return stated
+    return before.paired or stated
 
 
 def _refuse_changed_settings(plan: Plan, before: Study) -> None:

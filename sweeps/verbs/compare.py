@@ -33,7 +33,7 @@ from tracking.statistics.comparison import (
     differing,
 )
 from tracking.statistics.family import RowTest
-from tracking.statistics.finding import DRAWS
+from tracking.statistics.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
 from tracking.study import Study
@@ -245,10 +245,15 @@ def _tested(test: RowTest | SampleTest, places: int) -> str:
 def _notes(found: Sequence[Compared]) -> list[str]:
     """How to read the numbers."""
     metrics = [metric for pair in found for metric in pair.metrics]
-    first, noun = found[0].sides[0], found[0].sides[0].study.task.sample
+    noun = found[0].sides[0].study.task.sample
     lines = []
     if tested := [metric for metric in metrics if isinstance(metric.over_seeds, RowTest)]:
-        lines.append(f"Over seeds: t-test with moderated variances; interval and p {_adjusted(tested, first)}.")
+        test = "t-test with moderated variances"
+        if tested[0].paired:
+            if max(metric.rows for metric in tested) < MODERATED_ROWS:
+                test = "t-test"
+            test = f"difference and paired {test} are seed by seed, at the seeds that both have"
+        lines.append(f"Over seeds: {test}; interval and p {_adjusted(tested, found[0].sides)}.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
     if tests:
         sizes = " or ".join(map(str, sorted({test.samples for test in tests})))
@@ -262,12 +267,15 @@ def _notes(found: Sequence[Compared]) -> list[str]:
     return lines
 
 
-def _adjusted(tested: Sequence[MetricCompared], first: Side) -> str:
+def _adjusted(tested: Sequence[MetricCompared], sides: SidePair) -> str:
     """Over what, such as "over the 2 rows of the study, as in the table"."""
-    most, reference = max(metric.rows for metric in tested), first.row
+    most, reference = max(metric.rows for metric in tested), sides[0].row
     if not tested[0].of_study:
         return f"adjusted over the {most} pairs compared (Bonferroni)" if most > 1 else "of this pair alone"
-    family = f"over the {most} rows of the study" if most > 1 else "of this pair alone"
+    rows = "rows of the study"
+    if any(trial.weights for side in sides for trial in side.trials):
+        rows = "rows with these weights"
+    family = f"over the {most} {rows}" if most > 1 else "of this pair alone"
     return f"{family}, as in the table" + (f" with --base {reference}" if reference != BASE else "")
 
 
@@ -321,7 +329,7 @@ def _pair_json(pair: Compared) -> dict[str, Any]:
 
 
 def _metric_json(found: MetricCompared) -> dict[str, Any]:
-    shared = {name: getattr(found, name) for name in ("means", "seeds", "difference", "rows")}
+    shared = {name: getattr(found, name) for name in ("means", "seeds", "difference", "rows", "paired")}
     tests = {"over_seeds": _test_json(found.over_seeds)}
     of_samples = {name: _test_json(test) for name, test in found.over_samples.items()}
     return {"metric": found.metric.name, "set": found.set_name, **shared, **tests, "over_samples": of_samples}

@@ -21,6 +21,7 @@ from tracking.statistics.rows import table as table_of
 from tracking.study import Study, study_of_metrics, study_of_seeds
 from tracking.table.columns import StudyTable, View
 from tracking.table.layout import column_names, viewed
+from tracking.words import listed as listed_words
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
@@ -58,6 +59,10 @@ WithSentences = Annotated[
     bool,
     typer.Option("--sentences", help="Test one seed over the sentences of the set; other seeds may differ."),
 ]
+Chosen = Annotated[
+    str | None,
+    typer.Option("--chosen", help="Of rows that score the same weights, only the best one by this metric."),
+]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 WithNames = Annotated[bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")]
 Short = Annotated[
@@ -83,6 +88,7 @@ def table(
     intervals: Intervals = False,
     verdict: Verdicts = False,
     sentences: WithSentences = False,
+    chosen_by: Chosen = None,
     methods: Methods = False,
     names: WithNames = False,
     short: Short = None,
@@ -98,6 +104,13 @@ def table(
     _refuse_label(label, as_format)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
+    if chosen_by is not None:
+        typed: dict[str, object] = {"--methods": methods, "--row": names, "--short": short is not None}
+        typed.update(zip(OPTIONS_OF_CHOICE, options, strict=True))
+        _refuse_with_chosen(typed)
+        whole = Choice(study, settings, overrides or []).seeds_chosen()
+        _print_chosen(whole, chosen_by, as_format, caption, label or "")
+        return
     made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
     view = replace(made.view, names=names, short=short, caption=caption, label=label or "")
     made = replace(made, view=view)
@@ -110,6 +123,40 @@ def table(
         next_verb("ui", looking(study.folder, overrides))
     else:
         OUT.file.write(written(as_format, made))
+
+
+OPTIONS_OF_CHOICE = (
+    *("--set", "--metric", "--base", "--rows", "--columns", "--sort"),
+    *("--best", "--intervals", "--verdict", "--sentences"),
+)
+"""In the order of `Choice`'s fields."""
+
+
+def _refuse_with_chosen(options: Mapping[str, object]) -> None:
+    """Raises RefusedError for options that the table of ``--chosen`` has no place for."""
+    typed = [name for name, value in options.items() if value]
+    if typed:
+        fault = f"can't be combined with {listed_words(typed)}: it prints a table of its own"
+        raise RefusedError([Problem("--chosen", fault, "use one")])
+
+
+def _print_chosen(study: Study, metric_name: str, as_format: TableAs | None, caption: str | None, label: str) -> None:
+    """The table of ``--chosen``. Raises RefusedError."""
+    from tracking.table.chosen_table import chosen_table, shown, written
+
+    checked = Checked()
+    metrics = {metric.name: metric for metric in study.task.metrics}
+    name = checked.one("--chosen", metric_name, list(metrics), "metric of the study")
+    if not any(trial.weights for trial in study.trials):
+        fault = f"finds nothing to choose: no row of {study.name} scores the weights of another row"
+        allowed = "add rows that change only keys for scoring, or leave --chosen out"
+        checked.problems.append(Problem("--chosen", fault, allowed))
+    checked.refuse()
+    table_of_chosen = chosen_table(study, metrics[name or metric_name])
+    if as_format is None:
+        OUT.print(shown(table_of_chosen, OUT.width, caption))
+    else:
+        OUT.file.write(written(as_format, table_of_chosen, caption, label))
 
 
 def _refuse_label(label: str | None, as_format: TableAs | None) -> None:
@@ -158,6 +205,12 @@ class Choice:
         checked.refuse()
         view = View(tuple(shown), tuple(columns), sort, self.best, self.intervals, seeds, self.verdict)
         return viewed(replace(whole, view=view))
+
+    def seeds_chosen(self) -> Study:
+        """The study with the seeds of ``sweep.seeds``. Raises RefusedError."""
+        seeds = self._seeds()
+        self.checked.refuse()
+        return study_of_seeds(self.study, seeds) if seeds else self.study
 
     def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
         columns = [*listed(self.columns), self.sort or ""]

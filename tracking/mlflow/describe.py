@@ -18,6 +18,7 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import NAME_OF, changed, legal
 from tracking.mlflow.runs import BEST, DELTA, LAST, PUBLISHED, TRAINING, Point, training_of
 from tracking.provenance import prepared_place
+from tracking.statistics.references import hosts_of
 from tracking.statistics.rows import BASE, TableRow, minus, table
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
@@ -67,10 +68,14 @@ class Described:
 
     @cached_property
     def row(self) -> TableRow:
-        """The trial as a row of the table: its differences are from the mean over all seeds of base."""
+        """The trial as a row of the table: its differences are from the mean over all seeds of base.
+
+        Of a trial that only scores, they are from its host's trial of the same seed."""
         base = base_of(self.study)
+        host = hosts_of(self.study).get(self.trial.row, BASE)
         if self.trial.row != BASE:
-            return table(replace(self.study, trials=(*base, self.trial)))[-1]
+            reference = tuple(trial for trial in self.study.trials if trial.row == host)
+            return table(replace(self.study, trials=(*reference, self.trial)))[-1]
         own, whole = (table(replace(self.study, trials=of))[0] for of in ((self.trial,), base))
         return replace(own, deltas={name: minus(own.scores[name], whole.scores[name]) for name in own.deltas})
 

@@ -33,6 +33,7 @@ from tracking.statistics.finding import SAYS, FindingKind, label
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE
 from tracking.table.columns import PARAMS
+from tracking.table.tested_captions import reference_words
 from tracking.words import flops, parameters, signed
 
 LINE, FRAME, TOP, SIGN = 0.23, 0.68, 0.2, 0.13
@@ -80,7 +81,8 @@ def forest(metric: Metric, entries: Sequence[Entry], findings: Findings) -> Draw
         for entry in others
         if (value := entry.row.deltas[metric.name]) is not None
     ]
-    return _drawn(metric, shown, findings.reference) if shown else None
+    references = reference_words([each.entry.row for each in shown], findings.reference)
+    return _drawn(metric, shown, references) if shown else None
 
 
 def _difference(metric: Metric, entry: Entry, findings: Findings, value: float) -> Difference:

@@ -34,6 +34,7 @@ from tracking.table.columns import (
     interval_of,
 )
 from tracking.table.layout import brief, published_names, score_names
+from tracking.table.tested_captions import SEVERAL, reference_words
 from tracking.table.text import templates
 from tracking.words import stopped_at, time
 
@@ -117,10 +118,12 @@ def _sections(content: Content) -> list[Section]:
     scores = content.scores and {"drawings": content.scores, "note": of_scores}
     told = methods(table) if any(row.seeds for row in table.rows) else ""
     samples = enumerate(_samples(content).items(), 1)
+    reference = reference_words(table.rows, table.findings.reference)
+    heading = "Differences between rows" if reference == SEVERAL else f"Differences from {reference}"
     return [
         Section("table", "Results", "results.html", _results(content)),
         Section("sets", "Scores on every set", "set_scores.html", set_scores(table, content.entries)),
-        Section("differences", f"Differences from {table.findings.reference}", "figures.html", differences),
+        Section("differences", heading, "figures.html", differences),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         Section("scores", "Score against cost", "figures.html", scores),
         Section("curves", "Learning curves", "curves.html", content.curves),
@@ -133,7 +136,8 @@ def _sections(content: Content) -> list[Section]:
 
 def _figure_notes(table: StudyTable) -> tuple[str, str]:
     """Below differences, and below scores against costs: what bars mean only where there are some."""
-    tested = any(family.tests for family in table.findings.families.values())
+    findings = table.findings
+    tested = any(family.tests for metric in table.card.tabled for family in findings.families_of(metric))
     spread = any(value is not None for row in table.rows for value in row.sd.values())
     published = any(row.published.get(of.name) is not None for row in table.rows for of in table.card.tabled)
     of_differences = [INTERVALS] * tested + [HOLLOW_NOTE] * published

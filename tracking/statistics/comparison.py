@@ -74,10 +74,16 @@ class MetricCompared:
     of_study: bool  # whether the test is that of the study's table, with the first side as reference
     over_samples: dict[str, SampleTest | str]  # by "seed 1"
     not_compared: str = ""  # why there is no difference, if scores are unlike
+    common_means: tuple[float | None, float | None] | None = None  # at the seeds of both, where rows are paired
+
+    @property
+    def paired(self) -> bool:
+        """Whether the two are compared seed by seed, at the seeds that both have."""
+        return self.common_means is not None
 
     @property
     def difference(self) -> float | None:
-        first, second = self.means
+        first, second = self.means if self.common_means is None else self.common_means
         return None if self.not_compared else minus(second, first)
 
 
@@ -156,7 +162,13 @@ def _families_of_study(
     if first.study.folder != second.study.folder or first.row == second.row or not (first.is_row and second.is_row):
         return {}
     study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
-    return find(study, table(study, first.row), first.row).families
+    findings = find(study, table(study, first.row), first.row)
+    families = dict[str, Family]()
+    for metric in study.task.tabled:
+        family_of_row = findings.family_of(second.row, metric)
+        if family_of_row is not None and family_of_row.reference == first.row:
+            families[metric.name] = family_of_row
+    return families
 
 
 def _testable(pair: SidePair, metric: Metric, set_name: str) -> bool:
@@ -209,6 +221,11 @@ def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None
         found = family(metric, two, FIRST, diverged, families=pairs)
     assert found is not None, "the reference is among the two"
     why = _why_not_compared(sides, metric, set_name)
+    common_means = None
+    if found.paired:
+        common_seeds = [seed for seed in values[0] if seed in values[1]]
+        first_values, second_values = ([of_side[seed] for seed in common_seeds] for of_side in values)
+        common_means = metric_mean(metric, first_values), metric_mean(metric, second_values)
     return MetricCompared(
         metric,
         set_name,
@@ -219,6 +236,7 @@ def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None
         known is not None,
         _over_samples(first, second, metric, set_name),
         why,
+        common_means,
     )
 
 

@@ -1,7 +1,7 @@
 """The family of tests of one metric: every row of a study against one reference, over seeds, in the metric's units."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from tracking.card import Metric
 from tracking.statistics.finding import ALPHA, HOUR, Finding, kind_of
 from tracking.statistics.seed_tests import (
     LEAST_SEEDS,
+    Differences,
     Power,
     differences,
     dunnett_p,
@@ -35,8 +36,8 @@ class RowTest:
     low: float  # the ends of the simultaneous 95 % interval
     high: float
     p: float  # of the mark: with Holm's correction over the rows
-    p_dunnett: float
-    p_welch: float
+    p_dunnett: float | None  # None of a paired test
+    p_welch: float | None
     finding: Finding
     tested: tuple[float, float, float]  # difference, low and high as tested: of logarithms, where those are tested
 
@@ -60,6 +61,7 @@ class Family:
     margin: float | None = None  # δ, in the metric's units
     seeds: dict[str, int] = field(default_factory=dict)  # of the reference and of the tested rows
     detectable: tuple[float, float] | None = None  # true differences marked with probability 0.8: least, largest row
+    paired: bool = False  # whether rows were tested seed by seed; ``seeds`` are then those in common, of rows alone
 
     @property
     def tests(self) -> dict[str, RowTest]:
@@ -86,22 +88,22 @@ def family(
         return None
     lost = diverged or {}
     reasons = {row: why_untested(of, lost.get(row, ()), row == reference) for row, of in values.items()}
-    groups = {row: _finite(values[row]) for row in (reference, *values) if not reasons[row]}
+    groups = {row: list(finite(values[row]).values()) for row in (reference, *values) if not reasons[row]}
     why = reasons.pop(reference)
     shared = f"{reference}: {why}" if why else "no variance over seeds" if _spreadless(groups) else ""
     if shared or all(reasons.values()):
         return Family(metric, reference, {row: of or shared for row, of in reasons.items()})
-    found = _Tests(metric, groups, seconds or {}, margin, families)
-    tests = found.tests()
-    rows = {row: of or tests[row] for row, of in reasons.items()}
-    return Family(metric, reference, rows, margin, found.sizes, found.detectable())
+    group_tests = _GroupTests(metric, groups, seconds or {}, margin, families)
+    tests = group_tests.tests()
+    rows = {row: reason or tests[row] for row, reason in reasons.items()}
+    return Family(metric, reference, rows, margin, group_tests.sizes, group_tests.detectable())
 
 
 def why_untested(values: Mapping[int, float | None], diverged: Collection[int] = (), reference: bool = False) -> str:
     """Why a row with these values, those of seeds that did not diverge, cannot be tested; empty if it can."""
     if diverged and not reference:
         return f"{len(diverged)} of {len(diverged) + len(values)} diverged"
-    lost = len(values) - len(_finite(values))
+    lost = len(values) - len(finite(values))
     if lost:
         return f"{lost} of {len(values)} seeds without a finite score" if len(values) > 1 else "no finite score"
     if len(values) < LEAST_SEEDS:
@@ -109,8 +111,93 @@ def why_untested(values: Mapping[int, float | None], diverged: Collection[int] =
     return ""
 
 
-class _Tests:
-    """The tests of groups that can be tested, the reference first."""
+class FamilyTests:
+    """The tests of the rows that can be tested. A kind of test says what was found, in which units, over what power."""
+
+    found: Differences
+    power: Power
+    p_holm: Any  # [K] corrected over rows and families
+    reference_means: Any  # [K] of the reference at the seeds to which each row is compared, as tested
+    sizes: dict[str, int]
+
+    def __init__(
+        self,
+        metric: Metric,
+        reference: str,
+        rows: Sequence[str],
+        seconds: Mapping[str, float | None],
+        margin: float | None,
+        families: int,
+    ) -> None:
+        self.metric, self.reference, self.rows = metric, reference, rows
+        self.seconds, self.margin, self.families = seconds, margin, families
+
+    def tested_ends(self) -> Any:
+        """[K, 3] difference, low and high, as tested."""
+        raise NotImplementedError
+
+    def ends_in_units(self) -> Any:
+        """[K, 3] difference, low and high, in the metric's units."""
+        raise NotImplementedError
+
+    def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
+        """How many seeds of the row and of the reference are not there yet."""
+        raise NotImplementedError
+
+    def p_of_other_tests(self, place: int) -> tuple[float | None, float | None]:
+        """Dunnett's and Welch's."""
+        return None, None
+
+    def tests(self) -> dict[str, RowTest]:
+        in_units_K3 = self.ends_in_units().tolist()
+        tested_K3 = self.tested_ends().tolist()
+        return {row: self._row_test(place, in_units_K3[place], tested_K3[place]) for place, row in enumerate(self.rows)}
+
+    def detectable(self) -> tuple[float, float]:
+        ends = self.power.detectable([*self.sizes.values()])
+        least = [self._in_units(float(end), place) for place, end in enumerate(ends)]
+        return min(least), max(least)
+
+    def _row_test(self, place: int, in_units: list[float], tested: list[float]) -> RowTest:
+        (difference, low, high), (seen, least, most) = in_units, tested
+        p = float(self.p_holm[place])
+        dunnett, welch = self.p_of_other_tests(place)
+        kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.margin)
+        decides = self._deciding(place, seen) if kind == "undecided" else {}
+        finding = Finding(kind, self.margin, **decides)
+        return RowTest(difference, low, high, p, dunnett, welch, finding, (seen, least, most))
+
+    def _deciding(self, place: int, seen: float) -> dict[str, Any]:
+        """Seeds of the row and of the reference, and the hours that those take which are not there yet."""
+        effect = self._effect(seen, place)
+        seeds = self.power.seeds_needed([*self.sizes.values()], effect, place)
+        if seeds is None:
+            return {}
+        more = {name: number for name, number in self.missing_seeds(place, seeds).items() if number > 0}
+        if not more:
+            return {"seeds": self.sizes[self.rows[place]], "enough": True}
+        took = {name: self.seconds.get(name) for name in more}
+        known = [more[name] * seconds for name, seconds in took.items() if seconds is not None]
+        return {"seeds": seeds, "hours": sum(known) / HOUR if len(known) == len(more) else None}
+
+    def _effect(self, seen: float, place: int) -> float:
+        """The difference to be decided, on the tested scale: δ, or the size seen."""
+        if self.margin is None:
+            return abs(seen)
+        if not self.metric.exp_of:
+            return self.margin
+        return math.log1p(self.margin / math.exp(self.reference_means[place]))
+
+    def _in_units(self, difference: float, place: int) -> float:
+        """A difference of logarithms as one of the metric, upward."""
+        if not self.metric.exp_of:
+            return difference
+        mean = min(float(self.reference_means[place]), SOME_EXPONENT)
+        return math.exp(mean) * math.expm1(min(difference, SOME_EXPONENT))
+
+
+class _GroupTests(FamilyTests):
+    """Of groups that need no seed in common, the reference first."""
 
     def __init__(
         self,
@@ -120,67 +207,43 @@ class _Tests:
         margin: float | None,
         families: int,
     ) -> None:
-        self.metric, self.seconds, self.margin, self.families = metric, seconds, margin, families
-        self.reference, *self.rows = groups
-        self.sizes, each = {row: len(of) for row, of in groups.items()}, [*groups.values()]
-        self.means = np.array([math.fsum(of) / len(of) for of in each])
-        variances, seeds = np.array([np.var(of, ddof=1) for of in each]), np.array([*self.sizes.values()])
+        reference, *rows = groups
+        super().__init__(metric, reference, rows, seconds, margin, families)
+        values = [*groups.values()]
+        self.sizes = {row: len(of_row) for row, of_row in groups.items()}
+        self.means = np.array([math.fsum(of_row) / len(of_row) for of_row in values])
+        self.reference_means = np.full(len(rows), self.means[0])
+        variances = np.array([np.var(of_row, ddof=1) for of_row in values])
+        seeds = np.array([*self.sizes.values()])
         self.found = differences(self.means, variances, seeds)
         self.power = Power(moderated(variances, seeds).likely, families)
-        known_K3 = np.stack([self.found.p_holm, dunnett_p(each), welch_p(each)], axis=1)
-        self.p_K3 = np.minimum(1.0, known_K3 * families)
+        self.p_holm = np.minimum(1.0, self.found.p_holm * families)
+        other_K2 = np.stack([dunnett_p(values), welch_p(values)], axis=1)
+        self.other_p_K2 = np.minimum(1.0, other_K2 * families)
 
-    def tests(self) -> dict[str, RowTest]:
-        alpha, means = ALPHA / self.families, self.means
-        tested_K3 = np.stack([self.found.difference, *intervals(self.found, alpha)], axis=1)
-        in_units_K3 = tested_K3
-        if self.metric.exp_of:
-            ends = exponential_intervals(self.found, means, alpha=alpha)
-            in_units_K3 = np.stack([np.exp(means[1:]) - np.exp(means[0]), *ends], axis=1)
-        each = zip(self.rows, in_units_K3.tolist(), self.p_K3.tolist(), tested_K3.tolist(), strict=True)
-        return {row: self._row_test(place, *numbers) for place, (row, *numbers) in enumerate(each)}
+    def tested_ends(self) -> Any:
+        alpha = ALPHA / self.families
+        return np.stack([self.found.difference, *intervals(self.found, alpha)], axis=1)
 
-    def detectable(self) -> tuple[float, float]:
-        least = [self._in_units(float(end)) for end in self.power.detectable([*self.sizes.values()])]
-        return min(least), max(least)
-
-    def _row_test(self, place: int, in_units: list[float], p: list[float], tested: list[float]) -> RowTest:
-        (difference, low, high), (of_mark, dunnett, welch), (seen, least, most) = in_units, p, tested
-        kind = kind_of(self.metric, difference, low, high, of_mark <= ALPHA, self.margin)
-        decides = self._deciding(place, seen) if kind == "undecided" else {}
-        finding = Finding(kind, self.margin, **decides)
-        return RowTest(difference, low, high, of_mark, dunnett, welch, finding, (seen, least, most))
-
-    def _deciding(self, place: int, seen: float) -> dict[str, Any]:
-        """Seeds of the row and of the reference, and the hours that those take which are not there yet."""
-        row = self.rows[place]
-        seeds = self.power.seeds_needed([*self.sizes.values()], self._effect(seen), place)
-        if seeds is None:
-            return {}
-        if seeds <= min(self.sizes[row], self.sizes[self.reference]):
-            return {"seeds": self.sizes[row], "enough": True}
-        more = {name: seeds - self.sizes[name] for name in (row, self.reference) if seeds > self.sizes[name]}
-        took = {name: self.seconds.get(name) for name in more}
-        known = [more[name] * seconds for name, seconds in took.items() if seconds is not None]
-        return {"seeds": seeds, "hours": sum(known) / HOUR if len(known) == len(more) else None}
-
-    def _effect(self, seen: float) -> float:
-        """The difference to be decided, on the tested scale: δ, or the size seen."""
-        if self.margin is None:
-            return abs(seen)
-        return math.log1p(self.margin / math.exp(self.means[0])) if self.metric.exp_of else self.margin
-
-    def _in_units(self, difference: float) -> float:
-        """A difference of logarithms as one of the metric, upward."""
+    def ends_in_units(self) -> Any:
         if not self.metric.exp_of:
-            return difference
-        return math.exp(min(self.means[0], SOME_EXPONENT)) * math.expm1(min(difference, SOME_EXPONENT))
+            return self.tested_ends()
+        ends = exponential_intervals(self.found, self.means, alpha=ALPHA / self.families)
+        difference = np.exp(self.means[1:]) - np.exp(self.means[0])
+        return np.stack([difference, *ends], axis=1)
+
+    def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
+        return {name: seeds - self.sizes[name] for name in (self.rows[place], self.reference)}
+
+    def p_of_other_tests(self, place: int) -> tuple[float, float]:
+        dunnett, welch = self.other_p_K2[place].tolist()
+        return dunnett, welch
 
 
-def _finite(values: Mapping[int, float | None]) -> list[float]:
+def finite(values: Mapping[int, float | None]) -> dict[int, float]:
     """In the order of their seeds, so that the order of trials changes no digit."""
     known = [(seed, value) for seed, value in values.items() if value is not None and abs(value) < LARGEST]
-    return [float(value) for _, value in sorted(known)]
+    return {seed: float(value) for seed, value in sorted(known)}
 
 
 def _spreadless(groups: Mapping[str, list[float]]) -> bool:

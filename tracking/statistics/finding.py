@@ -7,6 +7,7 @@ from tracking.card import Metric
 from tracking.words import time
 
 ALPHA = 0.05
+MODERATED_ROWS = 3  # the fewest of a paired family whose variances move towards each other
 DRAWS = 10_000  # of a bootstrap over samples
 FindingKind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
 SAYS: dict[FindingKind, tuple[str, str]] = {
@@ -51,6 +52,11 @@ class Finding:
         """Such as "9 seeds, about 3 h 20 min"."""
         seeds = f"{self.seeds} seeds" if self.seeds else "more than 1000 seeds"
         return f"{seeds}, about {time(HOUR * self.hours)}" if self.seeds and self.hours is not None else seeds
+
+
+def same_scores(reference: str) -> str:
+    """Why a row whose every seed scores as its reference does has no test."""
+    return f"same scores as {reference}"
 
 
 def sentence(kind: FindingKind, reference: str = "", margin: str = "δ") -> str:

@@ -37,9 +37,10 @@ class Findings:
     """Of one reference row. Metrics are by name. Empty: nothing was looked for."""
 
     reference: str = "base"
-    families: dict[str, "Family"] = field(default_factory=dict)  # over seeds
+    families: dict[str, "Family"] = field(default_factory=dict)  # over seeds, of trained rows
+    scoring: dict[str, tuple["Family", ...]] = field(default_factory=dict)  # of rows that score one row's weights each
     samples: dict[str, "SampleTests"] = field(default_factory=dict)  # only where they were asked for
-    only_seed: int | None = None  # of the reference; None if it has several
+    only_seeds: dict[str, int] = field(default_factory=dict)  # of each row that has only one
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
     best_of: Metric | None = None  # the metric of these
@@ -49,7 +50,7 @@ class Findings:
     @cached_property
     def summary(self) -> str:
         """What was found of all rows, in one line; empty where nothing was looked for."""
-        return findings_line(self.families)
+        return findings_line(self.families, self.scoring)
 
     @cached_property
     def verdicts(self) -> dict[str, "MetricVerdict"]:
@@ -63,16 +64,27 @@ class Findings:
         found = self._found(row, metric)
         return None if isinstance(found, str) else found
 
+    def families_of(self, metric: Metric) -> "list[Family]":
+        """That of trained rows first, then those of rows that only score."""
+        trained = self.families.get(metric.name)
+        scoring = list(self.scoring.get(metric.name, ()))
+        return [trained, *scoring] if trained else scoring
+
+    def family_of(self, row: str, metric: Metric) -> "Family | None":
+        """The family in which this row is compared."""
+        return next((family for family in self.families_of(metric) if row in family.rows), None)
+
     def _found(self, row: TableRow, metric: Metric) -> "RowTest | str":
-        family = self.families.get(metric.name)
-        return family.rows.get(row.row, "") if family else ""
+        family = self.family_of(row.row, metric)
+        return family.rows[row.row] if family else ""
 
     def sample_test(self, row: TableRow, metric: Metric) -> "SampleTest | None":
         """The test over samples, where it is all that can be said, and of this very difference: where the row and the
         reference have one seed, and the same."""
-        if self.only_seed is None or row.diverged or [*row.seed_values[metric.name]] != [self.only_seed]:
+        seed = self.only_seeds.get(row.reference)
+        if seed is None or row.diverged or [*row.seed_values[metric.name]] != [seed]:
             return None
-        found = self.samples.get(metric.name, {}).get(row.row, {}).get(self.only_seed, "")
+        found = self.samples.get(metric.name, {}).get(row.row, {}).get(seed, "")
         return None if isinstance(found, str) else found
 
     def sample_fields(self, row: TableRow) -> dict[str, Any]:
@@ -100,7 +112,7 @@ class Findings:
 
     def words(self, row: TableRow, metric: Metric) -> str:
         """The finding as a sentence, or "not tested: …"; empty where nothing was looked for."""
-        if metric.name not in self.families:
+        if not self.families_of(metric):
             return ""
         if row.row == self.reference:
             return "reference"
@@ -120,13 +132,15 @@ def find(
 ) -> Findings:
     """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too; with
     ``sentences``, the tests over samples."""
-    tabled, alone = study.task.tabled, [row.seed_values for row in rows if row.row == reference and row.seeds == 1]
-    families = {metric.name: _family(study, rows, reference, metric) for metric in tabled}
+    tabled = study.task.tabled
+    trained = [row for row in rows if not row.shares_weights]
+    families = {metric.name: _family(study, trained, reference, metric, study.paired) for metric in tabled}
     return Findings(
         reference,
         families={name: family for name, family in families.items() if family},
-        samples=_over_samples(study, reference) if sentences else {},
-        only_seed=next((seed for values in alone for of in values.values() for seed in of), None),
+        scoring={metric.name: _scoring_families(study, rows, metric) for metric in tabled},
+        samples=_over_samples(study, rows, reference) if sentences else {},
+        only_seeds={row.row: row.finished_seeds[0] for row in rows if len(row.finished_seeds) == 1},
         unlike=unlike(study),
         best=_best_reports(study, reports_of) if reports_of else {},
         best_of=reports_of,
@@ -135,13 +149,28 @@ def find(
     )
 
 
-def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
+def _scoring_families(study: Study, rows: Sequence[TableRow], metric: Metric) -> tuple["Family", ...]:
+    """Of the rows that share weights with their reference, one family for each reference."""
+    families = []
+    for reference in dict.fromkeys(row.reference for row in rows if row.shares_weights):
+        of_reference = [row for row in rows if row.row == reference or _scores_like(row, reference)]
+        if family := _family(study, of_reference, reference, metric, paired=True):
+            families.append(family)
+    return tuple(families)
+
+
+def _scores_like(row: TableRow, reference: str) -> bool:
+    return row.shares_weights and row.reference == reference
+
+
+def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metric, paired: bool) -> "Family | None":
     """Over seeds, of the rows whose scores can be compared with those of the reference."""
     from tracking.statistics.family import (  # SciPy takes a third of a second, which a plan does not need
         Family,
         RowTest,
         family,
     )
+    from tracking.statistics.paired_family import paired_family
 
     whys = {row.row: _why_left_out(row, metric) for row in rows}
     comparable = [row for row in rows if not whys[row.row]]
@@ -152,7 +181,8 @@ def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metr
     values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
     diverged = {row.row: row.diverged for row in comparable}
     seconds, margin = {row.row: row.seconds for row in rows}, study.margins.get(metric.name)
-    made = family(metric, values, reference, diverged, seconds, margin)
+    tested = paired_family if paired else family
+    made = tested(metric, values, reference, diverged, seconds, margin)
     return replace(made, rows=made.rows | others) if made else None
 
 
@@ -163,11 +193,20 @@ def _why_left_out(row: TableRow, metric: Metric) -> str:
     return row.not_compared.get(metric.name, "")
 
 
-def _over_samples(study: Study, reference: str) -> dict[str, "SampleTests"]:
-    from tracking.statistics.samples import sample_tests
+def _over_samples(study: Study, rows: Sequence[TableRow], reference: str) -> dict[str, "SampleTests"]:
+    """Of trained rows, then of the rows that score the weights of one row."""
+    from tracking.statistics.samples import SampleTests, sample_tests
 
-    counted = [metric for metric in study.task.tabled if metric.from_counts]
-    return {metric.name: sample_tests(study, metric, reference) for metric in counted}
+    families = [(reference, [row.row for row in rows if not row.shares_weights])]
+    for host in dict.fromkeys(row.reference for row in rows if row.shares_weights):
+        families.append((host, [host, *(row.row for row in rows if _scores_like(row, host))]))
+    tests = dict[str, SampleTests]()
+    for metric in [metric for metric in study.task.tabled if metric.from_counts]:
+        tests[metric.name] = {}
+        for host, names in families:
+            trials = tuple(trial for trial in study.trials if trial.row in names)
+            tests[metric.name] |= sample_tests(replace(study, trials=trials), metric, host)
+    return tests
 
 
 def _best_reports(study: Study, metric: Metric) -> BestReports:

@@ -14,8 +14,9 @@ from typing import Any
 
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
-from tracking.study import Standing, Study, StudyTrial
-from tracking.trial import TrialFolder, TrialState
+from tracking.statistics.references import RowReference, hosts_of, reference_of
+from tracking.study import Standing, Study
+from tracking.unfinished_trials import note_on, seeds_of_errors, unfinished_trials
 from tracking.words import known_step, stopped_at, sustained
 
 BASE = "base"
@@ -103,7 +104,11 @@ class TableRow:
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
     brief: str  # the note without causes of errors
     errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
-    sustained: tuple[str, ...] = ()  # in words, how it is known what the devices sustain
+    sustained: tuple[str, ...]  # in words, how it is known what the devices sustain
+    weights: str  # the row whose weights it scores; "": its own
+    reference: str  # the row from which it differs: its host's, if it only scores
+    shares_weights: bool  # with that row
+    paired: bool  # whether differences are taken seed by seed, at the seeds that both have
 
     @property
     def status(self) -> str:
@@ -139,8 +144,14 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
         usual = agreed(of_row) | usual
     measured = {row: _measured(study, seen, settings[row]) for row, seen in rows.items()}
     measured = _with_within(study, measured, rows)
-    base = measured.get(reference)
-    return [_compared(study, row, base, settings[name], usual) for name, row in measured.items()]
+    hosts = hosts_of(study)
+    measured = {name: replace(row, weights=hosts.get(name, "")) for name, row in measured.items()}
+    compared = list[TableRow]()
+    for name, row in measured.items():
+        row_reference = reference_of(name, reference, hosts, study.paired)
+        usual_of_row = agreed(settings.get(row_reference.row, {})) | usual if row_reference.shares_weights else usual
+        compared.append(_compared(study, row, row_reference, measured, settings[name], usual_of_row))
+    return compared
 
 
 def _with_within(
@@ -181,7 +192,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
     shared = {each.name: [*values[each.name].values()] for each in card.tabled if not each.decided_by(mixed)}
     empty: dict[str, float | None] = dict.fromkeys(names)
     texts = {seed: text for seed, result in sorted(counted.items()) if (text := stopped_at(result))}
-    unfinished = _unfinished(study, seen)
+    unfinished = unfinished_trials(study, seen)
     more = _joined(_diverged(diverged, len(counted)), _stops(texts))
     return TableRow(
         row=first.row,
@@ -209,24 +220,42 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         size=study.sizes.get(first.row, ""),
         reference_seeds=(),
         common_deltas=empty,
-        note=_joined(_note([each.text for each in unfinished], unfinished, len(seen)), more),
-        brief=_joined(_note([each.word for each in unfinished], unfinished, len(seen)), more),
-        errors=_errors(unfinished),
+        note=_joined(note_on([each.text for each in unfinished], unfinished, len(seen)), more),
+        brief=_joined(note_on([each.word for each in unfinished], unfinished, len(seen)), more),
+        errors=seeds_of_errors(unfinished),
         sustained=tuple(_once(sustained(result) for result in counted.values() if result.get("sustained"))),
+        weights="",
+        reference="",
+        shares_weights=False,
+        paired=False,
     )
 
 
 def _compared(
-    study: Study, row: TableRow, base: TableRow | None, settings: ScoringSettings, usual: Mapping[str, Any]
+    study: Study,
+    row: TableRow,
+    reference: RowReference,
+    measured: Mapping[str, TableRow],
+    settings: ScoringSettings,
+    usual: Mapping[str, Any],
 ) -> TableRow:
-    """With its differences from the reference row, if there is one: means over all seeds, less those of the other."""
+    """With its differences from the reference row, if there is one: means over all seeds, less those of the other.
+
+    Where rows are paired, these are means over the seeds that both have."""
+    base = measured.get(reference.row)
     differing = [(name, value) for name, value in agreed(settings).items() if value != usual[name]]
-    other = {name: value for name, value in differing if name.rpartition(".")[2] not in row.cells}  # not its own change
+    changed = {*row.cells}
+    if base is not None and base.weights and reference.shares_weights:
+        changed |= {*base.cells}  # of two rows that score the same weights, either may be the one that changes it
+    other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
     unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
     not_compared = _not_compared(study.task, row, base) if base else {}
     empty: dict[str, float | None] = dict.fromkeys(row.scores)
     scores, published = (base.scores, base.published) if base else (empty, empty)
     deltas = {name: minus(of, scores[name]) for name, of in row.scores.items()}
+    common_deltas = _common_deltas(study.task, row, base) if base else empty
+    if reference.paired:
+        deltas = {name: common_deltas[name] if of is not None else None for name, of in deltas.items()}
     without = [*unlike, *not_compared, *(name for name, of in deltas.items() if of is None)]
     decode_note = _decode_note(study.task, settings, other, usual)
     published_deltas = {name: published_minus(row.published[name], published[name]) for name in row.scores}
@@ -236,7 +265,10 @@ def _compared(
         published_deltas=published_deltas | dict.fromkeys(not_compared, None),
         not_compared=not_compared,
         reference_seeds=base.finished_seeds if base else (),
-        common_deltas=_common_deltas(study.task, row, base) | dict.fromkeys(without, None) if base else empty,
+        common_deltas=common_deltas | dict.fromkeys(without, None),
+        reference=reference.row,
+        shares_weights=reference.shares_weights,
+        paired=reference.paired,
         other_decode=tuple(other),
         note=_joined(row.note, decode_note),
         brief=_joined(row.brief, decode_note),
@@ -299,61 +331,6 @@ def _stops(stopped: Mapping[int, str]) -> str:
     for seed, text in stopped.items():
         seeds.setdefault(text, []).append(f"s{seed}")
     return "; ".join(f"{text} ({', '.join(of)})" for text, of in seeds.items())
-
-
-@dataclass(frozen=True)
-class _Unfinished:
-    """A trial without a result: its state in a word, and the cause of its error, if it has one."""
-
-    seed: int
-    word: str
-    cause: str
-
-    @property
-    def text(self) -> str:
-        return ": ".join(filter(None, [self.word, self.cause]))
-
-
-def _unfinished(study: Study, seen: Sequence[Standing]) -> list[_Unfinished]:
-    """A state stands alone if a retry or a repair has just removed the cause."""
-    return [
-        _Unfinished(each.trial.seed, *_why_unfinished(study.trial_folder(each.trial), each.state, study, each.trial))
-        for each in seen
-        if each.result is None
-    ]
-
-
-def _why_unfinished(folder: TrialFolder, state: TrialState, study: Study, trial: StudyTrial) -> tuple[str, str]:
-    """The state and its cause. A trial that only scores waits for its host's weights."""
-    if state in ("missing", "interrupted") and (fault := study.host_fault(trial)):
-        return "missing", fault
-    if state == "failed":
-        return "FAILED", folder.cause() or ""
-    if state == "damaged":
-        return "damaged", ", ".join(error.note for error in folder.damage())
-    return state, ""
-
-
-def _note(texts: Sequence[str], unfinished: Sequence[_Unfinished], trials: int) -> str:
-    """``texts`` say of each unfinished trial why. The most serious comes first: a failure needs a person."""
-    if len(unfinished) == trials:
-        return "; ".join(dict.fromkeys(sorted(texts, key=_gravity)))
-    rest = [f"s{each.seed} {text}" for each, text in zip(unfinished, texts, strict=True)]
-    return "; ".join([f"{trials - len(rest)} of {trials} seeds", *rest]) if rest else ""
-
-
-def _errors(unfinished: Sequence[_Unfinished]) -> dict[str, tuple[int, ...]]:
-    """The seeds of each error."""
-    seeds_of_error: dict[str, tuple[int, ...]] = {}
-    for trial in unfinished:
-        if trial.cause:
-            seeds_of_error[trial.text] = (*seeds_of_error.get(trial.text, ()), trial.seed)
-    return seeds_of_error
-
-
-def _gravity(note: str) -> int:
-    order = ("FAILED", "damaged", "running", "interrupted", "missing")
-    return order.index(note.partition(":")[0])
 
 
 def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:

@@ -6,10 +6,10 @@ The lines tell how its numbers came about, what its marks mean, and what the num
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracking.card import BEFORE, TESTED, Card, Metric
-from tracking.statistics.finding import ALPHA, DRAWS, SAYS, sentence
+from tracking.statistics.finding import DRAWS
 from tracking.statistics.findings import MIXED_SETTINGS, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import ABSENT, TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
@@ -17,12 +17,16 @@ from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import source_lines, voucher_lines
-from tracking.words import listed, millions, number, parameters, spanned
+from tracking.table.tested_captions import (
+    delta_notes,
+    named_by_reason,
+    reason_words,
+    reference_words,
+    tested_lines,
+    tested_sentences,
+)
+from tracking.words import listed, millions, parameters, spanned
 
-if TYPE_CHECKING:
-    from tracking.statistics.family import Family
-
-MOST_NAMED = 4
 COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 COMPARING = ("delta_", "delta_common_seeds_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
 """What stands before a metric's name in columns that say how a row differs from the reference."""
@@ -85,8 +89,7 @@ def _with_column(card: Card, names: Collection[str], kinds: Iterable[str]) -> li
 
 def _difference_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     if compared:
-        others = " that did not diverge" * any(row.diverged for row in table.rows)
-        yield f"Δ: difference from {table.findings.reference}, between means over all seeds of both{others}"
+        yield from delta_notes(table)
 
 
 def size_note(sizes: Mapping[str, str]) -> str:
@@ -135,9 +138,9 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
     if seeds := table.view.seeds:
         yield f"Only of seeds {_numbers(seeds)}; p values do not account for that choice."
-    yield from seed_lines(table.rows, compared, table.findings.reference)
+    yield from seed_lines(table.rows, compared)
     yield from not_compared_lines(table.rows, compared)
-    yield from _of_seeds(table, compared)
+    yield from tested_lines(table, compared)
     yield from _of_samples(table, compared)
     if table.view.verdicts:
         yield from _verdicts(table.card, table.findings)
@@ -148,96 +151,15 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     yield from error_lines(table.rows)
 
 
-def _of_seeds(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
-    families = [found for metric in compared if (found := table.findings.families.get(metric.name))]
-    tested, rows = [found for found in families if found.tests], table.rows
-    if tested:
-        yield " ".join(_marks(table, tested))
-        yield from filter(None, (" ".join(_of_metric(found, rows)) for found in tested))
-        yield from filter(None, [table.findings.later_seeds])
-    if (tested or any(row.seeds > 1 for row in rows)) and (left := _untested(rows, families)):
-        yield f"Not tested over seeds: {left}."
-
-
-def _marks(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
-    """The family, what each mark in the table means, and what brackets are."""
-    rows, reference = table.rows, table.findings.reference
-    family = _sizes([len(found.tests) for found in tested], "row")
-    verb = "is" if family == "1 row" else "are"
-    seeds = _sizes([found.seeds[row] for found in tested for row in found.tests], "seed")
-    base = _sizes([found.seeds[reference] for found in tested], "seed")
-    yield f"Over seeds, {family} of {seeds} {verb} compared with {reference} of {base}, each metric for itself:"
-    yield "t-test with moderated variances, at 5 % over all rows (Holm)."
-    shown = {row.row for row in rows}
-    kinds = {test.finding.kind for found in tested for row, test in found.tests.items() if row in shown}
-    yield " ".join(f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds)
-    if down := [found.metric.label for found in tested if found.metric.better == "down"]:
-        yield f"Marks say better or worse, not up or down: lower {listed(down)} is better."
-    if margins := [f"{found.metric.label} {margin:g}" for found in tested if (margin := found.margin) is not None]:
-        yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
-    if table.view.intervals:
-        yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over all rows (Bonferroni)."
-        odd = [row for each in tested for row, of in each.tests.items() if row in shown and of.unlike_its_interval]
-        if odd:
-            named = ", ".join(dict.fromkeys(odd))
-            yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {named}."
-
-
-def _of_metric(found: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
-    """What could have been seen, and what would decide, such as "PPL: a true difference of 0.2 is marked …"."""
-    metric = found.metric
-    if found.detectable:
-        ends = dict.fromkeys(number(end, metric.places) for end in found.detectable)
-        yield f"{metric.label}: a true difference of {' to '.join(ends)} is marked with probability 0.8."
-    deciding: dict[str, list[str]] = {}
-    for row in rows:
-        test = found.tests.get(row.row)
-        if test and test.finding.kind == "undecided":
-            deciding.setdefault(test.finding.deciding, []).append(row.row)
-    if deciding:
-        size = "δ" if found.margin is not None else "the size seen"
-        named = "; ".join(f"{seeds} ({', '.join(of)})" for seeds, of in deciding.items())
-        would = (
-            f"Undecided; a difference of {size} would be marked with probability 0.8 if row and {found.reference} had"
-        )
-        yield f"{would} {named}."
-
-
-def _untested(rows: Sequence[TableRow], families: Sequence["Family"]) -> str:
-    """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
-    return _named_by_reason((row.row, why) for row in rows if (why := _why_untested(row, families)))
-
-
-def _named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
-    """Of rows with their reasons, such as "big, base_2 (2 seeds)"; many rows are counted."""
-    of_reason: dict[str, list[str]] = {}
-    for row, why in reasons:
-        of_reason.setdefault(why, []).append(row)
-    named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
-    return ", ".join(f"{of} ({why})" for why, of in named.items())
-
-
-def _why_untested(row: TableRow, families: Sequence["Family"]) -> str:
-    """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
-    families = [of for of in families if of.metric.name not in row.not_compared]
-    return _in_words([(of.metric, of.rows.get(row.row)) for of in families])
-
-
-def _in_words(reasons: Sequence[tuple[Metric, object]]) -> str:
-    """The reason that all metrics share, or each reason behind the label of its metric. What is no text is none."""
-    texts = [(metric.label, why) for metric, why in reasons if isinstance(why, str)]
-    shared = {why for _, why in texts}
-    if len(texts) == len(reasons) and len(shared) == 1:
-        return shared.pop()
-    return ", ".join(f"{label}: {why}" for label, why in texts)
-
-
 def _untested_over_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[tuple[str, str]]:
     """Rows of the reference's only seed whose samples were to be tested, each with why they are not; each once."""
-    findings, seed = table.findings, table.findings.only_seed
+    findings = table.findings
     for row in table.rows:
+        seed = findings.only_seeds.get(row.reference)
+        if seed is None:
+            continue
         tests = [(metric, findings.samples.get(metric.name, {}).get(row.row, {})) for metric in compared]
-        reasons = _in_words([(metric, of_row[seed]) for metric, of_row in tests if seed in of_row])
+        reasons = reason_words([(metric, of_row[seed]) for metric, of_row in tests if seed in of_row])
         if row.seeds and reasons:
             yield row.row, reasons
 
@@ -245,14 +167,15 @@ def _untested_over_samples(table: StudyTable, compared: Sequence[Metric]) -> Ite
 def _of_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """Only where seeds say nothing."""
     findings, pairs = table.findings, [(row, metric) for row in table.rows for metric in compared]
-    if left := _named_by_reason(_untested_over_samples(table, compared)):
+    if left := named_by_reason(_untested_over_samples(table, compared)):
         yield f"Not tested over {table.card.sample}s: {left}."
     tests = [test for of in pairs if not findings.test(*of) and (test := findings.sample_test(*of))]
     if not tests:
         return
     noun, how = table.card.sample, "paired bootstrap, Holm, p ≤ 0.05"
     shown = any(test.marked for test in tests)
-    mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
+    reference = reference_words(table.rows, findings.reference)
+    mark = f"{OF_SAMPLES}: the row differs from {reference}" if shown else "No row differs"
     yield f"{mark} over the {noun}s of its one seed ({how}). This says nothing about seeds: another may differ as much."
     if table.view.intervals:
         yield f"[ ]: 95 % interval of Δ over these {noun}s, of each row alone."
@@ -280,28 +203,25 @@ def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
         yield from given.lines() if given else ()
 
 
-def _sizes(counts: Sequence[int], noun: str) -> str:
-    """Such as "1 row", or "3 to 9 seeds"."""
-    return f"{spanned(counts)} {noun}{'s' * (max(counts) != 1)}"
-
-
 def methods(table: StudyTable) -> str:
     """Two to four sentences of English on the shown rows, which tell only what was done.
 
     Tests over samples are told where there are none over seeds."""
     study, findings = table.study, table.findings
-    rows = {findings.reference, *(row.row for row in table.rows)}
+    hosts = {row.weights for row in table.rows if row.weights}
+    rows = {findings.reference, *hosts, *(row.row for row in table.rows)}
     finished = [each for each in study.standings() if each.result and each.trial.row in rows]
     if not finished:
         return f"No trial of the study {study.name} is finished."
     counted = [each.counted for each in finished if each.counted]
-    lost = [each.trial.name for each in finished if each.diverged is not None]
+    trained = [each for each in finished if not each.trial.weights]
+    lost = [each.trial.name for each in trained if each.diverged is not None]
     means = len({each.trial.row for each in finished if each.counted}) < len(counted)
     parts = [
-        _trained(study, finished, findings.reference),
-        f"{len(lost)} of {len(finished)} trainings diverged and are left out ({listed(lost)})." if lost else "",
+        f"{_trained(study, trained, findings.reference)} {_only_scored(finished)}".strip() if trained else "",
+        f"{len(lost)} of {len(trained)} trainings diverged and are left out ({listed(lost)})." if lost else "",
         f"We report {_metrics(study, counted)}{', as means over seeds' * means}.",
-        _tested_over_seeds(study, findings) or _tested_over_samples(study, findings) or "No difference was tested.",
+        tested_sentences(study, findings) or _tested_over_samples(study, findings) or "No difference was tested.",
     ]
     return " ".join(filter(None, parts))
 
@@ -321,6 +241,15 @@ def _trained(study: Study, finished: Sequence[Standing], reference: str) -> str:
     each = _count(counts[0], "random seed") if len(counts) == 1 else f"{spanned(counts)} random seeds"
     each += "" if len(seeds) == 1 else " each"
     return f"In an ablation study of {study.task.name}{on}, we trained {trained}, with {each}."
+
+
+def _only_scored(finished: Sequence[Standing]) -> str:
+    """Rows without weights of their own."""
+    rows = {each.trial.row for each in finished if each.trial.weights}
+    if not rows:
+        return ""
+    verb = "scores" if len(rows) == 1 else "score"
+    return f"{_count(len(rows), 'further row').capitalize()} {verb} these weights with other settings."
 
 
 def _described(study: Study, finished: Sequence[Standing], reference: str) -> str:
@@ -345,27 +274,6 @@ def _metrics(study: Study, results: Sequence[Mapping[str, Any]]) -> str:
         found = {result["scores"].get(metric.set, {}).get(metric.signature or "") for result in results}
         signatures += [f"{metric.label} {one}" for one in found if len(found) == 1 and one]
     return listed(parts) + (f" [{'; '.join(signatures)}]" if signatures else "")
-
-
-def _tested_over_seeds(study: Study, findings: Findings) -> str:
-    tested = [metric for metric in study.task.tabled if (found := findings.families.get(metric.name)) and found.tests]
-    if not tested:
-        return ""
-    families = [findings.families[metric.name] for metric in tested]
-    labels = listed(list(dict.fromkeys(study.task.tested(metric).label for metric in tested)))
-    variances = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
-    rows = _sizes([len(found.tests) for found in families], "row")
-    return (
-        f"Differences from {findings.reference} in {labels} are tested over seeds by {variances}, "
-        f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); their 95 % intervals have Bonferroni's."
-        f"{_margins(families, findings.reference)}"
-    )
-
-
-def _margins(families: Iterable["Family"], reference: str) -> str:
-    named = listed([f"{of.metric.label} {of.margin:g}" for of in families if of.margin is not None])
-    shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"
-    return f" With the stated margin δ ({named}), {shows}." if named else ""
 
 
 def _tested_over_samples(study: Study, findings: Findings) -> str:

@@ -28,7 +28,10 @@ CHANGED = "changed "
 """Before the name of a change: such a column may have the name of a measurement, such as steps."""
 OBJECTS = ("before_scaling", "cells", "decode", "mixed_decode", "other_decode", "seed_values")
 """Fields of a row that only JSON has."""
+REFERRING = ("weights", "reference", "paired")
+"""The row whose weights a row scores, the row that its difference is from, and whether that is seed by seed."""
 NOT_REPORTED = "not reported"
+NO_COMMON_SEED = "no common seed"
 StudyColumn = Column[TableRow]
 Value = Callable[[TableRow], Any]
 
@@ -163,8 +166,12 @@ class _OfMetric:
             return OTHER_SETTINGS
         if self.metric.name in row.not_compared:
             return NOT_COMPARED
-        family, mixed = self.findings.families.get(self.metric.name), f"{self.findings.reference}: {MIXED_SETTINGS}"
-        return mixed if family and family.rows.get(row.row) == mixed else f"no {self.findings.reference}"
+        reference = row.reference or self.findings.reference
+        family, mixed = self.findings.family_of(row.row, self.metric), f"{reference}: {MIXED_SETTINGS}"
+        if family and family.rows[row.row] == mixed:
+            return mixed
+        apart = row.paired and row.reference_seeds and not row.common_seeds
+        return NO_COMMON_SEED if apart else f"no {reference}"
 
     def _tested(self, kind: str, row: TableRow) -> float | None:
         return getattr(self.findings.test(row, self.metric), kind, None)
@@ -196,7 +203,7 @@ def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     yield _written("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
     yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
     yield Column("diverged", "diverged", lambda row: " ".join(map(str, row.diverged)), attrgetter("diverged"), "text")
-    for name in OBJECTS:
+    for name in (*OBJECTS, *REFERRING):
         yield _plain(name, attrgetter(name))
 
 

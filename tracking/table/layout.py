@@ -18,6 +18,7 @@ from tracking.table.columns import (
     DEVICE_COST_LABELS,
     OBJECTS,
     PARAMS,
+    REFERRING,
     StudyColumn,
     StudyTable,
     View,
@@ -189,7 +190,8 @@ def csv_names(table: StudyTable) -> list[str]:
     """Further columns are added at the end, so that those of earlier versions keep their places."""
     names, published, findings = [metric.name for metric in table.card.tabled], published_names(table), table.findings
     best = [f"best_{findings.best_of.name}", "best_step"] if findings.best_of else []
-    tests = [f"{kind}_{name}" for name in names if name in findings.families for kind in (*TESTED, "finding")]
+    tested = [metric.name for metric in table.card.tabled if findings.families_of(metric)]
+    tests = [f"{kind}_{name}" for name in tested for kind in (*TESTED, "finding")]
     verdicts = [f"verdict_{name}" for name in findings.verdicts]
     return [
         *("row", "group", "change", "seeds", "steps", *names, "params", "flops"),
@@ -198,7 +200,7 @@ def csv_names(table: StudyTable) -> list[str]:
         *(f"sd_{name}" for name in names),
         *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
         *(f"delta_common_seeds_{name}" for name in names),
-        *("cpu_seconds", *DEVICE_COST_LABELS, "device_hours"),
+        *("cpu_seconds", *DEVICE_COST_LABELS, "device_hours", *REFERRING),
     ]
 
 

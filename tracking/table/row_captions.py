@@ -26,7 +26,7 @@ def _failed_part(row: TableRow, seeds: Sequence[int]) -> str:
     if len(seeds) == row.asked:
         return row.row
     noun = "seed" if len(seeds) == 1 else "seeds"
-    return f"{noun} {_seed_words(seeds)} of {row.row}"
+    return f"{noun} {seed_words(seeds)} of {row.row}"
 
 
 def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
@@ -41,11 +41,31 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
             yield f"{metric.label} has no Δ where scores can't be compared: {'; '.join(parts)}."
 
 
-def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric], reference: str) -> Iterator[str]:
-    """Which rows have other seeds than the reference, and what Δ is at the seeds that both have."""
+def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Which rows have other seeds than their reference, and what Δ is at the seeds that both have."""
     unlike = [row for row in rows if row.seeds and row.reference_seeds and row.has_other_seeds]
-    if not unlike or not metrics:
+    if metrics:
+        yield from _paired_seed_lines([row for row in unlike if row.paired])
+        yield from _unpaired_seed_lines([row for row in unlike if not row.paired], metrics)
+
+
+def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
+    """Such as "Δ is over the seeds in common with base, 1 to 3: beam_1 and beam_8."."""
+    names = dict[tuple[str, str], list[str]]()
+    for row in rows:
+        names.setdefault((row.reference, seed_words(row.common_seeds)), []).append(row.row)
+    for (reference, seeds), rows_of_seeds in names.items():
+        rows_words = listed(rows_of_seeds) if len(rows_of_seeds) <= MOST_VALUES else f"{len(rows_of_seeds)} rows"
+        if seeds:
+            yield f"Δ is over the seeds in common with {reference}, {seeds}: {rows_words}."
+        else:
+            yield f"No seed in common with {reference}: {rows_words}."
+
+
+def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
+    if not unlike:
         return
+    reference = unlike[0].reference
     yield _unlike_seeds(unlike, reference)
     apart = [row.row for row in unlike if not row.common_seeds]
     if apart:
@@ -61,9 +81,9 @@ def _unlike_seeds(rows: Sequence[TableRow], reference: str) -> str:
     """Such as "Rows have other seeds than base, which has 1 to 9: 19 rows have 1 to 3."."""
     rows_of_seeds: dict[str, list[str]] = {}
     for row in rows:
-        rows_of_seeds.setdefault(_seed_words(row.finished_seeds), []).append(row.row)
+        rows_of_seeds.setdefault(seed_words(row.finished_seeds), []).append(row.row)
     parts = [f"{_row_words(names)} {seeds}" for seeds, names in rows_of_seeds.items()]
-    reference_seeds = _seed_words(rows[0].reference_seeds)
+    reference_seeds = seed_words(rows[0].reference_seeds)
     return f"Rows have other seeds than {reference}, which has {reference_seeds}: {'; '.join(parts)}."
 
 
@@ -108,7 +128,7 @@ def _row_words(names: Sequence[str]) -> str:
     return f"{listed(names)} have" if len(names) <= MOST_VALUES else f"{len(names)} rows have"
 
 
-def _seed_words(seeds: Sequence[int]) -> str:
+def seed_words(seeds: Sequence[int]) -> str:
     """Such as "1 to 9", or "1, 3"."""
     is_range = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]} to {seeds[-1]}" if is_range else ", ".join(map(str, seeds))

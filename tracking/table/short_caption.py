@@ -8,6 +8,7 @@ from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE
 from tracking.statistics.rows import decode_of
 from tracking.table.columns import StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
+from tracking.table.tested_captions import paired_test_words, reference_words, short_delta_notes
 from tracking.words import listed, spanned
 
 
@@ -27,9 +28,9 @@ def _deviations(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     findings, rows = table.findings, table.rows
     if table.view.seeds:
         yield f"Only of seeds {listed([str(seed) for seed in table.view.seeds])}; p values do not account for that."
-    yield from seed_lines(rows, compared, findings.reference)
+    yield from seed_lines(rows, compared)
     yield from not_compared_lines(rows, compared)
-    if any(metric.name in findings.families for metric in compared):
+    if any(findings.families_of(metric) for metric in compared):
         yield findings.later_seeds
     yield from (f"{line}." for line in error_lines(rows))
 
@@ -44,7 +45,7 @@ def _measured(table: StudyTable, metrics: Sequence[Metric]) -> Iterator[str]:
 
 def _differences(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     if compared:
-        yield f"Δ: difference from {table.findings.reference}"
+        yield from short_delta_notes(table)
 
 
 def _seeds(table: StudyTable) -> str:
@@ -59,21 +60,38 @@ def _seeds(table: StudyTable) -> str:
 def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """Each sign that stands in the table."""
     findings = table.findings
+    reference = reference_words(table.rows, findings.reference)
     tests = [test for row in table.rows for metric in compared if (test := findings.test(row, metric))]
     kinds = {test.finding.kind for test in tests}
     if kinds:
-        words = [f"{mark} {sentence(kind, findings.reference)}" for kind, (mark, _) in SAYS.items() if kind in kinds]
-        yield f"{'; '.join(words)} (moderated t-test over seeds, 5 % over all rows, Holm)."
-    families = [findings.families[metric.name] for metric in compared if metric.name in findings.families]
+        words = [f"{mark} {sentence(kind, reference)}" for kind, (mark, _) in SAYS.items() if kind in kinds]
+        yield f"{'; '.join(words)} ({_test_words(table, compared)}, Holm)."
+    families = [family for metric in compared for family in findings.families_of(metric)]
     margins = [f"{family.metric.label} {family.margin:g}" for family in families if family.margin is not None]
     if margins:
-        yield f"δ: {', '.join(margins)}."
+        yield f"δ: {', '.join(dict.fromkeys(margins))}."
     signs = "".join(findings.row_mark(row) for row in table.rows)
     signs += "".join(findings.mark(row, metric) for row in table.rows for metric in compared)
     if OF_SAMPLES in signs:
         noun = table.card.sample
-        yield f"{OF_SAMPLES} differs from {findings.reference} over the {noun}s of one seed (paired bootstrap, Holm)."
+        yield f"{OF_SAMPLES} differs from {reference} over the {noun}s of one seed (paired bootstrap, Holm)."
     if UNLIKE in signs:
         yield f"{UNLIKE} differs from most trials in more than its change."
     if STOPPED in signs:
         yield f"{STOPPED} training ended before its planned steps."
+
+
+def _test_words(table: StudyTable, compared: Sequence[Metric]) -> str:
+    """Such as "moderated t-test over seeds, 5 % over all rows"."""
+    rows = {row.row for row in table.rows}
+    families = [family for metric in compared for family in table.findings.families_of(metric)]
+    shown = [family for family in families if rows & family.tests.keys()]
+    paired = [family for family in shown if family.paired]
+    if not paired:
+        return "moderated t-test over seeds, 5 % over all rows"
+    if len(paired) < len(shown):
+        return "moderated t-test over seeds, paired for rows that only score, 5 % over the rows of each reference"
+    over = "the rows of each reference"
+    if len({family.reference for family in shown}) == 1:
+        over = "these rows" if any(row.shares_weights for row in table.rows) else "all rows"
+    return f"{paired_test_words(paired)} over seeds, 5 % over {over}"

@@ -31,16 +31,15 @@ def test_metrics_of_one_label_are_told_apart_by_their_sets() -> None:
         for metric, reason in ((A, "1 seed"), (B, "2 seeds"))
     }
     line = "loss on dev: 1 row not tested (1 seed); loss on test: 1 row not tested (2 seeds)"
-    assert findings_line(cast(Any, families)) == line
+    assert findings_line(cast(Any, families), {}) == line
 
 
 @pytest.mark.parametrize(("other", "words"), [("3 samples", "3 samples"), (object(), "accuracy: 3 samples")])
 def test_a_reason_of_some_metrics_names_them(other: object, words: str) -> None:
     accuracy, speed = Metric("accuracy"), Metric("speed")
     samples = {"accuracy": {"x": {1: "3 samples"}}, "speed": {"x": {1: other}}}
-    made = SimpleNamespace(
-        findings=SimpleNamespace(samples=samples, only_seed=1), rows=[SimpleNamespace(row="x", seeds=1)]
-    )
+    findings = SimpleNamespace(samples=samples, only_seeds={"base": 1})
+    made = SimpleNamespace(findings=findings, rows=[SimpleNamespace(row="x", reference="base", seeds=1)])
     assert list(_untested_over_samples(cast(Any, made), [accuracy, speed])) == [("x", words)]
 
 

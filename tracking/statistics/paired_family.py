@@ -1,0 +1,141 @@
+"""The family of tests of one metric, seed by seed: rows against one reference at the seeds that both have."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from tracking.card import Metric
+from tracking.statistics.family import NO_SPREAD, Family, FamilyTests, SeedValues, finite, why_untested
+from tracking.statistics.finding import ALPHA, same_scores
+from tracking.statistics.paired_tests import (
+    PairedPower,
+    paired_differences,
+    paired_exponential_intervals,
+    paired_variances,
+    products,
+    residuals,
+)
+from tracking.statistics.seed_tests import LEAST_SEEDS, intervals
+
+SeedPairs = Mapping[int, tuple[float, float]]
+"""Of one row: seed -> its value and that of the reference."""
+
+
+def paired_family(
+    metric: Metric,
+    values: SeedValues,
+    reference: str,
+    diverged: Mapping[str, Collection[int]] | None = None,
+    seconds: Mapping[str, float | None] | None = None,
+    margin: float | None = None,
+    families: int = 1,
+) -> Family | None:
+    """Every row against the reference at the seeds that both have. Arguments are those of `family`.
+
+    A seed at which the reference diverged is left out of every row. None if the reference is no row.
+    """
+    if reference not in values:
+        return None
+    diverged = diverged or {}
+    reference_reason = why_untested(values[reference], diverged.get(reference, ()), True)
+    reasons = dict[str, str]()
+    pairs = dict[str, SeedPairs]()
+    for row, row_values in values.items():
+        if row == reference:
+            continue
+        diverged_alone = set(diverged.get(row, ())) - set(diverged.get(reference, ()))
+        pairs[row] = _pairs(row_values, values[reference])
+        reasons[row] = why_untested(row_values, diverged_alone)
+        if not reasons[row] and reference_reason:
+            reasons[row] = f"{reference}: {reference_reason}"
+        if not reasons[row]:
+            reasons[row] = _why_not_paired(pairs[row], reference)
+    testable = {row: row_pairs for row, row_pairs in pairs.items() if not reasons[row]}
+    if not testable:
+        return Family(metric, reference, dict(reasons), paired=True)
+    reference_seeds = len(finite(values[reference]))
+    paired_tests = _PairedTests(metric, reference, reference_seeds, testable, seconds or {}, margin, families)
+    tests = paired_tests.tests()
+    rows = {row: reason or tests[row] for row, reason in reasons.items()}
+    return Family(metric, reference, rows, margin, paired_tests.sizes, paired_tests.detectable(), paired=True)
+
+
+def _pairs(row: Mapping[int, float | None], reference: Mapping[int, float | None]) -> SeedPairs:
+    row_values = finite(row)
+    reference_values = finite(reference)
+    seeds = sorted(row_values.keys() & reference_values.keys())
+    return {seed: (row_values[seed], reference_values[seed]) for seed in seeds}
+
+
+def _why_not_paired(pairs: SeedPairs, reference: str) -> str:
+    """Empty if differences at these seeds can be tested."""
+    if len(pairs) < LEAST_SEEDS:
+        number = {0: "no seed", 1: "1 seed"}.get(len(pairs), f"{len(pairs)} seeds")
+        return f"{number} in common with {reference}"
+    largest = max(abs(value) for pair in pairs.values() for value in pair)
+    differences = [row_value - reference_value for row_value, reference_value in pairs.values()]
+    if max(map(abs, differences)) <= NO_SPREAD * largest:
+        return same_scores(reference)
+    if np.std(differences) <= NO_SPREAD * largest:
+        return "the same difference at every seed"
+    return ""
+
+
+class _PairedTests(FamilyTests):
+    """The tests of rows that can be tested. ``reference_seeds`` are all of the reference, in common or not."""
+
+    def __init__(
+        self,
+        metric: Metric,
+        reference: str,
+        reference_seeds: int,
+        pairs: Mapping[str, SeedPairs],
+        seconds: Mapping[str, float | None],
+        margin: float | None,
+        families: int,
+    ) -> None:
+        super().__init__(metric, reference, list(pairs), seconds, margin, families)
+        self.reference_seeds = reference_seeds
+        self.sizes = {row: len(row_pairs) for row, row_pairs in pairs.items()}
+        self.seeds_K = np.array([*self.sizes.values()])
+        row_values_KN, self.reference_KN = _both_values(pairs)
+        differences_KN = row_values_KN - self.reference_KN
+        self.residuals_KN = residuals(differences_KN)
+        self.reference_means = np.nanmean(self.reference_KN, axis=1)
+        self.found = paired_differences(differences_KN)
+        moderated = paired_variances(products(self.residuals_KN), self.seeds_K)
+        self.power = PairedPower(moderated.likely, families)
+        self.p_holm = np.minimum(1.0, self.found.p_holm * families)
+
+    def tested_ends(self) -> Any:
+        alpha = ALPHA / self.families
+        return np.stack([self.found.difference, *intervals(self.found, alpha)], axis=1)
+
+    def ends_in_units(self) -> Any:
+        if not self.metric.exp_of:
+            return self.tested_ends()
+        means = self.reference_means
+        reference_residuals_KN = residuals(self.reference_KN)
+        squares_K = (reference_residuals_KN**2).sum(axis=1)
+        error_K = np.sqrt(squares_K / (self.seeds_K - 1) / self.seeds_K)
+        products_K = (reference_residuals_KN * self.residuals_KN).sum(axis=1)
+        scale_K = np.sqrt(squares_K * (self.residuals_KN**2).sum(axis=1))
+        correlation_K = np.divide(products_K, scale_K, out=np.zeros_like(products_K), where=scale_K > 0)
+        ends = paired_exponential_intervals(self.found, means, error_K, correlation_K, ALPHA / self.families)
+        difference = np.exp(means + self.found.difference) - np.exp(means)
+        return np.stack([difference, *ends], axis=1)
+
+    def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
+        row = self.rows[place]
+        return {row: seeds - self.sizes[row], self.reference: seeds - self.reference_seeds}
+
+
+def _both_values(pairs: Mapping[str, SeedPairs]) -> tuple[Any, Any]:
+    """[K, N] twice: of the rows and of the reference; NaN at a seed that the two do not have in common."""
+    seeds = sorted({seed for row_pairs in pairs.values() for seed in row_pairs})
+    both_KN2 = np.full((len(pairs), len(seeds), 2), np.nan)
+    for place, row_pairs in enumerate(pairs.values()):
+        for seed, pair in row_pairs.items():
+            both_KN2[place, seeds.index(seed)] = pair
+    return both_KN2[..., 0], both_KN2[..., 1]

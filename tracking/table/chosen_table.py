@@ -1,0 +1,237 @@
+"""Of the rows that score one row's weights the best one by a metric on its own set, with its scores on the other sets.
+
+A score that was chosen is the best of several, so it is marked wherever it stands.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rich.table import Table
+
+from tracking.card import Metric
+from tracking.statistics.rows import TableRow, deviation, metric_mean
+from tracking.statistics.rows import table as table_of
+from tracking.study import Study, study_of_metrics
+from tracking.table.columns import change_of
+from tracking.table.latex import latex
+from tracking.table.row_captions import seed_words
+from tracking.table.text import Column, TextTable, csv_text, html, json_text, lines_of, markdown, terminal
+from tracking.words import listed, number
+
+CHOSEN = "†"
+"""The mark of a score that was chosen among several."""
+NO_SCORE = "not scored"
+NOTHING_CHOSEN = "nothing chosen: no seed in common"
+
+
+@dataclass(frozen=True)
+class ChosenRow:
+    """The best row with some weights. ``values`` are by set and seed, at the seeds that all its rivals have."""
+
+    row: TableRow
+    weights: str  # the row that trained them
+    group: str
+    among: int  # rows with these weights that were compared, this one included
+    values: dict[str, dict[int, float | None]]
+    note: str = ""
+    unscored: tuple[str, ...] = ()  # rows with these weights that have no score to compare
+
+    @property
+    def is_chosen(self) -> bool:
+        return self.among > 1
+
+    @property
+    def lacks_seeds(self) -> bool:
+        """Whether the row has seeds that a rival lacks."""
+        return any(len(seeds) < len(self.row.finished_seeds) for seeds in self.values.values())
+
+    def mean(self, metric: Metric, set_name: str) -> float | None:
+        return metric_mean(metric, [*self.values.get(set_name, {}).values()])
+
+    def sd(self, set_name: str) -> float | None:
+        return deviation([*self.values.get(set_name, {}).values()])
+
+
+@dataclass(frozen=True)
+class ChosenTable:
+    """One line for the weights of each trained row. ``sets`` begin with the metric's own, on which rows are chosen."""
+
+    study: Study
+    metric: Metric
+    sets: tuple[str, ...]
+    rows: tuple[ChosenRow, ...]
+
+
+def chosen_table(study: Study, metric: Metric) -> ChosenTable:
+    """Of every row that was trained, and of those that score its weights."""
+    measured = [name for name, metrics in study.measured_sets().items() if metric.name in metrics]
+    sets = tuple(dict.fromkeys([metric.set, *measured]))
+    rows_of_set = {name: table_of(study_of_metrics(study, [metric.name], name)) for name in sets}
+    groups: dict[str, list[TableRow]] = {}
+    for row in rows_of_set[metric.set]:
+        groups.setdefault(row.weights or row.row, []).append(row)
+    rows = [_best(metric, weights, rivals, rows_of_set) for weights, rivals in groups.items()]
+    return ChosenTable(study, metric, sets, tuple(rows))
+
+
+def _best(
+    metric: Metric, weights: str, rivals: Sequence[TableRow], rows_of_set: dict[str, list[TableRow]]
+) -> ChosenRow:
+    """Rivals are compared at the seeds that all of them have; of equals the first in the table is taken."""
+    scored = [row for row in rivals if _is_scored(row, metric)]
+    unscored = tuple(row.row for row in rivals if row not in scored)
+    first = rivals[0]
+    group = first.group
+    if not scored:
+        return ChosenRow(first, weights, group, 0, {}, first.note or NO_SCORE)
+    seeds = _common_seeds(scored)
+    if not seeds:
+        return ChosenRow(first, weights, group, 0, {}, NOTHING_CHOSEN, unscored)
+    best = scored[0]
+    for row in scored[1:]:
+        means = [_mean_at(metric, rival, seeds) for rival in (best, row)]
+        if metric.best(means) != means[0]:
+            best = row
+    values = {name: _values_at(metric, best.row, rows, seeds) for name, rows in rows_of_set.items()}
+    return ChosenRow(best, weights, group, len(scored), values, best.note, unscored)
+
+
+def _common_seeds(rows: Sequence[TableRow]) -> list[int]:
+    seeds = set(rows[0].finished_seeds)
+    for row in rows:
+        seeds &= set(row.finished_seeds)
+    return sorted(seeds)
+
+
+def _is_scored(row: TableRow, metric: Metric) -> bool:
+    """Whether it has a score, made with its own settings alone."""
+    foreign = row.shares_weights and metric.decided_by(row.other_decode)
+    return row.scores[metric.name] is not None and not foreign
+
+
+def _mean_at(metric: Metric, row: TableRow, seeds: Sequence[int]) -> float | None:
+    return metric_mean(metric, [row.seed_values[metric.name][seed] for seed in seeds])
+
+
+def _values_at(metric: Metric, name: str, rows: Sequence[TableRow], seeds: Sequence[int]) -> dict[int, float | None]:
+    (row,) = [row for row in rows if row.row == name]
+    return {seed: row.seed_values[metric.name].get(seed) for seed in seeds}
+
+
+def shown(table: ChosenTable, width: int, caption: str | None = None) -> Table:
+    """For a terminal."""
+    return terminal(_for_people(table, caption), width, 1 + len(table.sets))
+
+
+def written(kind: str, table: ChosenTable, caption: str | None = None, label: str = "") -> str:
+    """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers."""
+    if kind == "csv":
+        return csv_text(_program_columns(table), table.rows)
+    if kind == "json":
+        return json_text(_program_columns(table), table.rows)
+    text_table = _for_people(table, caption)
+    if kind == "tex":
+        return latex(text_table, [], label)
+    return markdown(text_table) if kind == "md" else html(text_table)
+
+
+def _for_people(table: ChosenTable, caption: str | None) -> TextTable:
+    columns: list[Column[ChosenRow]] = [Column("change", "change", _change, _change, "text")]
+    for name in table.sets:
+        text = partial(_score, table.metric, name)
+        value = partial(_mean, table.metric, name)
+        columns.append(Column(f"{table.metric.name}_{name}", f"{table.metric.label} on {name}", text, value))
+    columns.append(Column("chosen_among", "chosen among", _among_words, _among))
+    groups = tuple(row.group for row in table.rows)
+    below = _caption(table) if caption is None else caption
+    return TextTable(table.study.name, tuple(columns), lines_of(columns, table.rows), groups, below)
+
+
+def _change(chosen: ChosenRow) -> str:
+    """The change of the row, with a note below it."""
+    change = change_of(chosen.row)
+    return f"{change}\n{chosen.note}" if chosen.note else change
+
+
+def _score(metric: Metric, set_name: str, chosen: ChosenRow) -> str:
+    """Such as "26.4 ± 0.3†"."""
+    mean = chosen.mean(metric, set_name)
+    sd = chosen.sd(set_name)
+    if mean is None:
+        return "–"
+    spread = "" if sd is None else f" ± {number(sd, metric.places)}"
+    return f"{number(mean, metric.places)}{spread}{CHOSEN if chosen.is_chosen else ''}"
+
+
+def _mean(metric: Metric, set_name: str, chosen: ChosenRow) -> float | None:
+    return chosen.mean(metric, set_name)
+
+
+def _among(chosen: ChosenRow) -> int | None:
+    """None where there was nothing to choose."""
+    return chosen.among if chosen.is_chosen else None
+
+
+def _among_words(chosen: ChosenRow) -> str:
+    return f"{chosen.among}" if chosen.is_chosen else ""
+
+
+def _program_columns(table: ChosenTable) -> list[Column[ChosenRow]]:
+    """``chosen_among`` is empty, or null, where nothing was chosen."""
+    metric = table.metric
+    columns = [
+        _plain("row", lambda chosen: chosen.row.row),
+        _plain("weights", lambda chosen: chosen.weights),
+        _plain("group", lambda chosen: chosen.group),
+        _plain("change", lambda chosen: change_of(chosen.row)),
+        _plain("chosen_among", _among),
+        _plain("chosen_on", lambda chosen: metric.set if chosen.is_chosen else None),
+        _plain("seeds", lambda chosen: len(chosen.values.get(metric.set, {}))),
+    ]
+    for name in table.sets:
+        columns.append(_plain(f"{metric.name}_{name}", partial(_mean, metric, name)))
+        columns.append(_plain(f"sd_{metric.name}_{name}", partial(_sd, name)))
+    return [*columns, _plain("note", lambda chosen: chosen.note)]
+
+
+def _sd(set_name: str, chosen: ChosenRow) -> float | None:
+    return chosen.sd(set_name)
+
+
+def _plain(name: str, value: Callable[[ChosenRow], object]) -> Column[ChosenRow]:
+    return Column(name, name, lambda chosen: str(value(chosen)), value)
+
+
+def _caption(table: ChosenTable) -> str:
+    """What was chosen, among how many, and what that does to the score."""
+    metric = table.metric
+    dev = metric.set
+    chosen_rows = [chosen for chosen in table.rows if chosen.is_chosen]
+    rows_of_number = dict[int, list[str]]()
+    for chosen in chosen_rows:
+        rows_of_number.setdefault(chosen.among, []).append(chosen.row.row)
+    parts = [f"{listed(rows)} chosen among {number_of} on {dev}" for number_of, rows in rows_of_number.items()]
+    if not parts:
+        return "No score was chosen: no row has a rival with the same weights and a score."
+    best = f"of the rows that score the same weights, the best by {metric.label}"
+    lines = [
+        f"{CHOSEN}: {best}: {'; '.join(parts)}.",
+        f"The score on {dev} is the best of several, so it looks better than it is.",
+    ]
+    if table.sets[1:]:
+        lines.append(f"The choice did not use {listed(list(table.sets[1:]))}.")
+    lines.append("Scores without a mark were not chosen.")
+    lines += [_seeds_line(chosen, dev) for chosen in chosen_rows if chosen.lacks_seeds]
+    unscored = [row for chosen in table.rows for row in chosen.unscored]
+    if unscored:
+        lines.append(f"Not among them, without a score on {dev}: {listed(unscored)}.")
+    return " ".join(lines)
+
+
+def _seeds_line(chosen: ChosenRow, set_name: str) -> str:
+    """Such as "Scores of beam_8 are at seeds 1, 2, which all 3 rows with base's weights have."."""
+    seeds = [*chosen.values[set_name]]
+    noun = "seed" if len(seeds) == 1 else "seeds"
+    rivals = f"all {chosen.among} rows with {chosen.weights}'s weights"
+    return f"Scores of {chosen.row.row} are at {noun} {seed_words(seeds)}, which {rivals} have."
