@@ -25,6 +25,7 @@ from tracking.files import DamagedFileError, unless_damaged
 from tracking.study import Study, StudyTrial, trial_folder
 from tracking.trial import TrialFolder, TrialState
 from tracking.uri import shown_words, without_passwords
+from tracking.weights import WEIGHTS, WeightsRecord, weights_of
 from tracking.words import shell_line
 
 
@@ -93,7 +94,7 @@ class PlannedTrial:
         """Whether this is a result with these decode settings."""
         if result is None:
             return False
-        if self.host is not None and result.get("weights") != self.host.weights:
+        if self.host is not None and result.get(WEIGHTS) != self.host.weights:
             return False  # they were trained anew since
         scoring = self.scoring
         return all(scores["decode"] == scoring for scores in result["scores"].values())
@@ -104,12 +105,10 @@ class PlannedTrial:
         return self.weights is not None
 
     @property
-    def weights(self) -> dict[str, Any] | None:
+    def weights(self) -> WeightsRecord | None:
         """What tells its weights from those of another training; None before they are trained."""
-        result, lineage = self.folder.finished_result(self.trial.key), unless_damaged(self.folder.lineage, None)
-        if result is None:
-            return None
-        return {"lineage": lineage.name if lineage else "", "step": result["step"]}
+        result = self.folder.finished_result(self.trial.key)
+        return None if result is None else weights_of(result)
 
     @property
     def can_run(self) -> bool:

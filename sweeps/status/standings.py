@@ -23,6 +23,7 @@ from tracking.mlflow.ledger import Lag
 from tracking.study import Study, StudyTrial
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.trial import TrialFolder
+from tracking.weights import TO_SCORE_AGAIN
 from tracking.words import number, stopped_at
 from tracking.words import time as as_time
 
@@ -33,7 +34,7 @@ MOST_TRIALS = 100
 MOST_NOTES = 20
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
-STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
+STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", TO_SCORE_AGAIN, "missing", "finished")
 """The order of states where not all trials are shown."""
 WIDE = 10_000
 """Columns of a terminal in which everything has room."""
@@ -89,7 +90,7 @@ def _line_of(
         "row": trial.row,
         "seed": trial.seed,
         "key": trial.key,
-        "state": "to score again" if rows.scores_differ(trial.row, seen.result) else state,
+        "state": TO_SCORE_AGAIN if _is_to_score_again(study, trial, seen, rows) else state,
         "step": seen.newest.step if seen.newest else None,
         "steps": steps,
         "seconds_left": seen.seconds_left(steps) if state == "running" else None,
@@ -100,6 +101,13 @@ def _line_of(
         "look": seen,
         "watched": {label: seen.newest.metrics.get(name) if seen.newest else None for name, label in rows.watched},
     }
+
+
+def _is_to_score_again(study: Study, trial: StudyTrial, seen: Look, rows: "_Rows") -> bool:
+    """Whether a finished trial was scored with other settings, or on other weights, than it has now."""
+    if seen.result is None:
+        return False
+    return rows.scores_differ(trial.row, seen.result) or not study.has_scored_weights(trial, seen.result)
 
 
 def _waits(study: Study, trial: StudyTrial, state: str, running: "_Runners", seen: Look) -> str:
@@ -259,5 +267,5 @@ def _step(line: Line) -> str:
     """Such as "300/600"; a finished trial has only its last step."""
     if line["step"] is None:
         return ""
-    unfinished = line["steps"] is not None and line["state"] not in ("finished", "to score again")
+    unfinished = line["steps"] is not None and line["state"] not in ("finished", TO_SCORE_AGAIN)
     return f"{line['step']}/{line['steps']}" if unfinished else str(line["step"])

@@ -16,6 +16,7 @@ from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.study import Standing, Study, StudyTrial
 from tracking.trial import TrialFolder, TrialState
+from tracking.weights import TO_SCORE_AGAIN
 from tracking.words import known_step, stopped_at, sustained
 
 BASE = "base"
@@ -352,7 +353,7 @@ def _errors(unfinished: Sequence[_Unfinished]) -> dict[str, tuple[int, ...]]:
 
 
 def _gravity(note: str) -> int:
-    order = ("FAILED", "damaged", "running", "interrupted", "missing")
+    order = ("FAILED", "damaged", "running", "interrupted", TO_SCORE_AGAIN, "missing")
     return order.index(note.partition(":")[0])
 
 
