@@ -3,7 +3,6 @@
 Rank zero names the checkpoint that all start from; the others read that one, and no other.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,13 +20,14 @@ from sweeps.worker.calls import (
     checked_costs,
     evaluation,
     finite,
+    has_diverged,
     next_step,
     numbers,
     plain,
     printable,
 )
-from sweeps.worker.checkpoint_files import copy_work_files, work_folder
-from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start, root_name
+from sweeps.worker.checkpoint_files import copy_work_files
+from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start, work_folder
 from sweeps.worker.code_imports import environment
 from sweeps.worker.device_rate import DeviceRate, measured_rate, paper_costs, typed_rate
 from sweeps.worker.events import (
@@ -102,11 +102,11 @@ class Driver:
 
     def _take_from(self, host: HostWeights) -> None:
         """Another trial's weights, with the files that its work left. Raises RefusedError if its last state is gone."""
-        place = self.restored.start.place if self.restored else None
+        own, place = self.assignment, self.restored.start.place if self.restored else None
         if place is None or not host.are_in(place.attempt, place.step):
-            raise RefusedError([host.without_last_state(self.assignment.trial, self.store.steps())])
-        source = work_folder(host.checkpoints, root_name(host.key, host.lineage.name))
-        copy_work_files(source, _work_folder_of(self.assignment))
+            raise RefusedError([host.without_last_state(own.trial, self.store.steps())])
+        source = work_folder(host.checkpoints, host.key, host.lineage)
+        copy_work_files(source, work_folder(own.checkpoints, own.key, own.lineage))
 
     def load(self, start: Start | None) -> None:
         """Read the checkpoint that rank zero has named: on the other workers."""
@@ -133,10 +133,6 @@ class Driver:
     def recorded(self, step: int) -> None:
         """The sweep has written the reports up to this step. Another thread may say so."""
         self.unsynced.recorded = step
-
-
-def _work_folder_of(assignment: Assignment) -> Path:
-    return work_folder(assignment.checkpoints, root_name(assignment.key, assignment.lineage.name))
 
 
 class Attempt:
@@ -182,7 +178,7 @@ class Attempt:
     @property
     def folder(self) -> Path:
         """Its own; what the training of another trial's weights left there was copied into it."""
-        folder = _work_folder_of(self.given)
+        folder = work_folder(self.given.checkpoints, self.given.key, self.given.lineage)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -295,7 +291,9 @@ class Attempt:
             raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
         if self._host is None:
             self.store.tidy()
-        self._finish(self._planned_unless_reached(), self._last if self._has_diverged(scores) else None)
+        self._finish(
+            self._planned_unless_reached(), self._last if has_diverged(self.task, self.config, scores) else None
+        )
 
     def _planned_unless_reached(self) -> int | None:
         """The planned steps if training ended before them, or if no step of several was ever reported or saved."""
@@ -324,8 +322,6 @@ class Attempt:
 
     def _device_costs(self) -> dict[str, Any]:
         """What the paper's way of counting needs, as far as it is known; {} for a part of a GPU."""
-        if self._host is not None:  # they are the host's
-            return {}
         devices = self.world * max(1.0, self.given.gpus)
         rate, of_task = self._rate, self._about.get("flops_per_s", {}).get("sustained")
         if of_task and self.given.sustained_tflops is None:
@@ -344,12 +340,6 @@ class Attempt:
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
         return {on: dict(of) for on, of in {**self.scored, **self._scores}.items()}
-
-    def _has_diverged(self, scores: Mapping[str, Mapping[str, Any]]) -> bool:
-        flat = {f"{on}/{name}": of for on, each in scores.items() for name, of in each.items()}
-        tabled = [flat.get(f"{metric.set}/{metric.name}") for metric in self.task.metrics if metric.tabled]
-        lost = any(value is None or not math.isfinite(value) for value in tabled)
-        return lost or self.task.diverged(self.config, flat)
 
     @property
     def _last(self) -> int:

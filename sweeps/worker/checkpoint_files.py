@@ -9,7 +9,6 @@ import json
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -105,14 +104,6 @@ def folders_at(url: str) -> set[str]:
     thread.start()
     thread.join(PLACE_ANSWER_S)
     return {*names}
-
-
-def work_folder(url: str, root: str) -> Path:
-    """Where work keeps files of its own: beside the checkpoints in the folder ``root`` below this URL; for those that
-    are no files of this machine in its temporary folder."""
-    filesystem, home = fsspec.core.url_to_fs(url)
-    is_local = isinstance(filesystem, LocalFileSystem)
-    return (Path(home, root) if is_local else Path(tempfile.gettempdir(), root)) / WORK_FILES
 
 
 def copy_work_files(source: Path, target: Path) -> None:
