@@ -102,7 +102,8 @@ class Driver:
 
     def _take_from(self, host: HostWeights) -> None:
         """Another trial's weights, with the files that its work left. Raises RefusedError if its last state is gone."""
-        own, place = self.assignment, self.restored.start.place if self.restored else None
+        own = self.assignment
+        place = self.restored.start.place if self.restored else None
         if place is None or not host.are_in(place.attempt, place.step):
             raise RefusedError([host.without_last_state(own.trial, self.store.steps())])
         source = work_folder(host.checkpoints, host.key, host.lineage)
@@ -291,9 +292,8 @@ class Attempt:
             raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
         if self._host is None:
             self.store.tidy()
-        self._finish(
-            self._planned_unless_reached(), self._last if has_diverged(self.task, self.config, scores) else None
-        )
+        diverged = has_diverged(self.task, self.config, scores)
+        self._finish(self._planned_unless_reached(), self._last if diverged else None)
 
     def _planned_unless_reached(self) -> int | None:
         """The planned steps if training ended before them, or if no step of several was ever reported or saved."""
