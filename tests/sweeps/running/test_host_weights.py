@@ -1,5 +1,6 @@
 """Rows that only score, after the weights of their hosts have changed, and what they see of the training."""
 
+import io
 import json
 import math
 import re
@@ -11,12 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from scored_task import SOURCE, write_scored
 from typed import printed, refusal, typed
 
 from allelse import load
 from sweeps.planning.continuation import plan_sweep
-from sweeps.running.recorder import Recorder, WithoutWeightsError
+from sweeps.running.progress import Progress
+from sweeps.running.queue import Queue
+from sweeps.running.recorder import Recorder
+from sweeps.running.stopping import Stopping
+from sweeps.worker.events import Order
 
 STUDY = ("task=scored", "sweep.name=s")
 TRAIN = ("train", *STUDY, "tracking=off")
@@ -228,10 +234,17 @@ def test_without_the_result_of_its_host_a_row_is_not_trained(folder: Path, monke
     plan = plan_sweep([*STUDY, "score.beam=3"], here=folder)
     (row,) = [planned for planned in plan.trials if planned.trial.row == "greedy"]
     recorder = Recorder(row)
-    assert recorder.assignment().weights is not None
+    assignment = recorder.assignment()
+    assert assignment.weights is not None
+    assert assignment.weights.record == result(folder, "base-s1")["weights"]
+
     (folder / "runs/s/base-s1/result.json").unlink()
-    with pytest.raises(WithoutWeightsError, match="base-s1 has no result any more"):
-        recorder.assignment()
+    progress = Progress(plan, Console(file=io.StringIO()))
+    queue, orders = Queue({row.trial.name: recorder}, progress, Stopping(), 0), list[Order]()
+    queue.start("its process", orders.append)
+    assert [order.assignment for order in orders] == [None]
+    assert "base-s1 has no result any more" in row.folder.path.joinpath("error.txt").read_text()
+    assert (row.folder.attempts.all()[-1].reason or "").startswith("failed: base-s1")
 
 
 def test_evaluate_names_the_host_whose_weights_a_row_scores(folder: Path) -> None:
