@@ -24,7 +24,7 @@ from tracking.files import (
 )
 from tracking.same_code import VOUCHER
 from tracking.trial import TrialFolder, TrialState
-from tracking.weights import TO_SCORE_AGAIN, WEIGHTS, weights_of
+from tracking.weights import TO_SCORE_AGAIN, are_current
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
@@ -161,8 +161,8 @@ class Study:
         """Whether this result of the trial scores the weights that it would score now."""
         if not trial.weights:
             return True
-        host = unless_damaged(trial_folder(self.folder, trial.weights, self.task).result, None)
-        return host is not None and result.get(WEIGHTS) == weights_of(host)
+        host = trial_folder(self.folder, trial.weights, self.task)
+        return are_current(result, unless_damaged(host.result, None))
 
     def standings(self, trials: Iterable[StudyTrial] | None = None) -> list[Standing]:
         """Of all trials, or of these."""

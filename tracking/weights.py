@@ -29,6 +29,11 @@ def are_scored(weights: WeightsRecord, result: Mapping[str, Any]) -> bool:
     return result.get(WEIGHTS) in (None, weights)
 
 
+def are_current(result: Mapping[str, Any], host: Mapping[str, Any] | None) -> bool:
+    """Whether a result scores the weights of this result of its host."""
+    return host is not None and result.get(WEIGHTS) == weights_of(host)
+
+
 def is_head_of(weights: WeightsRecord, head: Mapping[str, Any]) -> bool:
     """Whether the statistics with this head are of these weights. A trial's own training has only its attempt there."""
     if WEIGHTS in head:

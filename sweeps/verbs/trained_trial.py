@@ -259,11 +259,19 @@ def read_trained(path: Path, source: TaskSource, settings: Settings, typed: Type
     else:
         trial = _read(path, source, settings)
         trial.result()
+        _refuse_without_weights(trial.weights)
     try:
         tree = assigned(asdict(trial.own), typed)
         return trial.configured(Schema.of(source.task).config(tree)) if typed else trial
     except RefusedError as error:
         raise RefusedError(replace(each, place=COMMAND_LINE) for each in error.problems) from None
+
+
+def _refuse_without_weights(weights: StoredWeights) -> None:
+    """Raises RefusedError if the trial whose weights are scored is not finished any more."""
+    if not weights.record:
+        host = weights.files.path
+        raise RefusedError([unfinished("TRIAL", host.name, [weights.files.state(weights.key)], host.parent)])
 
 
 def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:

@@ -250,5 +250,8 @@ def test_without_the_result_of_its_host_a_row_is_not_trained(folder: Path, monke
 def test_evaluate_names_the_host_whose_weights_a_row_scores(folder: Path) -> None:
     train(folder, "base", "greedy")
     shutil.rmtree(folder / "runs/s/base-s1/checkpoints")
-    said = refusal(folder, "evaluate", "task=scored", "greedy", "score.beam=2", "sweep.name=s")
-    assert "s/greedy-s1 scores the weights of s/base-s1, which has no checkpoint" in said
+    words = ("evaluate", "task=scored", "greedy", "score.beam=2", "sweep.name=s")
+    assert "s/greedy-s1 scores the weights of s/base-s1, which has no checkpoint" in refusal(folder, *words)
+    (folder / "runs/s/base-s1/result.json").unlink()
+    by_folder = (*words[:2], str(folder / "runs/s/greedy-s1"), *words[3:])
+    assert "base-s1 is interrupted" in refusal(folder, *by_folder)
