@@ -104,7 +104,8 @@ class Trial(Protocol[Config_co]):
 
     @property
     def folder(self) -> Path:
-        """For the trial's own files on this machine, which outlive its attempts."""
+        """For the trial's own files on this machine, which outlive its attempts. A trial that only scores begins with a
+        copy of what training has left there."""
 
     @property
     def saved(self) -> Saved | None:

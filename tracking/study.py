@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from tracking.files import (
 )
 from tracking.same_code import VOUCHER
 from tracking.trial import TrialFolder, TrialState
+from tracking.weights import TO_SCORE_AGAIN, are_current
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
@@ -155,10 +156,23 @@ class Study:
         host = self.host(trial)
         return weights_fault(self.trial_folder(host), host.key) if host else ""
 
+    def standing(self, trial: StudyTrial) -> Standing:
+        """Scores of other weights than those of its host are none: the trial is to be scored again."""
+        state, result = self.trial_folder(trial).standing(trial.key)
+        if result is not None and not self.has_scored_weights(trial, result):
+            return Standing(trial, TO_SCORE_AGAIN, None)
+        return Standing(trial, state, result)
+
+    def has_scored_weights(self, trial: StudyTrial, result: Mapping[str, Any]) -> bool:
+        """Whether this result of the trial scores the weights that it would score now."""
+        if not trial.weights:
+            return True
+        host = trial_folder(self.folder, trial.weights, self.task)
+        return are_current(result, unless_damaged(host.result, None))
+
     def standings(self, trials: Iterable[StudyTrial] | None = None) -> list[Standing]:
         """Of all trials, or of these."""
-        chosen = self.trials if trials is None else trials
-        return [Standing(trial, *self.trial_folder(trial).standing(trial.key)) for trial in chosen]
+        return [self.standing(trial) for trial in (self.trials if trials is None else trials)]
 
     def measured_sets(self) -> dict[str, list[str]]:
         """The sets with scores in any trial that counts, each with the metrics that have a value there."""

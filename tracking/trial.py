@@ -38,6 +38,7 @@ from tracking.journal import REPORT, Journal, JournalLine, PastReport, journal_l
 from tracking.provenance import Provenance, with_scoring
 from tracking.source_trial import SourceTrial
 from tracking.uri import without_password
+from tracking.weights import WEIGHTS
 
 CONFIG: Form = {
     **{"key": str, "data_fingerprint": str},
@@ -48,12 +49,13 @@ RESULT: Form = {
     **{"steps": int | None, "diverged": int | None},
     **dict.fromkeys((*COSTS, *DEVICE_COSTS), float | None),
     "sustained": (NoneType, {"source": str}),
+    WEIGHTS: dict | None,
 }
 HEAD: Form = {"key": str, "step": int}
 """What the files must hold, besides the groups and the metrics of the study's task. ``HEAD``: a set's statistics."""
 OTHER_FOLDERS = ("checkpoints", "statistics")
 """Folders of a trial whose files have a form of their own."""
-TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
+TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "to score again", "damaged"]
 T = TypeVar("T")
 
 
@@ -358,16 +360,6 @@ def _keep_good_lines(lines: Lines) -> str:
     shutil.copyfile(lines.path, copy)  # no rename: after a crash before the next line the damage must still be found
     write_atomic(lines.path, "".join(to_json(line) + "\n" for line in good))
     return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"
-
-
-def joined_scores(
-    before: dict[str, Any] | None, key: str, step: int, scores: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """The scores by set, with those of other sets from an earlier result of these weights and settings."""
-    if before is None or (before["key"], before["step"]) != (key, step):
-        return scores
-    settings = [of_set["decode"] for of_set in scores.values()]
-    return {name: of_set for name, of_set in before["scores"].items() if of_set["decode"] in settings} | scores
 
 
 def recorded_runs(study: Path) -> list[str]:

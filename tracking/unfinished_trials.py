@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracking.study import Standing, Study
+from tracking.weights import TO_SCORE_AGAIN
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,7 @@ class UnfinishedTrial:
 
 def unfinished_trials(study: Study, seen: Sequence[Standing]) -> list[UnfinishedTrial]:
     """A state stands alone if a retry or a repair has just removed the cause."""
-    return [
-        UnfinishedTrial(each.trial.seed, *_why_unfinished(study, each))
-        for each in seen
-        if each.result is None
-    ]
+    return [UnfinishedTrial(each.trial.seed, *_why_unfinished(study, each)) for each in seen if each.result is None]
 
 
 def _why_unfinished(study: Study, standing: Standing) -> tuple[str, str]:
@@ -59,5 +56,5 @@ def seeds_of_errors(unfinished: Sequence[UnfinishedTrial]) -> dict[str, tuple[in
 
 
 def _gravity(note: str) -> int:
-    order = ("FAILED", "damaged", "running", "interrupted", "missing")
+    order = ("FAILED", "damaged", "running", "interrupted", TO_SCORE_AGAIN, "missing")
     return order.index(note.partition(":")[0])

@@ -25,6 +25,7 @@ from tracking.files import DamagedFileError, unless_damaged
 from tracking.study import Study, StudyTrial, trial_folder
 from tracking.trial import TrialFolder, TrialState
 from tracking.uri import shown_words, without_passwords
+from tracking.weights import are_current
 from tracking.words import shell_line
 
 
@@ -87,13 +88,13 @@ class PlannedTrial:
     @property
     def finished(self) -> bool:
         """Trained, and scored with these decode settings."""
-        return self.is_scored(self.folder.finished_result(self.trial.key))
+        return self.is_scored(self.result)
 
     def is_scored(self, result: dict[str, Any] | None) -> bool:
         """Whether this is a result with these decode settings."""
         if result is None:
             return False
-        if self.host is not None and result.get("weights") != self.host.weights:
+        if self.host is not None and not are_current(result, self.host.result):
             return False  # they were trained anew since
         scoring = self.scoring
         return all(scores["decode"] == scoring for scores in result["scores"].values())
@@ -101,15 +102,12 @@ class PlannedTrial:
     @property
     def has_weights(self) -> bool:
         """Whether training is over, so that rows can score its weights."""
-        return self.weights is not None
+        return self.result is not None
 
     @property
-    def weights(self) -> dict[str, Any] | None:
-        """What tells its weights from those of another training; None before they are trained."""
-        result, lineage = self.folder.finished_result(self.trial.key), unless_damaged(self.folder.lineage, None)
-        if result is None:
-            return None
-        return {"lineage": lineage.name if lineage else "", "step": result["step"]}
+    def result(self) -> dict[str, Any] | None:
+        """That of a finished training, with whatever settings it was scored; None before."""
+        return self.folder.finished_result(self.trial.key)
 
     @property
     def can_run(self) -> bool:

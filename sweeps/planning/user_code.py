@@ -135,6 +135,8 @@ def held_codes(study: Study, checkpoints: str | None) -> tuple[str, ...]:
 
 def _trained_with(study: Study, trial: StudyTrial, checkpoints: str | None) -> set[str]:
     """The versions that are in what the trial has: in its weights, or in its newest checkpoint."""
+    if trial.weights:  # they are its host's
+        return set()
     folder = study.trial_folder(trial)
     result = folder.finished_result(trial.key)
     if result is not None:

@@ -13,11 +13,14 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import alive
-from sweeps.worker.checkpoint_files import MANIFEST, TEMPORARY, DamagedCheckpointError, Manifest
+from sweeps.worker.checkpoint_files import (
+    MANIFEST,
+    TEMPORARY,
+    WORK_FILES,
+    DamagedCheckpointError,
+    Manifest,
+)
 from sweeps.worker.checkpoints import Checkpoints, Place, root_name
-
-OWN_FILES = "files"
-"""What the trial itself has written beside its checkpoints; it may be changed in its place."""
 
 
 class CheckpointCopy:
@@ -58,9 +61,10 @@ class CheckpointCopy:
             self._filesystem.pipe_file(target, filesystem.cat_file(path))
 
     def _copy_own_files(self) -> None:
-        folder = Path(self._source.root, OWN_FILES)
+        """What the trial itself has written beside its checkpoints; it may be changed in its place."""
+        folder = Path(self._source.root, WORK_FILES)
         if self._source.is_local and isinstance(self._filesystem, LocalFileSystem) and folder.is_dir():
-            shutil.copytree(folder, Path(self._root, OWN_FILES), dirs_exist_ok=True)
+            shutil.copytree(folder, Path(self._root, WORK_FILES), dirs_exist_ok=True)
 
 
 def whole_manifest(checkpoints: Checkpoints, place: Place) -> Manifest:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from sweeps.processes.times import POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import MAY_BE_MEMORY
 from sweeps.running.progress import Progress
-from sweeps.running.recorder import REMOVED, Recorder, RemovedError
+from sweeps.running.recorder import REMOVED, Recorder, RemovedError, WithoutWeightsError
 from sweeps.running.stopping import Stopping
 from sweeps.worker.events import Event, Failed, Finished, Lost, Order
 from tracking.files import DamagedFileError
@@ -93,7 +93,13 @@ class Queue:
         if name in self._removed:
             self.start(process, give)
             return
-        self._busy[process] = busy = Busy(name, Order(recorder.assignment()), give)
+        try:
+            assignment = recorder.assignment()
+        except WithoutWeightsError as error:
+            self._fail(name, str(error), "")
+            self.start(process, give)
+            return
+        self._busy[process] = busy = Busy(name, Order(assignment), give)
         self.progress.start(name)
         self._send([busy])
 

@@ -32,13 +32,15 @@ from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, marked, utc
 from tracking.provenance import Provenance, attempts, trained_by, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
-from tracking.trial import TrialFolder, joined_scores
+from tracking.trial import TrialFolder
+from tracking.weights import WEIGHTS, WeightsRecord, is_head_of, joined_scores, weights_of, weights_record
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
 PACE = "pace"
 OF_DEVICES = (*DEVICE_COSTS, "sustained")
 """Costs that count only where one rate holds for all of training."""
+WITHOUT_WEIGHTS = "{host} has no result any more, so there are no weights to score; run the same command again"
 REMOVED = "its folder was removed; the same command trains it again"
 
 
@@ -47,6 +49,10 @@ class RemovedError(BaseException):
 
     No Exception: the trial's own code could take it for one of its errors.
     """
+
+
+class WithoutWeightsError(Exception):
+    """The trial that a scoring trial waits for has no weights by now, in one line."""
 
 
 class UnrecordedError(BaseException):
@@ -79,10 +85,12 @@ class Recorder:
         self.stopped = False  # as requested
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
         self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts.all()), default=0)
+        self._weights: HostWeights | None = None  # that the current attempt only scores
         self._before = self.folder.lineage() or Lineage(uuid.uuid4().hex[:LINEAGE_DIGITS])
 
     def assignment(self) -> Assignment:
-        """The attempt as its workers receive it."""
+        """The attempt as its workers receive it. Raises WithoutWeightsError."""
+        self._weights = self._host_weights()
         trial, settings = self.planned.trial, self.planned.settings
         return Assignment(
             task=settings.source.name,
@@ -104,19 +112,27 @@ class Recorder:
             code=self.planned.code,
             study_folder=str(self.folder.path.parent),
             sustained_tflops=settings.cluster.sustained_tflops,
-            weights=self.weights(),
+            weights=self._weights,
             kept_steps=self.planned.kept_steps,
         )
 
-    def weights(self) -> HostWeights | None:
-        """Those that the trial only scores. Its host has finished; None if it trains its own."""
+    def _host_weights(self) -> HostWeights | None:
+        """Those that the trial only scores; None if it trains its own. Raises WithoutWeightsError."""
         host = self.planned.host
-        result = host.folder.finished_result(host.trial.key) if host else None
-        if host is None or result is None:
+        if host is None:
             return None
-        lineage = host.folder.lineage(self.codes) or Lineage()
-        where = host.checkpoints
-        return HostWeights(host.trial.name, where, host.trial.key, result["step"], result["attempt"], lineage)
+        result = host.folder.finished_result(host.trial.key)
+        if result is None:
+            raise WithoutWeightsError(WITHOUT_WEIGHTS.format(host=host.trial.name))
+        return HostWeights(
+            trial=host.trial.name,
+            checkpoints=host.checkpoints,
+            key=host.trial.key,
+            step=result["step"],
+            attempt=result["attempt"],
+            lineage=host.folder.lineage(self.codes) or Lineage(),
+            record=weights_of(result),
+        )
 
     def lineage(self) -> Lineage:
         """With this attempt; all of this sweep share a run."""
@@ -129,9 +145,11 @@ class Recorder:
 
         They count for the weights of the attempt that they name, and for no others.
         """
-        weights = self.weights()
-        step = weights.step if weights else self.planned.steps
-        return self.folder.scored_heads(self.planned.trial.key, step, self.planned.scoring)
+        key, weights = self.planned.trial.key, self._weights
+        if weights is None:
+            return self.folder.scored_heads(key, self.planned.steps, self.planned.scoring)
+        heads = self.folder.scored_heads(key, weights.step, self.planned.scoring)
+        return {on: head for on, head in heads.items() if is_head_of(weights.record, head)}
 
     def begin(self) -> None:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
@@ -217,7 +235,8 @@ class Recorder:
 
     def _came_from(self, entries: dict[str, Any]) -> None:
         """Add these to the record of this attempt."""
-        start = {"attempt": self.attempt, "from": 0, "steps": self.planned.steps}
+        begun_after = self._weights.step if self._weights else 0
+        start = {"attempt": self.attempt, "from": begun_after, "steps": self.planned.steps}
         written = with_attempt(self.folder.provenance(), start | self._own_record() | entries)
         write_atomic(self.folder.provenance_path, to_json({"commit": None} | written) + "\n")
 
@@ -281,14 +300,20 @@ class Recorder:
         planned = {} if event.steps is None else {"steps": event.steps}
         planned |= {} if event.diverged is None else {"diverged": event.diverged}
         head |= {"scoring": (before or {}).get("scoring", 0) + 1}
-        scores = joined_scores(before, trial.key, event.step, event.scores)
-        weights = self.weights()
-        head |= {"weights": weights.recorded} if weights else {}
+        weights = self._scored_weights(event)
+        head |= {WEIGHTS: weights}
+        scores = joined_scores(before, trial.key, weights, event.scores)
         costs = _with_training(event.costs, before if before and before["key"] == trial.key else {})
         if not _is_of_one_group(trained_by(self.folder.provenance(), event.step)):
             costs = {name: value for name, value in costs.items() if name not in OF_DEVICES}
         self.folder.write_result({**head, **planned, **costs, "scores": scores})
         self.end("finished")
+
+    def _scored_weights(self, event: Finished) -> WeightsRecord:
+        """Those of the assignment, or the trial's own."""
+        if self._weights is not None:
+            return self._weights.record
+        return weights_record(self.lineage(), event.trained_in, event.step)
 
     def _scored(self, on: str) -> None:
         """Keep by what this set was scored, which may be long after training."""

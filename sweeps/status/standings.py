@@ -23,6 +23,7 @@ from tracking.mlflow.ledger import Lag
 from tracking.study import Study, StudyTrial
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.trial import TrialFolder
+from tracking.weights import TO_SCORE_AGAIN, are_current
 from tracking.words import number, stopped_at
 from tracking.words import time as as_time
 
@@ -33,7 +34,7 @@ MOST_TRIALS = 100
 MOST_NOTES = 20
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
-STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
+STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", TO_SCORE_AGAIN, "missing", "finished")
 """The order of states where not all trials are shown."""
 WIDE = 10_000
 """Columns of a terminal in which everything has room."""
@@ -63,6 +64,7 @@ class Standings:
             (trial, self._look(trial, folder, changing is None or trial.name in changing))
             for trial, folder in self._folders
         ]
+        self._rows.results = {trial.name: seen.result for trial, seen in looks}
         return [_line_of(self.study, trial, seen, self._rows, lag, known, running) for trial, seen in looks]
 
     def _look(self, trial: StudyTrial, folder: TrialFolder, again: bool) -> Look:
@@ -89,7 +91,7 @@ def _line_of(
         "row": trial.row,
         "seed": trial.seed,
         "key": trial.key,
-        "state": "to score again" if rows.scores_differ(trial.row, seen.result) else state,
+        "state": TO_SCORE_AGAIN if rows.is_to_score_again(trial, seen.result) else state,
         "step": seen.newest.step if seen.newest else None,
         "steps": steps,
         "seconds_left": seen.seconds_left(steps) if state == "running" else None,
@@ -153,6 +155,7 @@ class _Rows:
 
     def __init__(self, study: Study) -> None:
         self._known: dict[str, tuple[int, dict[str, Any]]] = {}  # steps and settings for scoring
+        self.results: dict[str, dict[str, Any] | None] = {}  # of finished trials, by name
         self.watched: Sequence[tuple[str, str]] = ()  # reported metrics that the task shows, with their headings
         with suppress(RefusedError):
             source = source_of_study(study, Path.cwd())
@@ -167,11 +170,15 @@ class _Rows:
         """How many steps its trials have."""
         return self._known[row][0] if row in self._known else None
 
-    def scores_differ(self, row: str, result: dict[str, Any] | None) -> bool:
-        """Whether a finished trial was scored with different settings than the study has now."""
-        if result is None or row not in self._known:
+    def is_to_score_again(self, trial: StudyTrial, result: dict[str, Any] | None) -> bool:
+        """Whether a finished trial was scored with other settings, or on other weights, than it has now."""
+        if result is None:
             return False
-        return any(scores["decode"] != self._known[row][1] for scores in result["scores"].values())
+        if trial.weights and not are_current(result, self.results.get(trial.weights)):
+            return True
+        return trial.row in self._known and any(
+            scores["decode"] != self._known[trial.row][1] for scores in result["scores"].values()
+        )
 
 
 def status_table(study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_TRIALS) -> Table:
@@ -259,5 +266,5 @@ def _step(line: Line) -> str:
     """Such as "300/600"; a finished trial has only its last step."""
     if line["step"] is None:
         return ""
-    unfinished = line["steps"] is not None and line["state"] not in ("finished", "to score again")
+    unfinished = line["steps"] is not None and line["state"] not in ("finished", TO_SCORE_AGAIN)
     return f"{line['step']}/{line['steps']}" if unfinished else str(line["step"])

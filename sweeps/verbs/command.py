@@ -158,7 +158,7 @@ class Named:
         return [trial for trial in self.trials if trial.row == row]
 
     def states(self) -> list[str]:
-        return [self.study.trial_folder(trial).state(trial.key) for trial in self.trials]
+        return [standing.state for standing in self.study.standings(self.trials)]
 
 
 def meant(name: str, here: Study | None, runs: Path) -> Named | None:

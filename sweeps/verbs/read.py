@@ -83,7 +83,7 @@ def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
 
 
 def _study_line(study: Study) -> dict[str, Any]:
-    states = [study.trial_folder(trial).state(trial.key) for trial in study.trials]
+    states = [standing.state for standing in study.standings()]
     base = next((row for row in table(study) if row.row == BASE and row.seeds), None)
     return {
         "name": study.name,

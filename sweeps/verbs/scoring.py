@@ -5,7 +5,8 @@ from dataclasses import asdict
 from tempfile import TemporaryDirectory
 
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.trained_trial import TrainedTrial, lineage_of
+from sweeps.verbs.stored_weights import lineage_of
+from sweeps.verbs.trained_trial import TrainedTrial
 from sweeps.worker.attempt import Driver
 from sweeps.worker.events import Assignment, Evaluated, Event, Finished, HostWeights, Noticed
 from sweeps.worker.prepared import identity
@@ -43,7 +44,7 @@ def _assignment(trained: TrainedTrial, folder: str) -> Assignment:
         found = f"is {trained.name}, but this task's work scores the last state alone"
         raise RefusedError([Problem("TRIAL", found, f"must be {trained.folder.name}, not one of its checkpoints")])
     lineage = lineage_of(at.files)
-    weights = HostWeights(trained.name, at.checkpoints, at.key, trained.step, at.attempt, lineage)
+    weights = HostWeights(at.name, at.checkpoints, at.key, trained.step, at.attempt, lineage, at.record)
     code = str(trained.files.provenance().get("code") or "")
     return Assignment(
         task=source.name,

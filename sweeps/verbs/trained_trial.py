@@ -19,6 +19,7 @@ from sweeps.planning.user_code import scoring_code, user_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
 from sweeps.verbs.command import TRIAL_KINDS, unfinished
+from sweeps.verbs.stored_weights import StoredWeights, stored_weights, study_lineage
 from sweeps.verbs.texts import data_folder
 from sweeps.worker.calls import Call, evaluation
 from sweeps.worker.checkpoint_files import MANIFEST
@@ -30,24 +31,15 @@ from tracking.card import Card
 from tracking.code import write_code
 from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process
-from tracking.study import STUDY_FILE, read_study, task_of, trial_folder
-from tracking.trial import TrialFolder, joined_scores, statistics_name, statistics_text
+from tracking.study import STUDY_FILE, read_study, task_of
+from tracking.trial import TrialFolder, statistics_name, statistics_text
 from tracking.uri import without_password
+from tracking.weights import WEIGHTS, are_scored, is_head_of, joined_scores, weights_record
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
 """What the name of a file must not have."""
 MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 """The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
-
-
-@dataclass(frozen=True)
-class StoredWeights:
-    """Trained weights: those of the trial itself, or of the trial in the folder ``files`` if it only scores."""
-
-    files: TrialFolder
-    key: str
-    attempt: int
-    checkpoints: str
 
 
 @dataclass(frozen=True)
@@ -101,12 +93,14 @@ class TrainedTrial:
         """Leaves out a set that lost a file: it is scored again."""
         found = dict[str, Numbers]()
         if not (self._suffix or any(metric.from_counts for metric in self.source.task.metrics)):
-            scores = (self.files.finished_result(self.key) or {}).get("scores", {})
+            result = self.files.finished_result(self.key)
+            is_current = result is not None and are_scored(self.weights.record, result)
+            scores = result["scores"] if result is not None and is_current else {}
             found = {on: of for on, of in scores.items() if of["decode"] == self._settings}
         for label, head in self.files.scored_heads(self.key, self.step, self._settings).items():
             on, at, settings = label.partition("@")
             whole = unless_lost(partial(self.files.statistics, label), None) is not None
-            if at + settings == self._suffix and whole:
+            if at + settings == self._suffix and whole and is_head_of(self.weights.record, head):
                 found[on] = head["scores"]
         return found
 
@@ -136,7 +130,7 @@ class TrainedTrial:
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
         own, at = OwnFormat.of(self.source.task), self.weights
-        store = Checkpoints(at.checkpoints, at.key, at.attempt, Keep(), own, lineage=_lineage(at.files))
+        store = Checkpoints(at.checkpoints, at.key, at.attempt, Keep(), own, lineage=study_lineage(at.files))
         with closing(store) as checkpoints:
             try:
                 yield from checkpoints.states(steps or [self.step])
@@ -145,8 +139,7 @@ class TrainedTrial:
                 raise RefusedError([Problem(self.name, f"lacks a state: {missing}", allowed)]) from None
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
-        head = {"key": self.key, "step": self.step, "attempt": self.attempt}
-        event = evaluation(self.source.task, self.config, Call(on, scores, texts, samples), head)
+        event = evaluation(self.source.task, self.config, Call(on, scores, texts, samples), self._head)
         self.keep(event)
 
     def keep(self, event: Evaluated) -> None:
@@ -155,7 +148,7 @@ class TrainedTrial:
         Raises RefusedError while a sweep runs the trial."""
         artifacts = dict(event.artifacts)
         if self._suffix:  # otherwise result.json keeps the scores of a set without samples
-            head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": event.scores}
+            head = self._head | {"scores": event.scores}
             artifacts.setdefault(statistics_name(event.set_name), statistics_text(head, ()))
         with trial_lock(self.files, "wait for it"):
             for name, text in artifacts.items():
@@ -190,6 +183,11 @@ class TrainedTrial:
         return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"
 
     @property
+    def _head(self) -> dict[str, Any]:
+        """How the statistics of a set begin."""
+        return {"key": self.key, "step": self.step, "attempt": self.attempt, WEIGHTS: self.weights.record}
+
+    @property
     def _schema(self) -> Schema:
         return Schema.of(self.source.task)
 
@@ -218,11 +216,12 @@ class TrainedTrial:
 
     def _add_to_result(self, on: str, kept: dict[str, Any]) -> None:
         """Results never mix: after a change of settings `allelse sweep` scores all sets again."""
-        result = self.result()
-        scores = joined_scores(result, self.key, result["step"], {on: kept})
+        result, weights = self.result(), self.weights.record
+        scores = joined_scores(result, self.key, weights, {on: kept})
         if scores.keys() >= result["scores"].keys():
             self.files.scored_again(of_process() | self._code(), on)
-            self.files.write_result(result | {"scores": scores, "scoring": result.get("scoring", 1) + 1})
+            scoring = {"scoring": result.get("scoring", 1) + 1, "step": weights["step"]}
+            self.files.write_result(result | scoring | {"scores": scores, WEIGHTS: weights})
 
     def _code(self) -> dict[str, Any]:
         """What scores, kept in the study."""
@@ -260,11 +259,19 @@ def read_trained(path: Path, source: TaskSource, settings: Settings, typed: Type
     else:
         trial = _read(path, source, settings)
         trial.result()
+        _refuse_without_weights(trial.weights)
     try:
         tree = assigned(asdict(trial.own), typed)
         return trial.configured(Schema.of(source.task).config(tree)) if typed else trial
     except RefusedError as error:
         raise RefusedError(replace(each, place=COMMAND_LINE) for each in error.problems) from None
+
+
+def _refuse_without_weights(weights: StoredWeights) -> None:
+    """Raises RefusedError if the trial whose weights are scored is not finished any more."""
+    if not weights.record:
+        host = weights.files.path
+        raise RefusedError([unfinished("TRIAL", host.name, [weights.files.state(weights.key)], host.parent)])
 
 
 def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
@@ -274,28 +281,15 @@ def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Traine
         raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
     root, folder = place[1], path.parents[2]
     trial = _read(_owner(folder, settings), source, settings)
-    lineage = _lineage(trial.files)
+    lineage = study_lineage(trial.files)
     own = root_name(trial.key, lineage.name if lineage else "")
     if root != own:
         found = f"{path} belongs to trial {root}, but {trial.name} is {own}"
         raise RefusedError([Problem("TRIAL", found, "must lie in the folder of its own trial")])
     attempt = int(place[2])
-    weights = replace(trial.weights, checkpoints=str(folder), attempt=attempt)
+    record = weights_record(lineage or Lineage(), attempt, int(place[3]))
+    weights = replace(trial.weights, checkpoints=str(folder), attempt=attempt, record=record)
     return replace(trial, weights=weights, attempt=attempt, step=int(place[3]))
-
-
-def lineage_of(trial: TrialFolder) -> Lineage:
-    """That of the trial's attempts; one without a name before the first."""
-    return _lineage(trial) or Lineage()
-
-
-def _lineage(trial: TrialFolder) -> Lineage | None:
-    """That of the trial's attempts, with the code that its study names."""
-    codes: Sequence[str] = ()
-    if (trial.path.parent / STUDY_FILE).exists():
-        study = unless_damaged(partial(read_study, trial.path.parent), None)
-        codes = study.code if study else ()
-    return trial.lineage(codes)
 
 
 def _owner(checkpoints: Path, settings: Settings) -> Path:
@@ -317,8 +311,11 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     before, now = stored["paths"]["runs"], path.parent.parent
     config = _with_places(config, task, settings, before, now)
     result = folder.result()
-    step, attempt = (result["step"], result["attempt"]) if result and result["key"] == stored["key"] else (0, 0)
+    if result is None or result["key"] != stored["key"]:
+        result = {}
     elsewhere = _elsewhere(stored["paths"], settings.paths.checkpoints, now)
+    weights = stored_weights(folder, stored, elsewhere)
+    step = weights.record.get("step", result.get("step", 0))
     return TrainedTrial(
         source=source,
         files=folder,
@@ -328,26 +325,11 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
         fingerprint=stored["data_fingerprint"],
         step=step,
         ended=step,
-        attempt=attempt,
-        weights=_stored_weights(folder, stored, attempt, elsewhere),
+        attempt=result.get("attempt", 0),
+        weights=weights,
         data_folder=data_folder(task, stored, Path(settings.paths.data), folder),
         tracking_uri=settings.tracking.uri,
     )
-
-
-def _stored_weights(
-    folder: TrialFolder, stored: Mapping[str, Any], attempt: int, elsewhere: str | None
-) -> StoredWeights:
-    """Those that the trial scores. ``elsewhere`` is its ``paths.checkpoints``."""
-    if not stored.get("weights"):
-        return StoredWeights(folder, stored["key"], attempt, folder.checkpoints_url(elsewhere))
-    study = unless_damaged(partial(read_study, folder.path.parent), None)
-    today = next((trial.weights for trial in study.trials if trial.name == folder.path.name), None) if study else None
-    host = trial_folder(folder.path.parent, today or stored["weights"], folder.card)  # it may have been renamed
-    key = stored["weights_key"]
-    result = host.finished_result(key)
-    trained_in = result["attempt"] if result else 0
-    return StoredWeights(host, key, trained_in, host.checkpoints_url(elsewhere))
 
 
 def _card(path: Path, task: Task[Any]) -> Card:

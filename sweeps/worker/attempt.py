@@ -3,17 +3,12 @@
 Rank zero names the checkpoint that all start from; the others read that one, and no other.
 """
 
-import math
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task, without_arguments
@@ -25,12 +20,14 @@ from sweeps.worker.calls import (
     checked_costs,
     evaluation,
     finite,
+    has_diverged,
     next_step,
     numbers,
     plain,
     printable,
 )
-from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start, root_name
+from sweeps.worker.checkpoint_files import copy_work_files
+from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start, work_folder
 from sweeps.worker.code_imports import environment
 from sweeps.worker.device_rate import DeviceRate, measured_rate, paper_costs, typed_rate
 from sweeps.worker.events import (
@@ -38,6 +35,7 @@ from sweeps.worker.events import (
     Assignment,
     Event,
     Finished,
+    HostWeights,
     Noticed,
     Report,
     Resumed,
@@ -57,6 +55,7 @@ from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_
 from sweeps.worker.prepared import prepared_folder
 from sweeps.worker.system_metrics import SystemMetrics, device
 from tracking.provenance import of_process, versions
+from tracking.weights import WEIGHTS
 
 Stop = Callable[[], bool]
 JOINED = "step {step} was reported more than once: the reports of a step are merged, the later value of a metric counts"
@@ -97,9 +96,18 @@ class Driver:
         if host is None:
             self.store.claim(self.assignment.run)
         self.restored = self.store.newest()
-        if host is not None and (self.restored is None or self.restored.saved.step != host.step):
-            raise RefusedError([host.without_last_state(self.assignment.trial, self.store.steps())])
+        if host is not None:
+            self._take_from(host)
         return self.restored.start if self.restored else None
+
+    def _take_from(self, host: HostWeights) -> None:
+        """Another trial's weights, with the files that its work left. Raises RefusedError if its last state is gone."""
+        own = self.assignment
+        place = self.restored.start.place if self.restored else None
+        if place is None or not host.are_in(place.attempt, place.step):
+            raise RefusedError([host.without_last_state(own.trial, self.store.steps())])
+        source = work_folder(host.checkpoints, host.key, host.lineage)
+        copy_work_files(source, work_folder(own.checkpoints, own.key, own.lineage))
 
     def load(self, start: Start | None) -> None:
         """Read the checkpoint that rank zero has named: on the other workers."""
@@ -143,7 +151,6 @@ class Attempt:
         self._host = self.given.weights
         whole = self._saved_step >= self.steps or self._host is not None
         trained = self._restored if self._restored and whole else None
-        self._trained_in = trained.start.place.attempt if trained else self.given.attempt
         heads = self.given.evaluated.items() if trained else ()
         self.scored: Mapping[str, Numbers] = {
             on: head["scores"] for on, head in heads if head.get("attempt") == self._trained_in
@@ -171,12 +178,10 @@ class Attempt:
 
     @property
     def folder(self) -> Path:
-        """Beside the checkpoints; for those of a URL in this machine's temporary folder."""
-        filesystem, place = fsspec.core.url_to_fs(self.given.checkpoints)
-        root = Path(place, root_name(self.given.key, self.given.lineage.name))
-        home = root if isinstance(filesystem, LocalFileSystem) else Path(tempfile.gettempdir()) / root.name
-        (home / "files").mkdir(parents=True, exist_ok=True)
-        return home / "files"
+        """Its own; what the training of another trial's weights left there was copied into it."""
+        folder = work_folder(self.given.checkpoints, self.given.key, self.given.lineage)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def report(self, step: int, metrics: Numbers) -> None:
         self._heard()
@@ -230,6 +235,7 @@ class Attempt:
             return
         self._time.pause()
         head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in}
+        head |= {WEIGHTS: self._host.record} if self._host else {}
         event = evaluation(self.task, self.config, Call(on, scores, texts, samples), head)
         self._scores[event.set_name] = event.scores
         self.tell(About({"versions": versions()}))
@@ -286,7 +292,8 @@ class Attempt:
             raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
         if self._host is None:
             self.store.tidy()
-        self._finish(self._planned_unless_reached(), self._last if self._has_diverged(scores) else None)
+        diverged = has_diverged(self.task, self.config, scores)
+        self._finish(self._planned_unless_reached(), self._last if diverged else None)
 
     def _planned_unless_reached(self) -> int | None:
         """The planned steps if training ended before them, or if no step of several was ever reported or saved."""
@@ -311,12 +318,10 @@ class Attempt:
         }
         if self._time.seconds > self._trained_before:  # an attempt that only scores measures nothing of training
             costs |= {**self._device_costs(), "pace": self._pace()}
-        self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged))
+        self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged, self._trained_in))
 
     def _device_costs(self) -> dict[str, Any]:
         """What the paper's way of counting needs, as far as it is known; {} for a part of a GPU."""
-        if self._host is not None:  # they are the host's
-            return {}
         devices = self.world * max(1.0, self.given.gpus)
         rate, of_task = self._rate, self._about.get("flops_per_s", {}).get("sustained")
         if of_task and self.given.sustained_tflops is None:
@@ -336,16 +341,16 @@ class Attempt:
     def _all_scores(self) -> dict[str, dict[str, Any]]:
         return {on: dict(of) for on, of in {**self.scored, **self._scores}.items()}
 
-    def _has_diverged(self, scores: Mapping[str, Mapping[str, Any]]) -> bool:
-        flat = {f"{on}/{name}": of for on, each in scores.items() for name, of in each.items()}
-        tabled = [flat.get(f"{metric.set}/{metric.name}") for metric in self.task.metrics if metric.tabled]
-        lost = any(value is None or not math.isfinite(value) for value in tabled)
-        return lost or self.task.diverged(self.config, flat)
-
     @property
     def _last(self) -> int:
         """The last step that was reported or saved."""
         return max(self._reported, self._saved_step)
+
+    @property
+    def _trained_in(self) -> int:
+        """The attempt that trained the weights last: an earlier one, unless this one went on."""
+        before = self._restored.start.place if self._restored else None
+        return self.given.attempt if before is None or self._last > before.step else before.attempt
 
     def _heard(self, release: bool = True) -> None:
         """The trial lives. The first call also tells what the attempt starts from: by now the task has its device."""
@@ -371,7 +376,7 @@ class Attempt:
         self.tell(Started(device(self.world), self.world, process=process))
         self._look_at_device()
         if self._host is not None:
-            self.tell(About({"weights": self._host.recorded}))
+            self.tell(About({WEIGHTS: self._host.record}))
             scores = f"scores the weights of {self._host.trial} after step {self._host.step}"
             self.tell(Noticed(scores, quiet=True))
         elif self._restored is not None:

@@ -141,6 +141,14 @@ def evaluation(task: Task[Any], config: Any, call: Call, head: dict[str, Any]) -
     return Evaluated(head["step"], set_name, scores, written)
 
 
+def has_diverged(task: Task[Any], config: Any, scores: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether training has: a tabled score of a set is missing or not finite, or the task's own rule says so."""
+    flat = {f"{on}/{metric}": value for on, of_set in scores.items() for metric, value in of_set.items()}
+    tabled = [flat.get(f"{metric.set}/{metric.name}") for metric in task.metrics if metric.tabled]
+    is_lost = any(value is None or not math.isfinite(value) for value in tabled)
+    return is_lost or task.diverged(config, flat)
+
+
 def samples_text(set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The file of a set's samples, by its path; none without samples."""
     lines = [_sample(sample, f"sample {place} of {set_name}") for place, sample in enumerate(samples, start=1)]

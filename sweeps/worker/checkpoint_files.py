@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,7 @@ from sweeps.worker.events import Report
 
 MANIFEST = "manifest.json"
 TEMPORARY = ".part"  # suffix of a file that is being written
+WORK_FILES = "files"  # the folder of a trial's own files, beside its checkpoints
 SUM = "sha256"  # of the manifest's other fields
 
 
@@ -102,6 +104,18 @@ def folders_at(url: str) -> set[str]:
     thread.start()
     thread.join(PLACE_ANSWER_S)
     return {*names}
+
+
+def copy_work_files(source: Path, target: Path) -> None:
+    """Make ``target`` hold what ``source`` holds, and nothing else. They share no file: work may change its own."""
+
+    def copy(path: str, copy_path: str) -> None:
+        shutil.copyfile(path, copy_path)
+        alive()
+
+    shutil.rmtree(target, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, target, copy_function=copy)
 
 
 class CheckpointFiles:

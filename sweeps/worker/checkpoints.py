@@ -7,6 +7,7 @@ removed, is neither opened nor removed.
 
 import errno
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 from sweeps.processes.storage import StorageError, own_temporary, patiently
 from sweeps.task import Keep, MissingStepError, Saved, Task
 from sweeps.worker.checkpoint_files import (
+    WORK_FILES,
     CheckpointFiles,
     DamagedCheckpointError,
     Manifest,
@@ -90,6 +92,13 @@ def saved_steps(url: str, key: str, lineage: Lineage | None) -> set[int]:
 def root_name(key: str, lineage: str) -> str:
     """The folder of the attempts of this lineage at the trial ``key``."""
     return f"{key[:KEY_DIGITS]}-{lineage}" if lineage else key[:KEY_DIGITS]
+
+
+def work_folder(url: str, key: str, lineage: Lineage) -> Path:
+    """Of the work's own files, beside the checkpoints; for those of a URL in this machine's temporary folder."""
+    filesystem, home = fsspec.core.url_to_fs(url)
+    place = home if isinstance(filesystem, LocalFileSystem) else tempfile.gettempdir()
+    return Path(place, root_name(key, lineage.name), WORK_FILES)
 
 
 class Checkpoints:

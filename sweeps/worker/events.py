@@ -11,6 +11,7 @@ from typing import Any
 from sweeps.processes.times import POLL_S
 from sweeps.schema import Problem
 from tracking.attempts import Lineage
+from tracking.weights import WeightsRecord
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,12 @@ class HostWeights:
     step: int  # at which its training ended
     attempt: int  # its last one
     lineage: Lineage
+    record: WeightsRecord  # what tells them from those of another training
 
-    @property
-    def recorded(self) -> dict[str, Any]:
-        """What tells them from the weights of another training."""
-        return {"lineage": self.lineage.name, "step": self.step}
+    def are_in(self, attempt: int, step: int) -> bool:
+        """Whether the checkpoint that this attempt wrote after this step has them."""
+        is_recorded = "run" in self.record  # earlier versions did not record which attempt trained
+        return step == self.step and (not is_recorded or attempt == self.record["attempt"])
 
     def without_last_state(self, trial: str, steps: Collection[int]) -> Problem:
         """The refusal of ``trial``, if the last state was not saved. ``steps`` have a checkpoint."""
@@ -152,13 +154,17 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Finished:
-    """Costs, and scores by set. ``steps`` were planned, if training ended before them. ``diverged``: at this step."""
+    """Costs, and scores by set. ``steps`` were planned, if training ended before them. ``diverged``: at this step.
+
+    ``trained_in``: the attempt that trained the weights last.
+    """
 
     step: int
     costs: dict[str, Any]
     scores: dict[str, dict[str, Any]]
     steps: int | None = None
     diverged: int | None = None
+    trained_in: int = 0
 
 
 @dataclass(frozen=True)

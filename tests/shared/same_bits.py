@@ -23,11 +23,14 @@ OF_THE_MACHINE = (
 """Speed is not part of the computed result."""
 
 
+OF_ATTEMPTS = ("ts", "attempt", "lineage", "run")
+
+
 def computed(tree: Any) -> Any:
-    """Nested content without times, speeds, the load of the machine, and attempts."""
+    """Nested content without times, speeds, the load of the machine, attempts, and their random names."""
     if isinstance(tree, dict):
         kept = {name: item for name, item in tree.items() if not _of_the_machine(str(name))}
-        return {name: computed(item) for name, item in kept.items() if name not in ("ts", "attempt")}
+        return {name: computed(item) for name, item in kept.items() if name not in OF_ATTEMPTS}
     return [computed(item) for item in tree] if isinstance(tree, list | tuple) else tree
 
 

@@ -63,8 +63,8 @@ class Described:
 
     @cached_property
     def result(self) -> dict[str, Any] | None:
-        """Of a finished trial."""
-        return self.folder.finished_result(self.trial.key)
+        """Of a finished trial. Scores of other weights than its host has now are none."""
+        return self.study.standing(self.trial).result
 
     @cached_property
     def row(self) -> TableRow:

@@ -321,4 +321,4 @@ def _complete(table: StudyTable) -> bool:
     study = table.study
     if sum(row.seeds > 0 for row in table.rows) < 2:
         return False
-    return all(study.trial_folder(trial).state(trial.key) in ("finished", "failed") for trial in study.trials)
+    return all(standing.state in ("finished", "failed") for standing in study.standings())

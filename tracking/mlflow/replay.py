@@ -43,6 +43,7 @@ from tracking.mlflow.store import Status, Store
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
 from tracking.table.columns import whole_table
 from tracking.trial import TrialState
+from tracking.weights import TO_SCORE_AGAIN
 from tracking.words import cause_of, out_of_reach
 
 RETRY_S = 60.0  # between two tries to store artifacts, and between two versions of the study's page
@@ -183,7 +184,8 @@ class Replay:
         running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
         self._running |= {trial.key} if running else set()
         *settled, grown = self._stamps[trial.key]
-        compared = [self._stamps[other.key][:-1] for other in base_of(study)]
+        others = [*base_of(study), *filter(None, [study.host(trial)])]
+        compared = [self._stamps[other.key][:-1] for other in others]
         looks = ((settled, compared, running, self._record), grown)
         seen = self._seen.get(trial.key)
         if seen == looks:
@@ -199,9 +201,10 @@ class Replay:
 
     def _replay(self, study: Study, about: Described) -> int:
         key, folder = about.trial.key, about.folder
-        state = folder.state(key)
+        state = study.standing(about.trial).state
         state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
-        sendable = settled(Journal(folder.journal_path), everything=state == "finished")
+        has_result = state in ("finished", TO_SCORE_AGAIN)
+        sendable = settled(Journal(folder.journal_path), everything=has_result)
         reports = about.journal  # read after these: what can be sent is whole here
         run = self._run_of_training(study, about)
         parts = {"params": about.params, "tags": about.tags, "datasets": about.datasets}
@@ -215,13 +218,13 @@ class Replay:
         if new:
             self._ledger.put(key, replace(self._sent(key), step=new[-1].step))
         self._logged |= {name for report in reports for name in pages.points_in(about.card, report)}
-        result = result_digest(folder) if state == "finished" and key not in self._running else None
+        result = result_digest(folder) if has_result and key not in self._running else None
         self._send(key, {"tags of the journal": {CARRIED: carried(self._sent(key).step, reports, result)}})
         if key in self._running:  # its result may exist before the attempt's end, which gives the time
             self._store.set_status(run, "RUNNING", None)
             return len(points)
         numbers = 0
-        if state == "finished":
+        if has_result:  # scores of other weights are no longer among the numbers
             numbers = self._send(key, {"numbers": about.numbers})
             self._ledger.put(key, replace(self._sent(key), result=result))
         status = STATUS.get(state, "KILLED")

@@ -105,7 +105,9 @@ class Store:
     def send(self, run_id: str, part: str, content: Any) -> int:
         """Send one part of a run, such as `tags` or `file config.yaml`; returns how many points it had."""
         what, _, name = part.partition(" ")
-        return self._senders[what](run_id, name, content) or 0 if content else 0
+        if not content and what != "numbers":  # without any, those of the run are no longer valid
+            return 0
+        return self._senders[what](run_id, name, content) or 0
 
     def log_points(self, run_id: str, points: Sequence[Point], model_id: str | None = None) -> None:
         from mlflow.entities import Metric

@@ -280,11 +280,10 @@ def _trial_facts(held: Mapping[str, Any]) -> dict[str, str]:
 
 def _trial_cells(study: Study, trial: StudyTrial) -> tuple[object, ...]:
     """State, attempts, step, time, key."""
-    folder = study.trial_folder(trial)
-    state, result = folder.standing(trial.key)
-    held = result or {}
-    attempts = len(unless_damaged(folder.attempts.all, []))
-    return state, attempts, stopped_at(held) or held.get("step", ""), time(held.get("seconds")), trial.key[:12]
+    standing = study.standing(trial)
+    held = standing.result or {}
+    attempts = len(unless_damaged(study.trial_folder(trial).attempts.all, []))
+    return standing.state, attempts, stopped_at(held) or held.get("step", ""), time(held.get("seconds")), trial.key[:12]
 
 
 def _utc(ts: float) -> str:
@@ -315,7 +314,7 @@ def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output 
     for trial in study.trials:
         folder = study.trial_folder(trial)
         lines = folder.artifact_lines(artifact, set_name) if trial.row == entry.row.row else []
-        if lines and folder.finished_result(trial.key) is not None:
+        if lines and study.standing(trial).result is not None:
             return Output(entry, trial.seed, lines)
     return None
 

@@ -25,6 +25,8 @@ def device_hours(study: Study, row: TableRow) -> float | None:
 
 
 def _of_trial(folder: TrialFolder, standing: Standing) -> float | None:
+    if standing.trial.weights:  # its training is counted at its host
+        return 0.0
     result = standing.counted or {}
     devices = _devices(folder, result.get("step", 0))
     seconds = result.get("seconds")

@@ -1,7 +1,8 @@
 """Where trials of a study are not alike beyond what their rows change: machines, versions, code, workers, scoring.
 
 What differs is compared with its most frequent value over all finished trials of the study, the user's code with the
-oldest version among them. Of a trial all attempts count whose steps are in its weights.
+oldest version among them. Of a trial all attempts count whose steps are in its weights: of one that only scores,
+those of its host.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from tracking.code import changed_files, read_code
 from tracking.files import unless_damaged
 from tracking.provenance import DISTRIBUTION, scored_by, trained_by
 from tracking.same_code import SameCode
-from tracking.study import Study, StudyTrial
+from tracking.study import Study, StudyTrial, trial_folder
 
 WORKERS = " × "  # how a device names the number of its workers
 SHOWN_DIGITS = 12  # of a commit or a hash, that are shown
@@ -72,18 +73,22 @@ def summary(found: Mapping[str, Sequence[Unlike]]) -> list[str]:
 
 def aspects(study: Study, trial: StudyTrial) -> dict[str, tuple[str, ...]] | None:
     """What could differ, as text; None for an unfinished trial. A trial without provenance has only its scoring."""
-    folder = study.trial_folder(trial)
-    _, result = folder.standing(trial.key)
+    result = study.standing(trial).result
     if result is None:
         return None
-    provenance = unless_damaged(folder.provenance, dict[str, Any]())
+    provenance = _provenance(study, trial.name)
+    trained = _provenance(study, trial.weights) if trial.weights else provenance
     found = dict[str, tuple[str, ...]]()
-    for record in trained_by(provenance, result["step"]):
+    for record in trained_by(trained, result["step"]):
         code = _code(study, record, SameCode(study.vouched))
         for what, value in (_machine(record) | code | _environment(record)).items():
             found[what] = (*dict.fromkeys((*found.get(what, ()), value)),)
     scored = _scored_by(study, provenance) | _scoring(study, trial, result)
     return found | {what: (value,) for what, value in scored.items()}
+
+
+def _provenance(study: Study, name: str) -> dict[str, Any]:
+    return unless_damaged(trial_folder(study.folder, name, study.task).provenance, {})
 
 
 def _machine(record: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracking.card import COSTS, DEVICE_COSTS
 from tracking.files import unless_damaged
-from tracking.study import Study, StudyMissing, StudyTrial, read_study, study_folders
+from tracking.study import Standing, Study, StudyMissing, StudyTrial, read_study, study_folders
 from tracking.words import known_step, stopped_at
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ def load(folder: str | os.PathLike[str]) -> StudyFrames:
     be read. A trial with damaged files is kept: its ``note`` names them, and what they held is missing.
     """
     study = _read(Path(folder).expanduser().absolute())
-    found = [(trial, study.trial_folder(trial).standing(trial.key)) for trial in study.trials]
-    results = [(trial, result) for trial, (_, result) in found if result is not None]
+    standings = study.standings()
+    results = [(standing.trial, standing.result) for standing in standings if standing.result is not None]
     return StudyFrames(
         study.name,
-        _frame(TRIALS, (_trial(study, trial, state, result or {}) for trial, (state, result) in found)),
+        _frame(TRIALS, (_trial(study, standing) for standing in standings)),
         _frame(SCORES, (line for trial, result in results for line in _scores(study, trial, result))),
         _frame(CURVES, (line for trial in study.trials for line in _curves(study, trial))),
     )
@@ -71,7 +71,8 @@ def _like(asked: Path, study: Path) -> float:
     return SequenceMatcher(None, asked.name, study.name).ratio() + (study == asked.parent)
 
 
-def _trial(study: Study, trial: StudyTrial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:
+def _trial(study: Study, standing: Standing) -> dict[str, Any]:
+    trial, result = standing.trial, standing.result or {}
     folder = study.trial_folder(trial)
     notes = [stopped_at(result), folder.cause(), *(error.note for error in folder.damage())]
     return {
@@ -79,7 +80,7 @@ def _trial(study: Study, trial: StudyTrial, state: str, result: Mapping[str, Any
         "group": trial.group,
         "change": trial.change,
         "key": trial.key,
-        "state": state,
+        "state": standing.state,
         "note": "; ".join(filter(None, notes)),
         "attempts": len(unless_damaged(folder.attempts.all, [])),
         "step": known_step(result),

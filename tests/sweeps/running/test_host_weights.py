@@ -1,0 +1,257 @@
+"""Rows that only score, after the weights of their hosts have changed, and what they see of the training."""
+
+import io
+import json
+import math
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from scored_task import SOURCE, write_scored
+from typed import printed, refusal, typed
+
+from allelse import load
+from sweeps.planning.continuation import plan_sweep
+from sweeps.running.progress import Progress
+from sweeps.running.queue import Queue
+from sweeps.running.recorder import Recorder
+from sweeps.running.stopping import Stopping
+from sweeps.worker.events import Order
+
+STUDY = ("task=scored", "sweep.name=s")
+TRAIN = ("train", *STUDY, "tracking=off")
+TRAINS = "total = trial.saved.state if trial.saved else 0.1 * trial.seed\n"
+LUCKY = TRAINS.replace("seed\n", 'seed + float((HERE / "luck").read_text())\n')
+SCORES = "weights / (config.score.beam + place)}"
+SAMPLED = f'{SCORES}, samples=[{{"x": 1.0}}]'
+STARTS = "    config = trial.config\n    if (HERE"
+READS = """    config = trial.config
+    if trial.saved is None:
+        (trial.folder / "words").write_text("as trained")
+    log("read", (trial.folder / "words").read_text())
+    (trial.folder / "words").write_text("changed by the work")
+    if (HERE"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A task whose weights hold the luck in a file."""
+    write_scored(tmp_path)
+    (tmp_path / "runs").mkdir()
+    shutil.copy(database, tmp_path / "runs")
+    (tmp_path / "luck").write_text("0")
+    (tmp_path / "scored.py").write_text(SOURCE.replace(TRAINS, LUCKY), "utf-8")
+    monkeypatch.setenv("SCORED_FOLDER", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def edit(folder: Path, before: str, after: str) -> None:
+    source = (folder / "scored.py").read_text("utf-8")
+    assert before in source
+    (folder / "scored.py").write_text(source.replace(before, after), "utf-8")
+
+
+def train(folder: Path, *rows: str) -> None:
+    for row in rows:
+        printed(folder, *TRAIN, f"row={row}", *(() if row == "base" else ("--add",)))
+
+
+def result(folder: Path, trial: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "runs/s" / trial / "result.json").read_text("utf-8"))
+    return content
+
+
+def score(folder: Path, trial: str) -> float:
+    return float(result(folder, trial)["scores"]["dev"]["score"])
+
+
+def shown(folder: Path, row: str) -> str:
+    """The row as a table for other programs has it."""
+    lines = printed(folder, "table", "sweep.name=s", "--format", "csv").splitlines()
+    return next(line for line in lines if line.startswith(f"{row},"))
+
+
+def state(folder: Path, row: str) -> str:
+    lines = json.loads(printed(folder, "status", "sweep.name=s", "--json"))
+    return next(str(line["state"]) for line in lines if line["row"] == row)
+
+
+def train_base_anew(folder: Path) -> None:
+    """In the lineage that it has: its folder and its attempts stay."""
+    shutil.rmtree(folder / "runs/s/base-s1/checkpoints")
+    (folder / "runs/s/base-s1/result.json").unlink()
+    (folder / "luck").write_text("5")
+    train(folder, "base")
+
+
+def drop_and_train_big_anew(folder: Path) -> None:
+    """With another lineage. The row that scores it comes back from the trash."""
+    printed(folder, "drop", "big_greedy", "sweep.name=s", "-y")
+    (trash,) = (folder / "runs/.trash").iterdir()
+    printed(folder, "drop", "big", "sweep.name=s", "-y")
+    (folder / "luck").write_text("5")
+    train(folder, "big")
+    printed(folder, "restore", trash.name)
+
+
+CASES = pytest.mark.parametrize(
+    ("host", "row", "change"), [("base", "greedy", train_base_anew), ("big", "big_greedy", drop_and_train_big_anew)]
+)
+
+
+@CASES
+def test_other_weights_of_the_host_are_scored_and_no_old_score_is_shown(
+    folder: Path, host: str, row: str, change: Callable[[Path], None]
+) -> None:
+    edit(folder, SCORES, SAMPLED)
+    train(folder, *dict.fromkeys(("base", host, row)))
+    before = score(folder, f"{row}-s1")
+    assert str(before)[:8] in shown(folder, row)
+
+    change(folder)
+    assert score(folder, f"{row}-s1") == before
+    assert "to score again" in shown(folder, row)
+    assert str(before)[:8] not in shown(folder, row)
+    assert state(folder, row) == "to score again"
+    frames = load(folder / "runs/s")
+    assert dict(zip(frames.trials["row"], frames.trials["state"], strict=True))[row] == "to score again"
+    assert row not in set(frames.scores["row"])
+    assert str(before)[:8] not in typed(folder, "compare", row, host, "sweep.name=s").output
+    planned = json.loads(printed(folder, "plan", *STUDY, "--json"))
+    assert {trial["row"]: trial["finished"] for trial in planned}[row] is False
+
+    printed(folder, *TRAIN, f"row={row}")
+    assert score(folder, f"{row}-s1") == score(folder, f"{host}-s1") * 4 != before
+    assert result(folder, f"{row}-s1")["weights"] == result(folder, f"{host}-s1")["weights"]
+    assert state(folder, row) == "finished"
+
+
+def test_a_host_that_is_only_scored_again_keeps_the_scores_of_its_rows(folder: Path) -> None:
+    train(folder, "base", "greedy")
+    (folder / "runs/s/base-s1/result.json").unlink()
+    assert state(folder, "greedy") == "to score again", "nobody knows what its weights are"
+    train(folder, "base")
+    assert (result(folder, "base-s1")["attempt"], result(folder, "base-s1")["weights"]["attempt"]) == (2, 1)
+    assert state(folder, "greedy") == "finished"
+
+
+def test_evaluate_scores_anew_what_was_trained_anew(folder: Path) -> None:
+    train(folder, "base")
+    words = ("evaluate", "task=scored", "base", "score.beam=2", "sweep.name=s", "--json")
+    first = json.loads(printed(folder, *words))
+    train_base_anew(folder)
+    second = json.loads(printed(folder, *words))
+    assert [line["now"] for line in second] == [True, True]
+    assert second[0]["score"] == score(folder, "base-s1") * 2 != first[0]["score"]
+    assert [line["now"] for line in json.loads(printed(folder, *words))] == [False, False]
+
+
+def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew(folder: Path) -> None:
+    train(folder, "base")
+    path = folder / "runs/s/base-s1/result.json"
+    earlier = {name: value for name, value in result(folder, "base-s1").items() if name != "weights"}
+    path.write_text(json.dumps(earlier))
+    train(folder, "greedy")
+    assert state(folder, "greedy") == "finished"
+    train_base_anew(folder)
+    assert state(folder, "greedy") == "to score again"
+
+
+def newest_scores(folder: Path) -> dict[str, float]:
+    wanted = """
+        SELECT tags.value, latest_metrics.value, latest_metrics.is_nan FROM latest_metrics JOIN runs USING (run_uuid)
+        JOIN tags USING (run_uuid) WHERE latest_metrics.key = 'final/score' AND tags.key = 'row'
+        AND runs.lifecycle_stage = 'active'
+    """
+    with closing(sqlite3.connect(folder / "runs/mlflow.db")) as opened:
+        return {row: math.nan if is_nan else value for row, value, is_nan in opened.execute(wanted)}
+
+
+def test_mlflow_shows_no_score_of_other_weights(folder: Path) -> None:
+    train(folder, "base", "greedy")
+    printed(folder, "sync", "sweep.name=s")
+    assert newest_scores(folder)["greedy"] == score(folder, "greedy-s1")
+    train_base_anew(folder)
+    printed(folder, "sync", "sweep.name=s")
+    assert math.isnan(newest_scores(folder)["greedy"])
+    train(folder, "greedy")
+    printed(folder, "sync", "sweep.name=s")
+    assert newest_scores(folder)["greedy"] == score(folder, "greedy-s1")
+
+
+ROW = "# @package _global_\ndefaults: [both, _self_]\nrow: {group: B}\nscore: {beam: 1}\n"
+
+
+def test_a_row_is_unlike_the_others_as_its_host_is(folder: Path) -> None:
+    (folder / "conf/task/scored/row/both_greedy.yaml").write_text(ROW, "utf-8")
+    train(folder, "base", "big")
+    edit(folder, "import os\n", "import os  # edited\n")
+    printed(folder, *TRAIN, "row=both", "--add", "--changed-code")
+    train(folder, "both_greedy", "big_greedy")
+    provenance = json.loads((folder / "runs/s/big_greedy-s1/provenance.json").read_text("utf-8"))
+    assert [record["from"] for record in provenance["attempts"]] == [5], "it has trained nothing"
+    table = " ".join(printed(folder, "table", "sweep.name=s").split())
+    assert unlike_rows(table, "code") == "both, both_greedy"
+    assert unlike_rows(table, "code of scoring") == "big_greedy"
+
+
+def unlike_rows(table: str, what: str) -> str:
+    lines = re.search(rf"[:;] {what} \w+ with another scored.py, not \w+: ([\w, ]+)[.;]", table)
+    return lines[1] if lines else ""
+
+
+def test_rows_that_one_version_trained_and_another_one_scored_are_alike(folder: Path) -> None:
+    train(folder, "base", "greedy")
+    edit(folder, "import os\n", "import os  # edited\n")
+    for row in ("base", "greedy"):
+        (folder / f"runs/s/{row}-s1/result.json").unlink()
+        printed(folder, *TRAIN, f"row={row}", "--changed-code")
+    assert "‡" not in printed(folder, "table", "sweep.name=s")
+
+
+def test_the_work_reads_what_training_left_in_its_folder_and_cannot_change_it(folder: Path) -> None:
+    edit(folder, STARTS, READS)
+    train(folder, "base")
+    (folder / "read").unlink()
+    (words,) = (folder / "runs/s/base-s1/checkpoints").glob("*/files/words")
+    words.write_text("as trained")
+    train(folder, "greedy")
+    printed(folder, "evaluate", "task=scored", "base", "score.beam=2", "sweep.name=s")
+    assert (folder / "read").read_text().splitlines() == ["as trained"] * 2
+    assert words.read_text() == "as trained"
+
+
+def test_without_the_result_of_its_host_a_row_is_not_trained(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(folder, "base", "greedy")
+    monkeypatch.chdir(folder)
+    plan = plan_sweep([*STUDY, "score.beam=3"], here=folder)
+    (row,) = [planned for planned in plan.trials if planned.trial.row == "greedy"]
+    recorder = Recorder(row)
+    assignment = recorder.assignment()
+    assert assignment.weights is not None
+    assert assignment.weights.record == result(folder, "base-s1")["weights"]
+
+    (folder / "runs/s/base-s1/result.json").unlink()
+    progress = Progress(plan, Console(file=io.StringIO()))
+    queue, orders = Queue({row.trial.name: recorder}, progress, Stopping(), 0), list[Order]()
+    queue.start("its process", orders.append)
+    assert [order.assignment for order in orders] == [None]
+    assert "base-s1 has no result any more" in row.folder.path.joinpath("error.txt").read_text()
+    assert (row.folder.attempts.all()[-1].reason or "").startswith("failed: base-s1")
+
+
+def test_evaluate_names_the_host_whose_weights_a_row_scores(folder: Path) -> None:
+    train(folder, "base", "greedy")
+    shutil.rmtree(folder / "runs/s/base-s1/checkpoints")
+    words = ("evaluate", "task=scored", "greedy", "score.beam=2", "sweep.name=s")
+    assert "s/greedy-s1 scores the weights of s/base-s1, which has no checkpoint" in refusal(folder, *words)
+    (folder / "runs/s/base-s1/result.json").unlink()
+    by_folder = (*words[:2], str(folder / "runs/s/greedy-s1"), *words[3:])
+    assert "base-s1 is interrupted" in refusal(folder, *by_folder)
