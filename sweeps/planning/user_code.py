@@ -164,6 +164,17 @@ def scoring_code(study: Study, source: TaskSource) -> Code | None:
     return _as_recorded(now, before)
 
 
+def recorded_code(study: Path, digest: str, source: TaskSource) -> Code | None:
+    """The version with this hash that the study keeps, in today's folders; today's where none was recorded.
+
+    Raises DamagedFileError.
+    """
+    now = user_code(source)
+    if now is None or digest in ("", now.digest):
+        return now
+    return read_code(study, digest, now.roots)
+
+
 def user_code(source: TaskSource) -> Code | None:
     """What belongs to the task of the user's, as it is now; None for our own task."""
     if source.name in OURS:

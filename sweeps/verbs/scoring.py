@@ -1,18 +1,42 @@
-"""Trained weights scored with other settings, by the task's own work in this process."""
+"""Trained weights scored with other settings, by the task's own work in this process, as the study recorded it."""
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from sweeps.task import Problem, RefusedError
+from sweeps.config.schema import Schema
+from sweeps.config.tasks import TaskSource, load_task
+from sweeps.planning.user_code import recorded_code
+from sweeps.schema import damaged, dotted, nested
+from sweeps.task import Problem, RefusedError, Task
 from sweeps.verbs.trained_trial import TrainedTrial, lineage_of
 from sweeps.worker.attempt import Driver
+from sweeps.worker.code_folder import ready_code
+from sweeps.worker.code_imports import running_code
 from sweeps.worker.events import Assignment, Evaluated, Event, Finished, HostWeights, Noticed
 from sweeps.worker.prepared import identity
+from tracking.files import DamagedFileError
+from tracking.provenance import scored_by
 
 
 class NotScoredError(RuntimeError):
     """The work has ended without scores that are numbers."""
+
+
+def by_recorded_code(trained: TrainedTrial) -> TrainedTrial:
+    """The trial as its own code scores it: the version of its last attempt, whatever the user's files are now."""
+    return replace(trained, scorer=_code_of(trained))
+
+
+def sets_of_other_code(trained: TrainedTrial) -> list[str]:
+    """The sets of the trial's own result that other code scored than its own."""
+    if trained.config != trained.own:
+        return []
+    provenance, code = trained.files.provenance(), _code_of(trained)
+    scorings = {on: scored_by(provenance, on) for on in trained.scored}
+    return [on for on, scoring in scorings.items() if scoring and (scoring.get("code") or "") != code]
 
 
 def score(trained: TrainedTrial, say: Callable[[str], None]) -> None:
@@ -30,25 +54,42 @@ def score(trained: TrainedTrial, say: Callable[[str], None]) -> None:
             case Finished(diverged=step) if step is not None:
                 raise NotScoredError(f"{trained.name}: a score is not finite")
 
-    with TemporaryDirectory(prefix="allelse-evaluation-") as folder:
-        driver = Driver(_assignment(trained, folder), take)
+    with TemporaryDirectory(prefix="allelse-evaluation-") as folder, _recorded_source(trained) as source:
+        driver = Driver(_assignment(trained, source, folder), take)
         driver.newest()
         driver.work(0, 1, "", lambda: False)
 
 
-def _assignment(trained: TrainedTrial, folder: str) -> Assignment:
+@contextmanager
+def _recorded_source(trained: TrainedTrial) -> Iterator[TaskSource]:
+    """The task from the trial's own code. Raises RefusedError if that is damaged."""
+    source, study = trained.source, trained.folder.parent
+    try:
+        code = recorded_code(study, _code_of(trained), source)
+        ready_code(code, study)
+    except DamagedFileError as error:
+        raise RefusedError([damaged(error)]) from None
+    with running_code(code, study) as folder:
+        yield source if folder is None else TaskSource(source.name, str(folder), load_task(source.name, folder))
+
+
+def _code_of(trained: TrainedTrial) -> str:
+    """The hash of the user's code of its last attempt; "" for our own task."""
+    return str(trained.files.provenance().get("code") or "")
+
+
+def _assignment(trained: TrainedTrial, source: TaskSource, folder: str) -> Assignment:
     """The work of an attempt that only scores. ``folder`` is for its own files."""
-    result, at, source = trained.result(), trained.weights, trained.source
+    result, at, code = trained.result(), trained.weights, _code_of(trained)
     if trained.step != trained.ended:
         found = f"is {trained.name}, but this task's work scores the last state alone"
         raise RefusedError([Problem("TRIAL", found, f"must be {trained.folder.name}, not one of its checkpoints")])
     lineage = lineage_of(at.files)
     weights = HostWeights(trained.name, at.checkpoints, at.key, trained.step, at.attempt, lineage)
-    code = str(trained.files.provenance().get("code") or "")
     return Assignment(
         task=source.name,
         folder=source.folder,
-        config=asdict(trained.config),
+        config=_config_for(trained, source.task),
         seed=result["seed"],
         attempt=trained.attempt,
         data_folder=str(trained.data_folder),
@@ -60,3 +101,14 @@ def _assignment(trained: TrainedTrial, folder: str) -> Assignment:
         weights=weights,
         code=code,
     )
+
+
+def _config_for(trained: TrainedTrial, task: Task[Any]) -> dict[str, Any]:
+    """The settings as the schema of the recorded code has them. Raises RefusedError for typed keys that it lacks."""
+    own, values = dotted(asdict(trained.own)), dotted(asdict(trained.config))
+    newer = [key for key in values if key not in Schema.of(task).short_names]
+    found = f"is not known to the code that trained {trained.name}"
+    problems = [Problem(key, found, "leave it out") for key in newer if values[key] != own[key]]
+    if problems:
+        raise RefusedError(problems)
+    return nested({key: value for key, value in values.items() if key not in newer})

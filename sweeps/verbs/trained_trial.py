@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,10 +15,11 @@ from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.composition import moved, moved_value
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.planning.user_code import scoring_code, user_code
+from sweeps.planning.user_code import user_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
 from sweeps.verbs.command import TRIAL_KINDS, unfinished
+from sweeps.verbs.scoring_code import ScoringCode
 from sweeps.verbs.texts import data_folder
 from sweeps.worker.calls import Call, evaluation
 from sweeps.worker.checkpoint_files import MANIFEST
@@ -27,7 +28,6 @@ from sweeps.worker.events import Evaluated
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.attempts import Lineage
 from tracking.card import Card
-from tracking.code import write_code
 from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process
 from tracking.study import STUDY_FILE, read_study, task_of, trial_folder
@@ -55,7 +55,7 @@ class TrainedTrial:
     """``own`` is its configuration as trained; ``config`` may have other settings that only score.
 
     ``step`` is that of its last checkpoint, or of the named one; ``ended`` is the last, or 0 if training is not over.
-    ``data_folder`` is its ``paths.data``.
+    ``data_folder`` is its ``paths.data``. ``scorer`` is the hash of the user's code that scores; None for today's.
     """
 
     source: TaskSource
@@ -70,6 +70,7 @@ class TrainedTrial:
     weights: StoredWeights
     data_folder: Path
     tracking_uri: str | None
+    scorer: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -98,7 +99,7 @@ class TrainedTrial:
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """Leaves out a set that lost a file: it is scored again."""
+        """Leaves out a set that lost a file, or that other code scored with these settings: it is scored again."""
         found = dict[str, Numbers]()
         if not (self._suffix or any(metric.from_counts for metric in self.source.task.metrics)):
             scores = (self.files.finished_result(self.key) or {}).get("scores", {})
@@ -106,7 +107,8 @@ class TrainedTrial:
         for label, head in self.files.scored_heads(self.key, self.step, self._settings).items():
             on, at, settings = label.partition("@")
             whole = unless_lost(partial(self.files.statistics, label), None) is not None
-            if at + settings == self._suffix and whole:
+            is_by_scorer = not self._suffix or head.get("code") == self._code.entry.get("code")
+            if at + settings == self._suffix and whole and is_by_scorer:
                 found[on] = head["scores"]
         return found
 
@@ -145,7 +147,7 @@ class TrainedTrial:
                 raise RefusedError([Problem(self.name, f"lacks a state: {missing}", allowed)]) from None
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
-        head = {"key": self.key, "step": self.step, "attempt": self.attempt}
+        head = {"key": self.key, "step": self.step, "attempt": self.attempt, **self._code.entry}
         event = evaluation(self.source.task, self.config, Call(on, scores, texts, samples), head)
         self.keep(event)
 
@@ -156,7 +158,7 @@ class TrainedTrial:
         artifacts = dict(event.artifacts)
         if self._suffix:  # otherwise result.json keeps the scores of a set without samples
             head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": event.scores}
-            artifacts.setdefault(statistics_name(event.set_name), statistics_text(head, ()))
+            artifacts.setdefault(statistics_name(event.set_name), statistics_text(head | self._code.entry, ()))
         with trial_lock(self.files, "wait for it"):
             for name, text in artifacts.items():
                 self.files.write_artifact(self._renamed(name), text)
@@ -221,17 +223,13 @@ class TrainedTrial:
         result = self.result()
         scores = joined_scores(result, self.key, result["step"], {on: kept})
         if scores.keys() >= result["scores"].keys():
-            self.files.scored_again(of_process() | self._code(), on)
+            self._code.keep()
+            self.files.scored_again(of_process() | self._code.entry, on)
             self.files.write_result(result | {"scores": scores, "scoring": result.get("scoring", 1) + 1})
 
-    def _code(self) -> dict[str, Any]:
-        """What scores, kept in the study."""
-        study = self.folder.parent
-        code = scoring_code(read_study(study), self.source)
-        if code is None:
-            return {}
-        write_code(study, code)
-        return {"code": code.digest}
+    @cached_property
+    def _code(self) -> ScoringCode:
+        return ScoringCode(self.folder.parent, self.source, self.scorer)
 
 
 def _short(value: Any) -> str:

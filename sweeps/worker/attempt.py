@@ -229,7 +229,8 @@ class Attempt:
         if self.rank:
             return
         self._time.pause()
-        head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in}
+        of_code = {"code": self.given.code} if self.given.code else {}
+        head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in, **of_code}
         event = evaluation(self.task, self.config, Call(on, scores, texts, samples), head)
         self._scores[event.set_name] = event.scores
         self.tell(About({"versions": versions()}))
