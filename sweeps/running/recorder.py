@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import yaml
 
 from sweeps.planning.plan import PlannedTrial, config_dict
+from sweeps.preflight.scored_steps import step_problem
 from sweeps.processes.storage import patiently
 from sweeps.worker.events import (
     About,
@@ -117,6 +118,11 @@ class Recorder:
         lineage = host.folder.lineage(self.codes) or Lineage()
         where = host.checkpoints
         return HostWeights(host.trial.name, where, host.trial.key, result["step"], result["attempt"], lineage)
+
+    def fault_of_weights(self) -> str:
+        """Why those of the finished host cannot be scored, after the trial's name; "" if they can."""
+        problem = step_problem(self.planned)
+        return problem.found if problem else ""
 
     def lineage(self) -> Lineage:
         """With this attempt; all of this sweep share a run."""

@@ -26,8 +26,15 @@ class NotScoredError(RuntimeError):
 
 
 def by_recorded_code(trained: TrainedTrial) -> TrainedTrial:
-    """The trial as its own code scores it: the version of its last attempt, whatever the user's files are now."""
-    return replace(trained, scorer=_code_of(trained))
+    """The trial as the code of its last attempt scores it, whatever the user's files are now.
+
+    Raises RefusedError if the study has lost that code.
+    """
+    try:
+        code = recorded_code(trained.folder.parent, _code_of(trained), trained.source)
+    except DamagedFileError as error:
+        raise RefusedError([damaged(error)]) from None
+    return replace(trained, scorer=code)
 
 
 def sets_of_other_code(trained: TrainedTrial) -> list[str]:
@@ -40,7 +47,7 @@ def sets_of_other_code(trained: TrainedTrial) -> list[str]:
 
 
 def score(trained: TrainedTrial, say: Callable[[str], None]) -> None:
-    """Let the work score what has no scores with these settings, and keep it in the trial's folder.
+    """Let the work of ``by_recorded_code`` score what has no scores with these settings, and keep it in the folder.
 
     ``say`` gets the notices. Raises RefusedError, NotScoredError, and what the work raises.
     """
@@ -54,21 +61,17 @@ def score(trained: TrainedTrial, say: Callable[[str], None]) -> None:
             case Finished(diverged=step) if step is not None:
                 raise NotScoredError(f"{trained.name}: a score is not finite")
 
-    with TemporaryDirectory(prefix="allelse-evaluation-") as folder, _recorded_source(trained) as source:
+    with TemporaryDirectory(prefix="allelse-evaluation-") as folder, _source_of_scorer(trained) as source:
         driver = Driver(_assignment(trained, source, folder), take)
         driver.newest()
         driver.work(0, 1, "", lambda: False)
 
 
 @contextmanager
-def _recorded_source(trained: TrainedTrial) -> Iterator[TaskSource]:
-    """The task from the trial's own code. Raises RefusedError if that is damaged."""
-    source, study = trained.source, trained.folder.parent
-    try:
-        code = recorded_code(study, _code_of(trained), source)
-        ready_code(code, study)
-    except DamagedFileError as error:
-        raise RefusedError([damaged(error)]) from None
+def _source_of_scorer(trained: TrainedTrial) -> Iterator[TaskSource]:
+    """The task as the code that scores has it."""
+    source, code, study = trained.source, trained.scorer, trained.folder.parent
+    ready_code(code, study)
     with running_code(code, study) as folder:
         yield source if folder is None else TaskSource(source.name, str(folder), load_task(source.name, folder))
 

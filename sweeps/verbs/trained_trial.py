@@ -9,17 +9,17 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sweeps.config.row_naming import with_digest
+from sweeps.config.row_naming import short_value, with_digest
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.composition import moved, moved_value
+from sweeps.planning.naming import known_study
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.planning.user_code import user_code
+from sweeps.planning.user_code import scoring_code, user_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
 from sweeps.verbs.command import TRIAL_KINDS, unfinished
-from sweeps.verbs.scoring_code import ScoringCode
 from sweeps.verbs.texts import data_folder
 from sweeps.worker.calls import Call, evaluation
 from sweeps.worker.checkpoint_files import MANIFEST
@@ -28,6 +28,7 @@ from sweeps.worker.events import Evaluated
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.attempts import Lineage
 from tracking.card import Card
+from tracking.code import Code, write_code
 from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process
 from tracking.study import STUDY_FILE, read_study, task_of, trial_folder
@@ -55,7 +56,7 @@ class TrainedTrial:
     """``own`` is its configuration as trained; ``config`` may have other settings that only score.
 
     ``step`` is that of its last checkpoint, or of the named one; ``ended`` is the last, or 0 if training is not over.
-    ``data_folder`` is its ``paths.data``. ``scorer`` is the hash of the user's code that scores; None for today's.
+    ``data_folder`` is its ``paths.data``. ``scorer`` is the user's code that scores; None for that of today.
     """
 
     source: TaskSource
@@ -70,7 +71,7 @@ class TrainedTrial:
     weights: StoredWeights
     data_folder: Path
     tracking_uri: str | None
-    scorer: str | None = None
+    scorer: Code | None = None
 
     @property
     def folder(self) -> Path:
@@ -107,7 +108,7 @@ class TrainedTrial:
         for label, head in self.files.scored_heads(self.key, self.step, self._settings).items():
             on, at, settings = label.partition("@")
             whole = unless_lost(partial(self.files.statistics, label), None) is not None
-            is_by_scorer = not self._suffix or head.get("code") == self._code.entry.get("code")
+            is_by_scorer = not self._suffix or head.get("code") == self._code.get("code")
             if at + settings == self._suffix and whole and is_by_scorer:
                 found[on] = head["scores"]
         return found
@@ -147,9 +148,7 @@ class TrainedTrial:
                 raise RefusedError([Problem(self.name, f"lacks a state: {missing}", allowed)]) from None
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
-        head = {"key": self.key, "step": self.step, "attempt": self.attempt, **self._code.entry}
-        event = evaluation(self.source.task, self.config, Call(on, scores, texts, samples), head)
-        self.keep(event)
+        self.keep(evaluation(self.source.task, self.config, Call(on, scores, texts, samples), self._head))
 
     def keep(self, event: Evaluated) -> None:
         """Write an evaluation, under a name of its own where the settings are not the trial's.
@@ -157,8 +156,8 @@ class TrainedTrial:
         Raises RefusedError while a sweep runs the trial."""
         artifacts = dict(event.artifacts)
         if self._suffix:  # otherwise result.json keeps the scores of a set without samples
-            head = {"key": self.key, "step": self.step, "attempt": self.attempt, "scores": event.scores}
-            artifacts.setdefault(statistics_name(event.set_name), statistics_text(head | self._code.entry, ()))
+            head = self._head | {"scores": event.scores}
+            artifacts.setdefault(statistics_name(event.set_name), statistics_text(head, ()))
         with trial_lock(self.files, "wait for it"):
             for name, text in artifacts.items():
                 self.files.write_artifact(self._renamed(name), text)
@@ -205,7 +204,7 @@ class TrainedTrial:
         """Behind a set's name: what differs from the trial's own evaluation, such as @cut0.7; "" if nothing does."""
         steps = {"step": self.step} if self.step != self.ended else {}
         changed = {self._schema.short(key): value for key, value in self._changed(self.config).items()}
-        settings = "-".join(f"{name}{_short(value)}" for name, value in (steps | changed).items())
+        settings = "-".join(f"{name}{short_value(value)}" for name, value in (steps | changed).items())
         legal = NOT_IN_NAMES.sub("_", settings)
         return settings and f"@{legal if legal == settings else with_digest(legal, settings)}"
 
@@ -223,21 +222,23 @@ class TrainedTrial:
         result = self.result()
         scores = joined_scores(result, self.key, result["step"], {on: kept})
         if scores.keys() >= result["scores"].keys():
-            self._code.keep()
-            self.files.scored_again(of_process() | self._code.entry, on)
+            if self._scorer is not None:
+                write_code(self.folder.parent, self._scorer)
+            self.files.scored_again(of_process() | self._code, on)
             self.files.write_result(result | {"scores": scores, "scoring": result.get("scoring", 1) + 1})
 
     @cached_property
-    def _code(self) -> ScoringCode:
-        return ScoringCode(self.folder.parent, self.source, self.scorer)
+    def _scorer(self) -> Code | None:
+        return self.scorer or scoring_code(known_study(self.folder.parent), self.source)
 
+    @property
+    def _head(self) -> dict[str, Any]:
+        return {"key": self.key, "step": self.step, "attempt": self.attempt, **self._code}
 
-def _short(value: Any) -> str:
-    """With as many digits as tell it from other numbers: it is part of a file's name."""
-    if not isinstance(value, float):
-        return str(value)
-    text = f"{value:g}"
-    return text if float(text) == value else repr(value)
+    @property
+    def _code(self) -> dict[str, str]:
+        """What scores, as heads and provenance name it; {} for our own task."""
+        return {"code": self._scorer.digest} if self._scorer else {}
 
 
 OWN_FILES = ("config.yaml", "attempts.jsonl", MANIFEST, STUDY_FILE)

@@ -45,14 +45,8 @@ from sweeps.worker.events import (
     Stopped,
     Unsynced,
 )
-from sweeps.worker.pace import (
-    CpuTime,
-    Group,
-    Spent,
-    TrainingTime,
-    pace_record,
-    reset_peak_memory,
-)
+from sweeps.worker.last_step import scored_config, without_last_state
+from sweeps.worker.pace import CpuTime, Group, Spent, TrainingTime, pace_record, reset_peak_memory
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
 from sweeps.worker.system_metrics import SystemMetrics, device
@@ -98,7 +92,8 @@ class Driver:
             self.store.claim(self.assignment.run)
         self.restored = self.store.newest()
         if host is not None and (self.restored is None or self.restored.saved.step != host.step):
-            raise RefusedError([host.without_last_state(self.assignment.trial, self.store.steps())])
+            trial, there = self.assignment.trial, self.store.steps()
+            raise RefusedError([without_last_state(trial, host.trial, host.step, there)])
         return self.restored.start if self.restored else None
 
     def load(self, start: Start | None) -> None:
@@ -133,14 +128,15 @@ class Attempt:
 
     def __init__(self, driver: Driver, group: tuple[int, int, str], stop: Stop, data: Path) -> None:
         self.task, self.given, self.store, self.tell = driver.task, driver.assignment, driver.store, driver.tell
-        self.config: Any = driver.config
         self.rank, self.world, self.address = group
         self.seed, self.threads, self.data, self.stop = self.given.seed, self.given.threads, data, stop
         self._restored, self._unsynced = driver.restored, driver.unsynced
         self.saved = self._restored.saved if self._restored else None
-        self.steps = self.task.steps(self.config)
         self._reported = self._saved_step = self.saved.step if self.saved else 0
         self._host = self.given.weights
+        self.config: Any = scored_config(self.task, driver.config, self.given.trial, self._host)
+        self.steps = self.task.steps(self.config)
+        self._planned = self.task.steps(driver.config)
         whole = self._saved_step >= self.steps or self._host is not None
         trained = self._restored if self._restored and whole else None
         self._trained_in = trained.start.place.attempt if trained else self.given.attempt
@@ -292,8 +288,8 @@ class Attempt:
     def _planned_unless_reached(self) -> int | None:
         """The planned steps if training ended before them, or if no step of several was ever reported or saved."""
         if self._last == 0:
-            return self.steps if self.steps > 1 else None
-        return self.steps if self._last < self.steps and not self.task.early_stop else None
+            return self._planned if self._planned > 1 else None
+        return self._planned if self._last < self._planned and not self.task.early_stop else None
 
     def end_diverged(self, error: DivergedError) -> None:
         """The work has found that training diverged: the trial ends so, with the scores that it has."""

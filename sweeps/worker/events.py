@@ -4,12 +4,11 @@
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeps.processes.times import POLL_S
-from sweeps.schema import Problem
 from tracking.attempts import Lineage
 
 
@@ -28,12 +27,6 @@ class HostWeights:
     def recorded(self) -> dict[str, Any]:
         """What tells them from the weights of another training."""
         return {"lineage": self.lineage.name, "step": self.step}
-
-    def without_last_state(self, trial: str, steps: Collection[int]) -> Problem:
-        """The refusal of ``trial``, if the last state was not saved. ``steps`` have a checkpoint."""
-        there = ", ".join(map(str, sorted(steps))) or "there is none"
-        found = f"scores the weights of {self.trial}, which has no checkpoint of its last step, {self.step}"
-        return Problem(trial, found, f"must be a step with a checkpoint: {there}")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""The step at which the weights of another trial ended, as a work sees it that only scores them."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from sweeps.config.schema import Schema
+from sweeps.schema import Problem, RefusedError
+from sweeps.task import Task
+from sweeps.worker.events import HostWeights
+
+
+def config_until(task: Task[Any], config: Any, step: int) -> Any | None:
+    """The configuration of a training that ends at this step; None if no key of the task says when it ends.
+
+    Work that ended early would otherwise train the steps that it left out.
+    """
+    planned = task.steps(config)
+    if planned == step:
+        return config
+    schema = Schema.of(task)
+    for key, value in schema.values(config).items():
+        if type(value) is int and schema.decides_weights(key) and value * step % planned == 0:
+            ended = _with(config, key, value * step // planned)
+            if task.steps(ended) == step:
+                return ended
+    return None
+
+
+def _with(config: Any, key: str, value: int) -> Any:
+    group, _, name = key.partition(".")
+    return replace(config, **{group: replace(getattr(config, group), **{name: value})})
+
+
+def scored_config(task: Task[Any], config: Any, trial: str, host: HostWeights | None) -> Any:
+    """The configuration as the work of ``trial`` sees it, whose last step is that of the weights it only scores.
+
+    Raises RefusedError if these ended early, and no key says so.
+    """
+    if host is None:
+        return config
+    ended = config_until(task, config, host.step)
+    if ended is None:
+        raise RefusedError([ended_early(trial, host.trial, host.step, task.steps(config))])
+    return ended
+
+
+def ended_early(trial: str, host: str, step: int, planned: int) -> Problem:
+    """The refusal of ``trial``, whose work could not be kept from training further."""
+    ended = f"scores the weights of {host}, whose training ended at step {step} of {planned}"
+    found = f"{ended}; no key of the task is its number of steps, so its work would train on"
+    return Problem(trial, found, "add such a key, or leave this row out")
+
+
+def without_last_state(trial: str, host: str, step: int, there: Collection[int]) -> Problem:
+    """The refusal of ``trial``, if the last state of its host was not saved. ``there``: the steps with a checkpoint."""
+    steps = ", ".join(map(str, sorted(there))) or "there is none"
+    found = f"scores the weights of {host}, which has no checkpoint of its last step, {step}"
+    return Problem(trial, found, f"must be a step with a checkpoint: {steps}")
