@@ -134,7 +134,7 @@ class Attempt:
         self.saved = self._restored.saved if self._restored else None
         self._reported = self._saved_step = self.saved.step if self.saved else 0
         self._host = self.given.weights
-        self.config: Any = scored_config(self.task, driver.config, self.given.trial, self._host)
+        self.config: Any = scored_config(self.task, driver.config, self.given)
         self.steps = self.task.steps(self.config)
         self._planned = self.task.steps(driver.config)
         whole = self._saved_step >= self.steps or self._host is not None

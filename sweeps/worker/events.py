@@ -54,6 +54,7 @@ class Assignment:
     sustained_tflops: float | None = None  # of each device, as typed
     weights: HostWeights | None = None  # to be scored only; None if the trial trains its own
     kept_steps: tuple[int, ...] = ()  # the checkpoints that stay, besides those that the task keeps
+    ended: int | None = None  # the step at which its training is over, if that is before the planned one
 
 
 @dataclass(frozen=True)

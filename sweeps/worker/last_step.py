@@ -1,4 +1,4 @@
-"""The step at which the weights of another trial ended, as a work sees it that only scores them."""
+"""The step at which trained weights ended, as a work sees it that only scores them."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 from sweeps.config.schema import Schema
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task
-from sweeps.worker.events import HostWeights
+from sweeps.worker.events import Assignment
 
 
 def config_until(task: Task[Any], config: Any, step: int) -> Any | None:
@@ -32,17 +32,19 @@ def _with(config: Any, key: str, value: int) -> Any:
     return replace(config, **{group: replace(getattr(config, group), **{name: value})})
 
 
-def scored_config(task: Task[Any], config: Any, trial: str, host: HostWeights | None) -> Any:
-    """The configuration as the work of ``trial`` sees it, whose last step is that of the weights it only scores.
+def scored_config(task: Task[Any], config: Any, given: Assignment) -> Any:
+    """The configuration as the work sees it: its last step is that of the trained weights, if there are any.
 
-    Raises RefusedError if these ended early, and no key says so.
+    Raises RefusedError if those of another trial ended early, and no key says so.
     """
-    if host is None:
+    host = given.weights
+    last = host.step if host else given.ended
+    if last is None:
         return config
-    ended = config_until(task, config, host.step)
-    if ended is None:
-        raise RefusedError([ended_early(trial, host.trial, host.step, task.steps(config))])
-    return ended
+    ended = config_until(task, config, last)
+    if ended is None and host is not None:
+        raise RefusedError([ended_early(given.trial, host.trial, last, task.steps(config))])
+    return ended or config
 
 
 def ended_early(trial: str, host: str, step: int, planned: int) -> Problem:
