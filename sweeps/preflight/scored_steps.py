@@ -38,9 +38,7 @@ def step_problem(planned: PlannedTrial) -> Problem | None:
         return None
     if result is None:
         return _passed_steps(planned, there)
-    if planned.host is None:
-        return _lost_steps(planned, {*planned.task.keep(planned.config).steps}, there)
-    return _unscorable(planned, result["step"], there)
+    return _missing_steps(planned, result["step"], there)
 
 
 def _saved(trained: PlannedTrial) -> set[int] | None:
@@ -70,16 +68,16 @@ def _saved_elsewhere(trained: PlannedTrial, lineage: Lineage) -> set[int] | None
     return answers[0] if answers else None
 
 
-def _unscorable(planned: PlannedTrial, last: int, there: set[int]) -> Problem | None:
-    """Why the weights of a host that is trained, up to the step ``last``, cannot be scored by this trial."""
-    assert planned.host is not None
-    name, host = planned.trial.name, planned.host.trial.name
+def _missing_steps(planned: PlannedTrial, last: int, there: set[int]) -> Problem | None:
+    """Why weights that are trained, up to the step ``last``, cannot be scored by this trial."""
+    name = planned.trial.name
+    host = planned.host.trial.name if planned.host else ""
     config = config_until(planned.task, planned.config, last)
-    if last not in there:
+    if host and last not in there:
         return without_last_state(name, host, last, there)
-    if config is None:
+    if host and config is None:
         return ended_early(name, host, last, planned.steps)
-    return _lost_steps(planned, {*planned.task.keep(config).steps}, there)
+    return _lost_steps(planned, {*planned.task.keep(config or planned.config).steps}, there)
 
 
 def _lost_steps(planned: PlannedTrial, needed: set[int], there: set[int]) -> Problem | None:

@@ -73,12 +73,8 @@ def _of_trial(trained: "TrainedTrial", err: Console) -> Iterator[Evaluation]:
     for name, scores in trained.scored.items():
         yield Evaluation(trained.name, name, scores, name not in before)
     if others := sets_of_other_code(trained):
-        sets = ", ".join(others)
-        err.print(
-            escape(f"{trained.name}: {sets} has scores of other code than that of its training"),
-            style="yellow",
-            soft_wrap=True,
-        )
+        line = f"{trained.name}: its scores on {', '.join(others)} are of other code than its training"
+        err.print(escape(line), style="yellow", soft_wrap=True)
 
 
 def _tell_codes(trials: Sequence[Trained[Any]], err: Console) -> None:

@@ -16,7 +16,7 @@ def config_until(task: Task[Any], config: Any, step: int) -> Any | None:
     Work that ended early would otherwise train the steps that it left out.
     """
     planned = task.steps(config)
-    if planned == step:
+    if step in (0, planned):  # 0: it is unknown
         return config
     schema = Schema.of(task)
     for key, value in schema.values(config).items():
