@@ -23,14 +23,23 @@ def refuse_missing_steps(plan: Plan) -> None:
 def step_problems(plan: Plan) -> Iterator[Problem]:
     """The pending trials that need steps of trained weights that are not there, and never will be."""
     places = {row.name: row.place for row in plan.composition.rows}
-    for planned in plan.pending:
-        problem = step_problem(planned)
-        if problem is not None:
-            yield replace(problem, place=places.get(planned.trial.row))
+    with suppress(TimeoutError):  # all checkpoints lie there: whoever reads them says so
+        for planned in plan.pending:
+            problem = _problem(planned)
+            if problem is not None:
+                yield replace(problem, place=places.get(planned.trial.row))
 
 
 def step_problem(planned: PlannedTrial) -> Problem | None:
     """Why the trial cannot be scored, as far as its weights are trained; None if it can, or if nothing is known yet."""
+    try:
+        return _problem(planned)
+    except TimeoutError:
+        return None
+
+
+def _problem(planned: PlannedTrial) -> Problem | None:
+    """The same. Raises TimeoutError if the place of the checkpoints does not answer."""
     trained = planned.host or planned
     result = trained.folder.finished_result(trained.trial.key)
     there = None if result is None and planned.host is None else _saved(trained)
@@ -42,7 +51,7 @@ def step_problem(planned: PlannedTrial) -> Problem | None:
 
 
 def _saved(trained: PlannedTrial) -> set[int] | None:
-    """The steps with a checkpoint; None if the trial never began, or if its files or their place do not say so."""
+    """The steps with a checkpoint; None if the trial never began, or if its files do not say so."""
     try:
         lineage = trained.folder.lineage()
     except DamagedFileError:  # a sweep repairs it
@@ -54,8 +63,8 @@ def _saved(trained: PlannedTrial) -> set[int] | None:
     return _saved_elsewhere(trained, lineage)
 
 
-def _saved_elsewhere(trained: PlannedTrial, lineage: Lineage) -> set[int] | None:
-    """None where the place does not answer in time."""
+def _saved_elsewhere(trained: PlannedTrial, lineage: Lineage) -> set[int]:
+    """The steps with a checkpoint at an address. Raises TimeoutError if it does not answer in time."""
     answers = list[set[int]]()
 
     def look() -> None:
@@ -65,7 +74,9 @@ def _saved_elsewhere(trained: PlannedTrial, lineage: Lineage) -> set[int] | None
     thread = Thread(target=look, daemon=True)
     thread.start()
     thread.join(PLACE_ANSWER_S)
-    return answers[0] if answers else None
+    if not answers:
+        raise TimeoutError
+    return answers[0]
 
 
 def _missing_steps(planned: PlannedTrial, last: int, there: set[int]) -> Problem | None:
