@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ DIES = """        if step == 4 and (HERE / "dies").exists():
 """
 NO_END = {SAVES: "        if step == 3:\n            trial.checkpoint(step, total)\n", STATES: "trial.states([3])"}
 VERBS = ("plan", "sweep", "train")
-Typed = Callable[..., tuple[int, str]]
 
 
 def edited(changes: dict[str, str]) -> str:
@@ -88,7 +86,7 @@ def result(folder: Path, trial: str) -> dict[str, Any]:
 def test_weights_of_training_that_ended_early_are_scored(early: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(early, tmp_path / "here"))
     trained = (folder / "trained").read_text()
-    lines = json.loads(allelse_json(folder, "evaluate", "task=scored", "s/base", "score.beam=2"))
+    lines = json.loads(must(folder, "evaluate", "task=scored", "s/base", "score.beam=2", "--json"))
     must(folder, "train", *STUDY, "row=greedy", "--add")
     base, greedy = result(folder, "base-s1"), result(folder, "greedy-s1")
     weights = 4 * base["scores"]["dev"]["score"]
@@ -98,13 +96,6 @@ def test_weights_of_training_that_ended_early_are_scored(early: Path, tmp_path: 
     assert result(folder, "base-s1")["step"] == 3, "base is scored again, and not trained on"
     assert result(folder, "base-s1")["scores"]["dev"]["score"] == weights / 2
     assert (folder / "trained").read_text() == trained
-
-
-def allelse_json(folder: Path, *words: str) -> str:
-    environment = os.environ | {"SCORED_FOLDER": str(folder)}
-    done = allelse(*words, "--json", cwd=folder, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_work_that_could_not_be_kept_from_training_is_refused_before_it_starts(tmp_path: Path) -> None:
