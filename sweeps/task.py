@@ -80,7 +80,8 @@ class Trial(Protocol[Config_co]):
 
     @property
     def config(self) -> Config_co:
-        """The trial's configuration."""
+        """The trial's configuration. Where training ended early and only scoring is left, the key that names its
+        steps has the step at which it ended."""
 
     @property
     def seed(self) -> int:

@@ -90,3 +90,11 @@ def _cut(name: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:6]
+
+
+def short_value(value: Any) -> str:
+    """With as many digits as tell it from other numbers: for a name."""
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{value:g}"
+    return text if float(text) == value else repr(value)

@@ -157,13 +157,24 @@ def _saved_steps(folder: TrialFolder, key: str, checkpoints: str | None) -> set[
     return saved_steps(folder.checkpoints_url(checkpoints), key, lineage)
 
 
-def scoring_code(study: Study, source: TaskSource) -> Code | None:
+def scoring_code(study: Study | None, source: TaskSource) -> Code | None:
     """The code with which a verb of the task scores now."""
     now = user_code(source)
-    if now is None or not study.code:
+    if now is None or study is None or not study.code:
         return now
     before = unless_damaged(partial(_recorded, study, study.code[-1], now), now)
     return _as_recorded(now, before)
+
+
+def recorded_code(study: Path, digest: str, source: TaskSource) -> Code | None:
+    """The version with this hash that the study keeps, in today's folders; today's where none was recorded.
+
+    Raises DamagedFileError.
+    """
+    now = user_code(source)
+    if now is None or digest in ("", now.digest):
+        return now
+    return read_code(study, digest, now.roots)
 
 
 def user_code(source: TaskSource) -> Code | None:

@@ -24,6 +24,7 @@ from sweeps.preflight.places import (
     store_notices,
     store_problems,
 )
+from sweeps.preflight.scored_steps import step_problems
 from sweeps.processes.ray_private import JOB
 from sweeps.schema import Problem, RefusedError
 
@@ -46,6 +47,7 @@ def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = 
         *disk_problems(plan),
         *name_problems(plan),
         *_data_problems(plan),
+        *step_problems(plan),
     ]
     several = _several_workers(plan, overrides) if one_process else []
     notices: list[str] = []

@@ -19,13 +19,13 @@ from sweeps.planning.plan import Plan, PlannedTrial, configurations, recorded
 from sweeps.planning.shared_trials import on_this_data
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import keep_origin, origin_of
+from sweeps.preflight.scored_steps import refuse_missing_steps
 from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
-from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.code_folder import new_files_shown, remove_outdated_links
 from sweeps.worker.code_imports import running_code
 from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
@@ -55,7 +55,7 @@ def open_study(
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         plan = _readable(plan, console)
-        _refuse_missing_steps(plan)
+        refuse_missing_steps(plan)
         plan = with_whole_sources(plan, console)
         pending = {planned.fingerprint for planned in plan.pending}
         before = print_cautions(plan, console)
@@ -92,35 +92,6 @@ def print_cautions(plan: Plan, console: Console, printed: frozenset[str] = froze
         if line not in printed:
             console.print(escape(line), style="yellow", soft_wrap=True)
     return printed | {*lines}
-
-
-def _refuse_missing_steps(plan: Plan) -> None:
-    """Refuse to score trained weights over steps whose checkpoints are not there, or without their last one."""
-    places = {row.name: row.place for row in plan.composition.rows}
-    problems = [
-        problem for planned in plan.pending if (problem := _missing_steps(planned, places.get(planned.trial.row)))
-    ]
-    if problems:
-        raise RefusedError(problems)
-
-
-def _missing_steps(planned: PlannedTrial, place: str | None) -> Problem | None:
-    """The refusal of a trial whose weights are trained, but of which a step is gone. ``place`` is its row's file."""
-    trained, needed = planned.host or planned, {*planned.task.keep(planned.config).steps}
-    result = trained.folder.finished_result(trained.trial.key)
-    if result is not None and planned.host:
-        needed.add(result["step"])
-    if result is None or not needed:
-        return None
-    lineage = unless_damaged(trained.folder.lineage, None)
-    there = saved_steps(trained.checkpoints, trained.trial.key, lineage)
-    missing = [str(step) for step in sorted(needed - there)]
-    if not missing:
-        return None
-    of_host = f" of {trained.trial.name}" if planned.host else ""
-    found = f"would be scored over the steps {', '.join(missing)}{of_host}, which were not kept"
-    allowed = f"must be steps with a checkpoint: {', '.join(map(str, sorted(there))) or 'there is none'}"
-    return Problem(planned.trial.name, found, allowed, None, place)
 
 
 def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:

@@ -149,10 +149,10 @@ class Progress:
         """Show that a trial stopped: before its first step, or by the loss of its attempt."""
         self._become(name, "stopped")
 
-    def leave(self, name: str, host: str) -> None:
-        """Show that a trial is not scored, since its host has no weights."""
+    def leave(self, name: str, cause: str) -> None:
+        """Show that a trial is not scored, since its host lacks weights, or a step of them."""
         self.skip(name)
-        self._say(f"{name}: not scored, since {host} has no weights to score")
+        self._say(f"{name}: not scored, since {cause}")
 
     def ended(self) -> set[str]:
         """The trials that are over in this run."""

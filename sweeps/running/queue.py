@@ -115,6 +115,7 @@ class Queue:
                 self._count(event)
                 if isinstance(event, Finished) and event.diverged is None:
                     self._trained.add(name)
+                    self._leave_unscorable_rows(name)
         self._leave_unscorable()
 
     def _is_ready(self, name: str) -> bool:
@@ -127,7 +128,15 @@ class Queue:
         over = self.progress.ended() - self._trained
         for name in [name for name in self._waiting if self._hosts.get(name) in over]:
             self._waiting.remove(name)
-            self.progress.leave(name, self._hosts[name])
+            self.progress.leave(name, f"{self._hosts[name]} has no weights to score")
+
+    def _leave_unscorable_rows(self, host: str) -> None:
+        """Trials that need a step of this host's weights that it has not saved are not scored."""
+        for name in [name for name in self._waiting if self._hosts.get(name) == host]:
+            fault = self.recorders[name].fault_of_weights()
+            if fault:
+                self._waiting.remove(name)
+                self.progress.leave(name, f"it {fault}")
 
     def _count(self, event: Event) -> None:
         if isinstance(event, Finished):

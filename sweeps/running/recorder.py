@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import yaml
 
 from sweeps.planning.plan import PlannedTrial, config_dict
+from sweeps.preflight.scored_steps import step_problem
 from sweeps.processes.storage import patiently
 from sweeps.worker.events import (
     About,
@@ -114,6 +115,7 @@ class Recorder:
             sustained_tflops=settings.cluster.sustained_tflops,
             weights=self._weights,
             kept_steps=self.planned.kept_steps,
+            ended=self._ended(),
         )
 
     def _host_weights(self) -> HostWeights | None:
@@ -133,6 +135,18 @@ class Recorder:
             lineage=host.folder.lineage(self.codes) or Lineage(),
             record=weights_of(result),
         )
+
+    def fault_of_weights(self) -> str:
+        """Why those of the finished host cannot be scored, after the trial's name; "" if they can."""
+        problem = step_problem(self.planned)
+        return problem.found if problem else ""
+
+    def _ended(self) -> int | None:
+        """The step at which the trial's own training ended early, if it is only scored again."""
+        result = self.folder.finished_result(self.planned.trial.key)
+        if self.planned.host is not None or result is None or result.get("diverged") is not None:
+            return None
+        return result["step"] if 0 < result["step"] < self.planned.steps else None
 
     def lineage(self) -> Lineage:
         """With this attempt; all of this sweep share a run."""

@@ -47,6 +47,7 @@ def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: 
     _refuse_unknown_set(trained_trials, set_name)
     for trained in trained_trials:
         evaluations += _of_trial(trained, err)
+    _tell_codes(trained_trials, err)
     if set_name is not None:
         evaluations = [evaluation for evaluation in evaluations if evaluation.set_name == set_name]
     if as_json:
@@ -62,8 +63,9 @@ def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: 
 
 
 def _of_trial(trained: "TrainedTrial", err: Console) -> Iterator[Evaluation]:
-    from sweeps.verbs.scoring import score  # imports what a work needs
+    from sweeps.verbs.scoring import by_recorded_code, score, sets_of_other_code  # imports what a work needs
 
+    trained = by_recorded_code(trained)
     before = {*trained.scored}
     needed = {metric.set for metric in trained.source.task.metrics if metric.tabled}
     if not needed <= before:
@@ -71,6 +73,17 @@ def _of_trial(trained: "TrainedTrial", err: Console) -> Iterator[Evaluation]:
             score(trained, lambda text: err.print(escape(f"{trained.name}: {text}"), soft_wrap=True))
     for name, scores in trained.scored.items():
         yield Evaluation(trained.name, name, scores, name not in before)
+    if others := sets_of_other_code(trained):
+        line = f"{trained.name}: its scores on {', '.join(others)} are of other code than its training"
+        err.print(escape(line), style="yellow", soft_wrap=True)
+
+
+def _tell_codes(trials: Sequence["TrainedTrial"], err: Console) -> None:
+    """Say that each trial is scored by its own code, where these are not all one version."""
+    names = {str(trained.provenance.get("code") or ""): trained.name for trained in trials}
+    if len(names) > 1:
+        line = f"Different code trained {', '.join(names.values())}: each trial is scored by its own"
+        err.print(escape(line), style="yellow", soft_wrap=True)
 
 
 def _refuse_unknown_set(trials: Sequence["TrainedTrial"], set_name: str | None) -> None:

@@ -68,9 +68,11 @@ def plan(
     """
     from sweeps.costs.estimate import estimate_of
     from sweeps.planning.continuation import plan_sweep
+    from sweeps.preflight.scored_steps import refuse_missing_steps
 
     make = partial(plan_sweep, overrides or [], add, "plan", changed_code=changed_code)
     planned = _checked(make, overrides) if check else make()
+    refuse_missing_steps(planned)
     if calibrate:
         refuse_without_extra()
         if not calibrated(planned):
@@ -323,7 +325,11 @@ def _show_outcome(
 
 def _is_its_own_fault(planned: "PlannedTrial") -> bool:
     """Whether an unfinished trial could have finished: one that only scores cannot without its host's weights."""
-    return planned.host is None or (planned.host.has_weights and planned.can_run)
+    from sweeps.preflight.scored_steps import step_problem
+
+    if planned.host is None:
+        return True
+    return planned.host.has_weights and planned.can_run and step_problem(planned) is None
 
 
 TEMPLATE = Path(__file__).parent / "template"

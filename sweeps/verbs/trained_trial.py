@@ -5,15 +5,16 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sweeps.config.row_naming import with_digest
+from sweeps.config.row_naming import short_value, with_digest
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.composition import moved, moved_value
+from sweeps.planning.naming import known_study
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.planning.user_code import scoring_code, user_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
@@ -28,7 +29,7 @@ from sweeps.worker.events import Evaluated
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.attempts import Lineage
 from tracking.card import Card
-from tracking.code import write_code
+from tracking.code import Code, write_code
 from tracking.files import unless_damaged, unless_lost
 from tracking.provenance import of_process
 from tracking.study import STUDY_FILE, read_study, task_of
@@ -47,7 +48,7 @@ class TrainedTrial:
     """``own`` is its configuration as trained; ``config`` may have other settings that only score.
 
     ``step`` is that of its last checkpoint, or of the named one; ``ended`` is the last, or 0 if training is not over.
-    ``data_folder`` is its ``paths.data``.
+    ``data_folder`` is its ``paths.data``. ``scorer`` is the user's code that scores; None for that of today.
     """
 
     source: TaskSource
@@ -62,6 +63,7 @@ class TrainedTrial:
     weights: StoredWeights
     data_folder: Path
     tracking_uri: str | None
+    scorer: Code | None = None
 
     @property
     def folder(self) -> Path:
@@ -90,7 +92,7 @@ class TrainedTrial:
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """Leaves out a set that lost a file: it is scored again."""
+        """Leaves out a set that lost a file, or that other code scored with these settings: it is scored again."""
         found = dict[str, Numbers]()
         if not (self._suffix or any(metric.from_counts for metric in self.source.task.metrics)):
             result = self.files.finished_result(self.key)
@@ -100,7 +102,9 @@ class TrainedTrial:
         for label, head in self.files.scored_heads(self.key, self.step, self._settings).items():
             on, at, settings = label.partition("@")
             whole = unless_lost(partial(self.files.statistics, label), None) is not None
-            if at + settings == self._suffix and whole and is_head_of(self.weights.record, head):
+            is_of_weights = is_head_of(self.weights.record, head)
+            is_by_scorer = not self._suffix or head.get("code") == self._code.get("code")
+            if at + settings == self._suffix and whole and is_of_weights and is_by_scorer:
                 found[on] = head["scores"]
         return found
 
@@ -185,7 +189,8 @@ class TrainedTrial:
     @property
     def _head(self) -> dict[str, Any]:
         """How the statistics of a set begin."""
-        return {"key": self.key, "step": self.step, "attempt": self.attempt, WEIGHTS: self.weights.record}
+        at = {"key": self.key, "step": self.step, "attempt": self.attempt}
+        return at | self._code | {WEIGHTS: self.weights.record}
 
     @property
     def _schema(self) -> Schema:
@@ -201,7 +206,7 @@ class TrainedTrial:
         """Behind a set's name: what differs from the trial's own evaluation, such as @cut0.7; "" if nothing does."""
         steps = {"step": self.step} if self.step != self.ended else {}
         changed = {self._schema.short(key): value for key, value in self._changed(self.config).items()}
-        settings = "-".join(f"{name}{_short(value)}" for name, value in (steps | changed).items())
+        settings = "-".join(f"{name}{short_value(value)}" for name, value in (steps | changed).items())
         legal = NOT_IN_NAMES.sub("_", settings)
         return settings and f"@{legal if legal == settings else with_digest(legal, settings)}"
 
@@ -219,26 +224,20 @@ class TrainedTrial:
         result, weights = self.result(), self.weights.record
         scores = joined_scores(result, self.key, weights, {on: kept})
         if scores.keys() >= result["scores"].keys():
-            self.files.scored_again(of_process() | self._code(), on)
+            if self._scorer is not None:
+                write_code(self.folder.parent, self._scorer)
+            self.files.scored_again(of_process() | self._code, on)
             scoring = {"scoring": result.get("scoring", 1) + 1, "step": weights["step"]}
             self.files.write_result(result | scoring | {"scores": scores, WEIGHTS: weights})
 
-    def _code(self) -> dict[str, Any]:
-        """What scores, kept in the study."""
-        study = self.folder.parent
-        code = scoring_code(read_study(study), self.source)
-        if code is None:
-            return {}
-        write_code(study, code)
-        return {"code": code.digest}
+    @cached_property
+    def _scorer(self) -> Code | None:
+        return self.scorer or scoring_code(known_study(self.folder.parent), self.source)
 
-
-def _short(value: Any) -> str:
-    """With as many digits as tell it from other numbers: it is part of a file's name."""
-    if not isinstance(value, float):
-        return str(value)
-    text = f"{value:g}"
-    return text if float(text) == value else repr(value)
+    @property
+    def _code(self) -> dict[str, str]:
+        """What scores, as heads and provenance name it; {} for our own task."""
+        return {"code": self._scorer.digest} if self._scorer else {}
 
 
 OWN_FILES = ("config.yaml", "attempts.jsonl", MANIFEST, STUDY_FILE)

@@ -43,14 +43,8 @@ from sweeps.worker.events import (
     Stopped,
     Unsynced,
 )
-from sweeps.worker.pace import (
-    CpuTime,
-    Group,
-    Spent,
-    TrainingTime,
-    pace_record,
-    reset_peak_memory,
-)
+from sweeps.worker.last_step import scored_config, without_last_state
+from sweeps.worker.pace import CpuTime, Group, Spent, TrainingTime, pace_record, reset_peak_memory
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
 from sweeps.worker.system_metrics import SystemMetrics, device
@@ -105,7 +99,7 @@ class Driver:
         own = self.assignment
         place = self.restored.start.place if self.restored else None
         if place is None or not host.are_in(place.attempt, place.step):
-            raise RefusedError([host.without_last_state(own.trial, self.store.steps())])
+            raise RefusedError([without_last_state(own.trial, host.trial, host.step, self.store.steps())])
         source = work_folder(host.checkpoints, host.key, host.lineage)
         copy_work_files(source, work_folder(own.checkpoints, own.key, own.lineage))
 
@@ -141,14 +135,15 @@ class Attempt:
 
     def __init__(self, driver: Driver, group: tuple[int, int, str], stop: Stop, data: Path) -> None:
         self.task, self.given, self.store, self.tell = driver.task, driver.assignment, driver.store, driver.tell
-        self.config: Any = driver.config
         self.rank, self.world, self.address = group
         self.seed, self.threads, self.data, self.stop = self.given.seed, self.given.threads, data, stop
         self._restored, self._unsynced = driver.restored, driver.unsynced
         self.saved = self._restored.saved if self._restored else None
-        self.steps = self.task.steps(self.config)
         self._reported = self._saved_step = self.saved.step if self.saved else 0
         self._host = self.given.weights
+        self.config: Any = scored_config(self.task, driver.config, self.given)
+        self.steps = self.task.steps(self.config)
+        self._planned = self.task.steps(driver.config)
         whole = self._saved_step >= self.steps or self._host is not None
         trained = self._restored if self._restored and whole else None
         heads = self.given.evaluated.items() if trained else ()
@@ -235,6 +230,7 @@ class Attempt:
             return
         self._time.pause()
         head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in}
+        head |= {"code": self.given.code} if self.given.code else {}
         head |= {WEIGHTS: self._host.record} if self._host else {}
         event = evaluation(self.task, self.config, Call(on, scores, texts, samples), head)
         self._scores[event.set_name] = event.scores
@@ -298,8 +294,8 @@ class Attempt:
     def _planned_unless_reached(self) -> int | None:
         """The planned steps if training ended before them, or if no step of several was ever reported or saved."""
         if self._last == 0:
-            return self.steps if self.steps > 1 else None
-        return self.steps if self._last < self.steps and not self.task.early_stop else None
+            return self._planned if self._planned > 1 else None
+        return self._planned if self._last < self._planned and not self.task.early_stop else None
 
     def end_diverged(self, error: DivergedError) -> None:
         """The work has found that training diverged: the trial ends so, with the scores that it has."""

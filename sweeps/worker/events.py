@@ -4,12 +4,11 @@
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeps.processes.times import POLL_S
-from sweeps.schema import Problem
 from tracking.attempts import Lineage
 from tracking.weights import WeightsRecord
 
@@ -30,12 +29,6 @@ class HostWeights:
         """Whether the checkpoint that this attempt wrote after this step has them."""
         is_recorded = "run" in self.record  # earlier versions did not record which attempt trained
         return step == self.step and (not is_recorded or attempt == self.record["attempt"])
-
-    def without_last_state(self, trial: str, steps: Collection[int]) -> Problem:
-        """The refusal of ``trial``, if the last state was not saved. ``steps`` have a checkpoint."""
-        there = ", ".join(map(str, sorted(steps))) or "there is none"
-        found = f"scores the weights of {self.trial}, which has no checkpoint of its last step, {self.step}"
-        return Problem(trial, found, f"must be a step with a checkpoint: {there}")
 
 
 @dataclass(frozen=True)
@@ -63,6 +56,7 @@ class Assignment:
     sustained_tflops: float | None = None  # of each device, as typed
     weights: HostWeights | None = None  # to be scored only; None if the trial trains its own
     kept_steps: tuple[int, ...] = ()  # the checkpoints that stay, besides those that the task keeps
+    ended: int | None = None  # the step at which its training is over, if that is before the planned one
 
 
 @dataclass(frozen=True)

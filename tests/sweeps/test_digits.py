@@ -16,7 +16,7 @@ from allelse import load
 from examples import copied
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-ROWS = ("base", "narrow")
+ROWS = ("base", "narrow", "shifted")
 FOREIGN = ("ppl", "bleu", "table 3", "beam", "paper")
 NOTE = r"""
 
@@ -42,6 +42,7 @@ TRAIN = ["train", "task=digits", "train.steps=60", "--add"]
 NAMED = "sweep.name=digits-full"
 COMMANDS = {
     **{f"train {row}": [*TRAIN, f"row={row}"] for row in ROWS},
+    "evaluate": ["evaluate", "task=digits", "base", "test.shift=1", NAMED, "--json"],
     **{f"table {kind}": ["table", "--format", kind, NAMED] for kind in ("md", "csv", "json")},
     "status": ["status", NAMED, "--json"],
     "curves": ["status", NAMED, "--curves"],
@@ -78,20 +79,27 @@ def test_its_tables_speak_of_digits_alone(printed: dict[str, str]) -> None:
         text = printed[f"table {kind}"]
         assert "accuracy" in text
         assert not [word for word in FOREIGN if word in text.casefold()]
-    base, narrow = json.loads(printed["table json"])
-    assert (base["params"], narrow["params"]) == (2474, 626)
+    base, narrow, shifted = json.loads(printed["table json"])
+    assert (base["params"], narrow["params"], shifted["params"]) == (2474, 626, None)
     assert (base["flops"], narrow["cells"]) == (None, {"width": 8})
     assert "FLOPs: unknown" in printed["table md"]
+
+
+def test_the_row_that_only_scores_has_the_accuracy_that_evaluate_gives(printed: dict[str, str], folder: Path) -> None:
+    base, _, shifted = json.loads(printed["table json"])
+    (line,) = json.loads(printed["evaluate"])
+    assert line["accuracy"] == shifted["accuracy"] < base["accuracy"]
+    assert not any((folder / "runs/digits-full/shifted-s1").glob("checkpoints/*/a*"))
 
 
 def test_status_curves_plan_and_frames_of_it(printed: dict[str, str], folder: Path) -> None:
     listed = json.loads(printed["status"])
     assert [(line["row"], line["state"], line["step"]) for line in listed] == [(row, "finished", 60) for row in ROWS]
     assert printed["curves"].startswith("digits-full: train/loss over training steps")
-    assert "0 of 2 trials" in printed["plan"]
+    assert "0 of 3 trials" in printed["plan"]
     frames = load(folder / "runs" / "digits-full")
-    assert list(frames.scores["metric"]) == ["accuracy"] * 2
-    assert list(frames.trials["params"]) == [2474, 626]
+    assert list(frames.scores["metric"]) == ["accuracy"] * 3
+    assert list(frames.trials["params"])[:2] == [2474, 626]
     measured = set(frames.curves["metric"])
     assert {name for name in measured if not name.startswith("system/")} == {"train/loss"}
     assert "system/cpu_utilization_percentage" in measured

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from allelse_in_folder import allelse
-from scored_task import write_scored
+from composed_rows import SCALES
+from scored_task import HEAD, SOURCE, write_scored
 from typed import refused_for
 
 from sweeps.planning.continuation import plan_sweep
@@ -115,3 +116,35 @@ def test_a_row_without_its_host_is_refused_with_its_file(folder: Path, case: int
     words, reasons = REFUSED[case]
     refused_for(folder, reasons, "sweep", *STUDY, *words)
     assert not (folder / "runs/s").exists()
+
+
+def test_a_row_that_equals_its_host_after_scaling_is_refused(folder: Path) -> None:
+    beam = "    beam: Annotated[int, Range(1), Scores()]\n"
+    source = SOURCE.replace(beam, beam + "    exact: Annotated[bool, Scores()]\n")
+    (folder / "scored.py").write_text(source, "utf-8")
+    conf = folder / "conf/task/scored"
+    base = (conf / "base.yaml").read_text("utf-8")
+    (conf / "base.yaml").write_text(base.replace("beam: 4", "beam: 4, exact: false"), "utf-8")
+    (conf / "row/exact.yaml").write_text(f"{HEAD}row: {{group: C}}\nscore: {{exact: true}}\n", "utf-8")
+    (conf / "scale").mkdir()
+    (conf / "scale/small.yaml").write_text(f"{HEAD}scale: {{name: small}}\nscore: {{exact: true}}\n", "utf-8")
+    words = ("sweep.rows=[base,exact]",)
+    assert weights(planned(folder, *words)) == {"base-s1": "", "exact-s1": "base-s1"}
+    reason = "score.exact (conf/task/scored/row/exact.yaml:3) … at scale small the row would not differ from base"
+    refused_for(folder, [reason], "sweep", *STUDY, *words, "scale=small")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_sweep_of_decoding_trains_base_alone_at_each_scale(tmp_path: Path, scale: str) -> None:
+    plan = plan_sweep(["sweep=decoding", f"scale={scale}"], here=tmp_path)
+    (base,) = [trial for trial in plan.trials if trial.host is None]
+    scored = [trial for trial in plan.trials if trial.host is not None]
+    assert [trial.trial.weights for trial in scored] == ["base-s1"] * 5
+    decodings = [trial.config.decode for trial in plan.trials]
+    assert {decode.beam for decode in decodings} == {1, 4, 8}
+    assert {decode.alpha for decode in decodings} == {0.0, 0.6, 1.0}
+    (averaging,) = [trial for trial in scored if trial.config.decode.average_checkpoints == 5]
+    every = averaging.config.decode.average_every
+    last = base.steps // every * every
+    assert {last - place * every for place in range(5)} <= {*base.kept_steps}
+    assert min(base.kept_steps) > 0

@@ -39,7 +39,7 @@ def test_a_host_without_its_last_state_is_refused(folder: Path) -> None:
     printed(folder, "train", *STUDY, "row=base")
     said = refusal(folder, "train", *STUDY, "row=greedy", "--add")
     assert "greedy-s1 (conf/task/scored/row/greedy.yaml)" in said
-    assert "steps 5 of base-s1, which were not kept must be steps with a checkpoint: 3" in said
+    assert "of base-s1, which has no checkpoint of its last step, 5 must be a step with a checkpoint: 3" in said
 
 
 def test_work_that_trains_on_is_stopped(folder: Path) -> None:

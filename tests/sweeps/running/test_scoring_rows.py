@@ -79,13 +79,24 @@ def test_three_trials_train_and_nine_are_scored(swept: Path) -> None:
         assert result["flops"] is None if trial.row == "base" else result["seconds"] == result["flops"] == 0.0
 
 
-def test_mlflow_has_a_run_of_each_with_its_weights(swept: Path) -> None:
-    wanted = "SELECT run_uuid, key, value FROM tags WHERE key IN ('kind', 'trial.key', 'weights')"
+def runs_of_trials(folder: Path, study: str) -> list[dict[str, str]]:
+    """What MLflow has of each trial of the study: its state, and tags."""
+    wanted = """
+        SELECT run_uuid, status, tags.key, tags.value
+        FROM runs JOIN experiments USING (experiment_id) JOIN tags USING (run_uuid)
+        WHERE experiments.name = ? AND runs.lifecycle_stage = 'active'
+        AND tags.key IN ('kind', 'trial.key', 'weights')
+    """
     runs: dict[str, dict[str, str]] = {}
-    with closing(sqlite3.connect(swept / "runs/mlflow.db")) as opened:
-        for run_id, key, value in opened.execute(wanted):
-            runs.setdefault(run_id, {})[key] = value
+    with closing(sqlite3.connect(folder / "runs/mlflow.db")) as opened:
+        for run_id, status, key, value in opened.execute(wanted, [study]):
+            runs.setdefault(run_id, {"status": status})[key] = value
     trials = [tags for tags in runs.values() if tags.get("kind") == "trial"]
+    return sorted(trials, key=lambda tags: tags["trial.key"])
+
+
+def test_mlflow_has_a_run_of_each_with_its_weights(swept: Path) -> None:
+    trials = runs_of_trials(swept, "s")
     assert len(trials) == len({tags["trial.key"] for tags in trials}) == 9
     weights = sorted(tags["weights"] for tags in trials if "weights" in tags)
     assert weights == [f"base-s{seed}" for seed in (1, 1, 2, 2, 3, 3)]
@@ -104,6 +115,7 @@ def test_a_killed_sweep_ends_with_the_same_files(swept: Path, fresh: Path) -> No
     assert code == 0, output
     assert scores(fresh) == scores(swept)
     assert {path.name for path in (fresh / "runs/s").iterdir()} == {path.name for path in (swept / "runs/s").iterdir()}
+    assert runs_of_trials(fresh, "s") == runs_of_trials(swept, "s"), "MLflow has no run twice, and none is open"
 
 
 def test_other_settings_score_again_without_a_step_of_training(swept: Path, tmp_path: Path) -> None:
@@ -133,6 +145,9 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_p
         result = json.loads((folder / "runs/s" / row / "result.json").read_text())
         assert result["scores"][set_name]["score"] == value, "to the last digit"
     assert scores(folder) == scores(swept), "the trials keep their own results"
+    table = json.loads(allelse("table", "sweep.name=s", "--format", "json", cwd=folder).stdout)
+    shown = {row["row"]: list(row["seed_values"]["score"].values()) for row in table if row["row"] != "base"}
+    assert shown == {f"beam_{beam}": [found[f"s/base-s{seed}", "dev", beam] for seed in (1, 2, 3)] for beam in (1, 8)}
     again = json.loads(allelse(*words, "--set", "test", cwd=folder, env=environment(folder)).stdout)
     assert [line["now"] for line in again] == [False] * 6
     code, output = run(folder, *words, "--set", "tset")
@@ -175,8 +190,13 @@ def test_rows_score_weights_that_were_trained_for_another_study(swept: Path, tmp
     assert sources == {"base": "s/base-s1", "beam_2": None}
     typed("sweep", *second)
     before = typed("table", "sweep.name=second", "--format", "csv")
+    runs = runs_of_trials(folder, "second")
+    assert len(runs) == 6
     typed("rm", "s", "--yes")
     shutil.rmtree(folder / "runs/.trash")
     assert typed("table", "sweep.name=second", "--format", "csv") == before
+    assert runs_of_trials(folder, "second") == runs
+    typed("sync", "sweep.name=second")
+    assert runs_of_trials(folder, "second") == runs
     typed("sweep", *second[:2], "sweep.vary={score.beam: [2, 3]}", "--add")
     assert trained_steps(swept) == steps, "the new row scores the weights that were taken"
