@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transformer.model.attention import dropout
+from transformer.model.on_cpu import dropout
 
 ONES = torch.ones(1_000_003)  # not a multiple of the draws that share one random number
 
