@@ -19,7 +19,7 @@ from sweeps.config.settings import Cluster, Paths, Settings, address_problems
 from sweeps.config.tasks import source_of
 from sweeps.planning.naming import some_of
 from sweeps.planning.plan import Plan
-from sweeps.preflight.machine import cpus, gpu_memories, memory
+from sweeps.preflight.machine import cpus, gpu_memories, gpu_problems, memory
 from sweeps.preflight.node_facts import Packages, other_packages, packages
 from sweeps.preflight.places import checkpoint_problems, local, nearest_existing
 from sweeps.processes.ray_private import LOGS, REQUEST_S
@@ -231,6 +231,7 @@ def shared_folders(paths: Paths) -> dict[str, Path]:
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
     """For ``problems_here`` there: task, its files and data. Without a plan, the task itself may be wrong."""
     found: dict[str, Any] = {"checkpoints": checkpoint_place(shared.paths), "task": None}
+    found["gpus"] = shared.cluster.gpus_per_worker
     if plan is None:
         return found
     data = {
@@ -252,8 +253,10 @@ def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
 
 
 def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
-    """As plain data: where checkpoints cannot be saved, a task that differs, data that cannot be prepared here."""
+    """As plain data: where checkpoints cannot be saved, no CUDA for GPU trials, a task that differs, data that cannot
+    be prepared here."""
     found = checkpoint_problems(*trials["checkpoints"])
+    found += gpu_problems() if trials["gpus"] else []
     try:
         found += _data_problems(trials, seen) if trials["task"] else []
     except RefusedError as error:
