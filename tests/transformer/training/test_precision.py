@@ -1,15 +1,18 @@
 """The matmuls of a trial, and that float32 stays float32."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 import torch
 from small_trials import SMALL
 
 from transformer.config import ModelConfig, Precision
-from transformer.training.precision import FLOAT32_LIKE, WORTH_IT, fast_matmuls, matmul_error
+from transformer.training.precision import FLOAT32_LIKE, efficient, fast_matmuls, matmul_error, onednn_from
 
 CPU = torch.device("cpu")
-WIDE = replace(SMALL, d_model=WORTH_IT)
+WIDE = replace(SMALL, d_model=onednn_from())
 MATMUL = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
@@ -36,3 +39,21 @@ def test_only_wide_models_in_float32_switch_and_the_switch_is_restored() -> None
             seen.append(MATMUL.fp32_precision)
         assert MATMUL.fp32_precision == before
     assert seen == [before, before, expected]
+
+
+@pytest.mark.parametrize(("vendor", "d_model"), [("AuthenticAMD", 128), ("GenuineIntel", 256)])
+def test_amd_takes_onednn_for_narrower_models(vendor: str, d_model: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the vendor, not by a clock: a resumed trial takes the same matmuls."""
+    monkeypatch.setattr(Path, "exists", lambda path: True)
+    monkeypatch.setattr(Path, "read_text", lambda path: f"vendor_id : {vendor}")
+    assert onednn_from.__wrapped__() == d_model
+
+
+def test_onednn_keeps_few_kernels_unless_the_user_sets_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    capacity = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.delenv(capacity, raising=False)
+    with efficient(SMALL, "fp32", CPU):
+        assert 0 < int(os.environ[capacity]) < 1024
+    monkeypatch.setenv(capacity, "7")
+    with efficient(SMALL, "fp32", CPU):
+        assert os.environ[capacity] == "7"
