@@ -54,24 +54,26 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 class _CpuDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        factor = _random_factor(x, p)
-        ctx.save_for_backward(factor)
-        return x * factor
+        dropped = min(round(p * DROPOUT_BITS), DROPOUT_BITS - 1)
+        ctx.scale = DROPOUT_BITS / (DROPOUT_BITS - dropped)
+        keep = _random_keep(x, dropped)
+        ctx.save_for_backward(keep)
+        return (x * keep).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (factor,) = ctx.saved_tensors
-        return grads[0] * factor, None
+        (keep,) = ctx.saved_tensors
+        return (grads[0] * keep).mul_(ctx.scale), None
 
 
-def _random_factor(x: Tensor, p: float) -> Tensor:
-    """0 with probability ``p``, otherwise 1 / (1 − p), in the shape and type of ``x``.
+def _random_keep(x: Tensor, dropped: int) -> Tensor:
+    """0 for ``dropped`` of 65 536 draws, otherwise 1, in the shape and type of ``x``.
 
-    The comparison stays in int16: torch's comparisons to bool and casts from bool are 4 to 10 times as slow.
+    The scale is apart, since bfloat16 cannot hold it. The comparison stays in int16: torch's comparisons to bool and
+    casts from bool are 4 to 10 times as slow.
     """
-    dropped = min(round(p * DROPOUT_BITS), DROPOUT_BITS - 1)
     keep = _random_bits(x.numel()).ge_(dropped - DROPOUT_BITS // 2)
-    return keep.view(x.shape).to(x.dtype).mul_(DROPOUT_BITS / (DROPOUT_BITS - dropped))
+    return keep.view(x.shape).to(x.dtype)
 
 
 def _random_bits(count: int) -> Tensor:
