@@ -166,7 +166,7 @@ def against_marian(work: Epoch, rates: dict[str, float]) -> list[dict[str, Any]]
         if number < WARM_UP:
             continue
         targets.append(blocks[0].total_targets)
-        lengths = sum((block.lengths for block in blocks), lengths)
+        lengths = lengths + blocks[0].lengths  # of all blocks together
         for of_runner, taken in zip(seconds, turn, strict=True):
             of_runner.append(taken)
     flops = training_flops(work.trial.model, work.vocab_size, lengths)
