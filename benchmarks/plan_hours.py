@@ -19,14 +19,30 @@ from pathlib import Path
 from typing import Any
 
 ALLELSE = Path(sys.executable).parent / "allelse"
-HALF = ("scale=half", "data=multi30k", "sweep.rows=[base,c_layers_2]", "train.steps=120", "train.warmup_steps=60")
+HALF = (
+    "scale=half",
+    "data=multi30k",
+    "sweep.rows=[base,c_layers_2]",
+    "train.steps=120",
+    "train.warmup_steps=60",
+)
 CASES: dict[str, tuple[str, ...]] = {
     "tiny": ("sweep.rows=[base,a_heads_1,b_key_16,c_layers_2,c_ff_4096,big]",),
     "half": (*HALF, "train.evaluate_every=60"),
     "starter": ("task=mine",),
 }
 """What is typed after `allelse plan` and `allelse sweep`."""
-HEAD = ("case", "trial", "plan", "seconds", "predicted ÷", "CPU seconds", "predicted ÷", "memory MB", "predicted ÷")
+HEAD = (
+    "case",
+    "trial",
+    "plan",
+    "seconds",
+    "predicted ÷",
+    "CPU seconds",
+    "predicted ÷",
+    "memory MB",
+    "predicted ÷",
+)
 
 
 @dataclass(frozen=True)

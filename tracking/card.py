@@ -50,6 +50,8 @@ TAKEN_NAMES = (
     "device_hours",
 )
 """Fields of the table that are no metrics."""
+NEW_NAMES = frozenset({"cpu_seconds", *DEVICE_COSTS, "summary", "device_hours"})
+"""Those that metrics of recorded studies may have: their tables show the metric."""
 TESTED = ("low", "high", "p", "p_dunnett", "p_welch")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
 OF_METRIC = ("delta", "delta_common_seeds", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)
@@ -222,23 +224,23 @@ class Card:
     def of(content: Mapping[str, Any]) -> "Card":
         """From JSON. Unknown keys are ignored, missing ones have their defaults. Raises ValueError with every fault."""
         card = _read(Card, {**content, "metrics": [_read(Metric, metric) for metric in content["metrics"]]})
-        if faults := card.faults():
+        if faults := card.faults([name for name in TAKEN_NAMES if name not in NEW_NAMES]):
             raise ValueError("; ".join(faults))
         return card
 
-    def faults(self) -> list[str]:
-        """Everything that is wrong with it, such as two metrics with one name."""
+    def faults(self, taken: Sequence[str] = TAKEN_NAMES) -> list[str]:
+        """Everything that is wrong with it, such as two metrics with one name, or one whose name is ``taken``."""
         if wrong := _of_another_kind(self):
             return [f"a task cannot have {value} as its {name}" for name, value in wrong.items()]
         found = [] if NAME.fullmatch(str(self.name)) else ["a task must have a plain name"]
         found += [fault for metric in self.metrics for fault in metric.faults()]
         if not self.tabled:
             found.append(f"task {self.name} must have a metric for the table")
-        return found or [*self._doubled(), *self._wrong_exponentials()]
+        return found or [*self._doubled(taken), *self._wrong_exponentials()]
 
-    def _doubled(self) -> list[str]:
+    def _doubled(self, taken: Sequence[str]) -> list[str]:
         """Two metrics, or a metric and a field, with one name in files and tables."""
-        names = Counter([*TAKEN_NAMES, *(f"{before}{metric.name}" for before in BEFORE for metric in self.metrics)])
+        names = Counter([*taken, *(f"{before}{metric.name}" for before in BEFORE for metric in self.metrics)])
         of_seeds = re.compile(f"({'|'.join(re.escape(metric.name) for metric in self.metrics)})_s\\d+")
         doubled = [name for name, count in names.items() if count > 1]
         doubled += [metric.name for metric in self.metrics if of_seeds.fullmatch(metric.name)]

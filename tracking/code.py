@@ -79,13 +79,22 @@ def write_code(study: Path, code: Code) -> Path:
     temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
         _fill(temporary, code)
-        set_aside(place)
-        with suppress(OSError):  # another process was first
-            temporary.rename(place)
+        if not _renamed(temporary, place) and unless_damaged(partial(read_code, study, code.digest), None) is None:
+            set_code_aside(place)
+            _renamed(temporary, place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     read_code(study, code.digest)
     return place
+
+
+def _renamed(temporary: Path, place: Path) -> bool:
+    """False if the place is taken, perhaps by another process that was first."""
+    try:
+        temporary.rename(place)
+    except OSError:
+        return False
+    return True
 
 
 def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) -> Code:
@@ -106,7 +115,7 @@ def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) 
     return code
 
 
-def set_aside(place: Path) -> None:
+def set_code_aside(place: Path) -> None:
     """Rename a folder that cannot be used: nothing in it is removed."""
     number = 1
     while os.path.lexists(place.with_name(f"{place.name}.aside-{number}")):

@@ -144,12 +144,10 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = not path.exists()
-        data = line.encode() + b"\n"
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             _drop_torn_tail(descriptor)
-            if os.write(descriptor, data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            _write_whole(descriptor, line.encode() + b"\n")
             if fsync:
                 os.fsync(descriptor)
         finally:
@@ -158,25 +156,27 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
             _sync_folder(path.parent)
 
 
-def replace_last_line(path: Path, line: str, fsync: bool = False) -> None:
-    """Put `line` in the place of the last complete line, in one write that leaves no shorter file.
+def replace_last_line(path: Path, line: str) -> None:
+    """Put `line` in the place of the last complete line; it is on disk when this returns.
 
-    Spaces fill what a shorter line leaves. Raises OSError; the old line stays where the new one does not fit.
+    A reader may see the file without its last line, or with a torn one, as after a crash, but never a mixture of both.
+    Raises OSError; the old line stays where the new one does not fit.
     """
     with _writing(path):
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
             _drop_torn_tail(descriptor)
-            content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-            start = content.rfind(b"\n", 0, -1) + 1
-            before = content[start:-1]
-            data = line.encode().ljust(len(before)) + b"\n"
-            if os.pwrite(descriptor, data, start) != len(data):
-                os.pwrite(descriptor, before + b"\n", start)
-                os.ftruncate(descriptor, len(content))
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if fsync:
-                os.fsync(descriptor)
+            end = os.fstat(descriptor).st_size
+            start = _line_start(descriptor, end - 1)
+            before = os.pread(descriptor, end - start, start)
+            os.ftruncate(descriptor, start)
+            try:
+                _write_whole(descriptor, line.encode() + b"\n")
+            except OSError:
+                os.ftruncate(descriptor, start)
+                os.write(descriptor, before)
+                raise
+            os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
@@ -332,8 +332,24 @@ def _drop_torn_tail(descriptor: int) -> None:
     size = os.fstat(descriptor).st_size
     if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
         return
-    content = os.pread(descriptor, size, 0)
-    os.ftruncate(descriptor, content.rfind(b"\n") + 1)
+    os.ftruncate(descriptor, _line_start(descriptor, size))
+
+
+def _line_start(descriptor: int, end: int) -> int:
+    """The place behind the last newline before `end`, which is looked for from there."""
+    while end > 0:
+        start = max(0, end - NEWEST)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def _write_whole(descriptor: int, data: bytes) -> None:
+    """In one write. Raises OSError where only a part of it fits."""
+    if os.write(descriptor, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -75,20 +75,26 @@ def in_line(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
-def unsent(journal: Journal, after: int, everything: bool) -> range:
-    """The places of reports after step ``after`` that can be sent: all, or those up to the newest checkpoint.
+def settled(journal: Journal, everything: bool) -> int:
+    """The number of reports that can be sent, and stay as they are: all, or those up to the newest checkpoint.
 
-    Checkpoints only grow, so the last one is the newest. Raises DamagedFileError.
+    While the trial is not over, a further report may join the newest one. Checkpoints only grow, so the last one is the
+    newest. Raises DamagedFileError.
     """
+    if everything:
+        return len(journal)
     checkpoints = (report.checkpoint for report in journal.newest_first('"checkpoint"'))
     last = next((step for step in checkpoints if step is not None), -1)
-    return range(journal.up_to(after), len(journal) if everything else journal.up_to(last))
+    return max(0, min(journal.up_to(last), len(journal) - 1))
 
 
 def reports_behind(path: Path, after: int, everything: bool) -> int:
     """How many these are; of a journal that has no new report only the end is read."""
     newest = Journal(path, NEWEST).newest
-    return 0 if newest is None or newest.step <= after else len(unsent(Journal(path), after, everything))
+    if newest is None or newest.step <= after:
+        return 0
+    journal = Journal(path)
+    return max(0, settled(journal, everything) - journal.up_to(after))
 
 
 def journal_line(

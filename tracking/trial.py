@@ -132,17 +132,19 @@ class TrialFolder:
     ) -> bool:
         """Append to the journal, with fsync if ``synced``. A fenced report returns False and writes nothing.
 
-        Reports are fenced if a newer attempt exists, or if the journal is past their step. Reports of one step are one
-        line, in which the later value of a metric stands.
+        Reports are fenced if a newer attempt exists, or if the journal is past their step, or has it from an earlier
+        attempt that finished. Reports of one step are one line, in which the later value of a metric stands.
         """
         newest, last = self.attempts.newest(), Journal(self.journal_path, NEWEST).newest
         if newest is None or newest.number != attempt or (last and last.step > step):
+            return False
+        if last and last.step == step and last.attempt != attempt and self.result() is not None:
             return False
         ts = time.time() if ts is None else ts
         if last and last.step == step:
             checkpoint = last.checkpoint if checkpoint is None else checkpoint
             merged = journal_line(ts, attempt, step, last.metrics | metrics, checkpoint)
-            replace_last_line(self.journal_path, to_json(merged), fsync=synced)
+            replace_last_line(self.journal_path, to_json(merged))
         else:
             line = journal_line(ts, attempt, step, metrics, checkpoint)
             append_line(self.journal_path, to_json(line), fsync=synced)

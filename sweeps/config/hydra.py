@@ -240,6 +240,15 @@ def changing_keys(tree: Tree) -> list[str]:
     return [key for key, value in second.items() if repr(value) != repr(first.get(key))]
 
 
+def changing_problem(key: str, tree: Tree) -> Problem:
+    """The refusal of a value that differs in the next call: no command would resume its trial."""
+    group, _, name = key.partition(".")
+    values = tree[group]
+    value = values.get(name) if isinstance(values, dict) else values  # a reference in the place of the group
+    fault = f"is {value}, which changes from call to call"
+    return Problem(key, fault, "must be a fixed value, so that the same command resumes the trial")
+
+
 def _texts(value: Any) -> Iterator[str]:
     """All texts in plain data."""
     if isinstance(value, dict | list):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from sweeps.config.files import BASE, examined, lines_of
-from sweeps.config.hydra import Library, changing_keys, option, resolved
+from sweeps.config.hydra import Library, changing_keys, changing_problem, option, resolved
 from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.schema import Schema, one_line
@@ -324,7 +324,7 @@ class RowTrees:
         """Without references; None if one cannot be resolved, whose problem is kept."""
         plain, problems = resolved(tree)
         changing = [key for key in changing_keys(tree) if self._must_stay(key)]
-        self.found.note([*problems, *(_changing(key, tree) for key in changing)], row)
+        self.found.note([*problems, *(changing_problem(key, tree) for key in changing)], row)
         return plain
 
     def _must_stay(self, key: str) -> bool:
@@ -381,15 +381,6 @@ class RowTrees:
         if sweep.get("rows") == ALL:
             sweep["rows"] = list(dict.fromkeys([BASE, *self.library.folders.options("row")]))
         return {**tree, "sweep": sweep}
-
-
-def _changing(key: str, tree: Tree) -> Problem:
-    """The refusal of a value that differs in the next call: no command would resume its trial."""
-    group, _, name = key.partition(".")
-    values = tree[group]
-    value = values.get(name) if isinstance(values, dict) else values  # a reference in the place of the group
-    fault = f"is {value}, which changes from call to call"
-    return Problem(key, fault, "must be a fixed value, so that the same command resumes the trial")
 
 
 def _differing(below: Tree, above: Tree) -> Tree:

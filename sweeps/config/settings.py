@@ -22,6 +22,9 @@ MAKERS = ("sweep.vary", "sweep.grid")
 """Keys that make rows of lists of values."""
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair, whose other half is gone: pairs were joined when their file was read."""
+UNREAD_BYTE = re.compile("[\udc80-\udcff]")
+"""What Python makes of a byte of the command line that it cannot read in this locale."""
+READABLE_LETTERS = "set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
 Count = Annotated[int, Range(1, 2**31 - 1)]
 
 
@@ -171,7 +174,10 @@ def _text_problems(value: object, key: str = "") -> Iterator[Problem]:
     elif value == MISSING:
         yield Problem(key, f"is {MISSING}", HOW_TO_GIVE)
     elif isinstance(value, str) and LONE_SURROGATE.search(value):
-        yield Problem(key, f"is {_quoted(value)}, which holds half a letter", "must be Unicode text")
+        allowed = "must be Unicode text"
+        if UNREAD_BYTE.search(value):
+            allowed += f"; where the locale cannot read a letter, {READABLE_LETTERS}"
+        yield Problem(key, f"is {_quoted(value)}, which holds half a letter", allowed)
 
 
 def parse_scale(task: Task[Any], tree: object) -> tuple[Scale | None, list[Problem]]:

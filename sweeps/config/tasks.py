@@ -1,6 +1,5 @@
 """The task that ``task=`` names: ours, an installed one, or ``module:attribute`` in the current folder."""
 
-import dis
 import importlib
 import re
 import sys
@@ -175,20 +174,8 @@ def without_arguments() -> Iterator[None]:
 
 def is_fault_of_code(error: BaseException) -> bool:
     """Whether the user's code raised it: neither Ctrl-C did, nor a signal that ends this process."""
-    if isinstance(error, KeyboardInterrupt):
-        return type(error) is KeyboardInterrupt and _stands_in_code(error)
-    return not hasattr(error, "ray_terminate_msg")  # as Ray's handler of SIGTERM raises it
-
-
-def _stands_in_code(error: BaseException) -> bool:
-    """Whether the innermost line is a ``raise``. A signal interrupts any other instruction."""
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    if innermost is None:
-        return False
-    instruction = innermost.tb_frame.f_code.co_code[innermost.tb_lasti]
-    return dis.opname[instruction] == "RAISE_VARARGS"
+    is_signal_of_ray = hasattr(error, "ray_terminate_msg")  # as Ray's handler of SIGTERM raises it
+    return not (isinstance(error, KeyboardInterrupt) or is_signal_of_ray)
 
 
 def _broken(name: str, error: BaseException, here: str) -> RefusedError:
@@ -257,6 +244,8 @@ RESULTS: dict[str, tuple[str, Fits]] = {
     "problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
     "data_problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
     "cautions": ("a list, each str", lambda found: all(isinstance(each, str) for each in found)),
+    "precision": ("text", lambda found: isinstance(found, str)),
+    "memory": ("a number or None", lambda found: found is None or type(found) in (int, float)),
     "prepare": ("", lambda found: True),
     "resolved": ("the task's configuration", lambda found: True),  # of its schema, which each task has of its own
 }

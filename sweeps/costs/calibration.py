@@ -25,7 +25,11 @@ from sweeps.running.recorder import Recorder
 from sweeps.schema import Problem, RefusedError
 from sweeps.worker.pace import machine
 
-MODULE = "-P", "-m", "sweeps.costs.calibrated_trial"  # -P: files of the current folder hide none of ours
+MODULE = (
+    "-P",
+    "-m",
+    "sweeps.costs.calibrated_trial",
+)  # -P: files of the current folder hide none of ours
 LOOK_S = 0.1
 SILENT_S = 600.0
 """Until a process has answered: beyond the limits of training and scoring it only imports and opens its data."""
@@ -56,20 +60,24 @@ def refuse_calibration(plan: Plan) -> None:
     """Raises RefusedError where the steps of this machine would say nothing of the sweep, or disturb one."""
     cluster = plan.composition.shared.cluster
     problems = list[Problem]()
+    if not plan.pending:
+        problems.append(Problem("--calibrate", "has nothing to measure: all trials are finished", "leave it out"))
     if cluster.address is not None:
-        found = f"is {cluster.address}, but --calibrate measures on this machine alone"
+        fault = f"is {cluster.address}, but --calibrate measures on this machine alone"
         allowed = "train one row there: plans then read its time from its result"
-        problems.append(Problem("cluster.address", found, allowed))
+        problems.append(Problem("cluster.address", fault, allowed))
     if cluster.workers > 1:
-        found = f"is {cluster.workers}, but --calibrate runs one process per trial"
-        problems.append(Problem("cluster.workers", found, "train one row: plans then read its time from its result"))
+        fault = f"is {cluster.workers}, but --calibrate runs one process per trial"
+        problems.append(Problem("cluster.workers", fault, "train one row: plans then read its time from its result"))
     if plan.running:
-        found = f"would share this machine with {plan.running[0].trial.name}, which is running or waiting"
-        problems.append(Problem("--calibrate", found, "wait for it: plans then read its time from its result"))
+        fault = f"would share this machine with {plan.running[0].trial.name}, which is running or waiting"
+        problems.append(Problem("--calibrate", fault, "wait for it: plans then read its time from its result"))
     if not problems and slots_of(cluster, [this_machine()]) < 1:
-        need = f"{cluster.cpus_per_worker} CPUs and {cluster.gpus_per_worker:g} GPUs per worker"
-        found = f"needs {need}, which this machine does not have"
-        problems.append(Problem("--calibrate", found, "set cluster.cpus_per_worker or cluster.gpus_per_worker lower"))
+        need = f"{cluster.cpus_per_worker} CPUs per worker"
+        if cluster.gpus_per_worker:
+            need = f"{need} and {cluster.gpus_per_worker:g} GPUs"
+        fault = f"needs {need}, which this machine does not have"
+        problems.append(Problem("--calibrate", fault, "set cluster.cpus_per_worker or cluster.gpus_per_worker lower"))
     if problems:
         raise RefusedError(problems)
 
@@ -164,7 +172,10 @@ def _started(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, pl
     """The process, in a group of its own, with all that the trial writes in ``folder``."""
     folder.mkdir(parents=True)
     assignment = replace(
-        Recorder(planned).assignment(), attempt=1, checkpoints=str(folder / "checkpoints"), evaluated={}
+        Recorder(planned).assignment(),
+        attempt=1,
+        checkpoints=str(folder / "checkpoints"),
+        evaluated={},
     )
     answer, log, request = folder / "answer.json", folder / "log.txt", folder / "request.json"
     request.write_text(to_request(assignment, plan.code, limits, answer), "utf-8")
@@ -175,21 +186,21 @@ def _started(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, pl
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=planned.settings.source.folder,
-            env=_environment(planned, place),
+            env=_environment(planned, place) | {"TMPDIR": str(folder)},  # all that it leaves goes with it
             start_new_session=True,
         )
     return Process(planned, popen, answer, log)
 
 
-def _environment(planned: PlannedTrial, place: int) -> Mapping[str, str]:
+def _environment(planned: PlannedTrial, place: int) -> dict[str, str]:
     """As Ray gives a worker its threads and GPUs."""
     cluster = planned.settings.cluster
     visible = os.environ.get(VISIBLE)
     names = visible.split(",") if visible else [str(number) for number in range(int(this_machine()["GPU"]))]
     first = int(place * cluster.gpus_per_worker)
     count = max(1, round(cluster.gpus_per_worker)) if cluster.gpus_per_worker else 0
-    given = {VISIBLE: ",".join(names[first : first + count])}
-    return {**os.environ, THREADS: os.environ.get(THREADS, str(cluster.cpus_per_worker)), **given}
+    devices = {VISIBLE: ",".join(names[first : first + count])}
+    return {**os.environ, THREADS: os.environ.get(THREADS, str(cluster.cpus_per_worker)), **devices}
 
 
 def _answers(processes: Sequence[Process]) -> list[dict[str, Any]]:

@@ -76,8 +76,9 @@ class Estimate:
     @property
     def worker_bytes(self) -> Memory | None:
         """Of the worker that needs most."""
-        known = [self.memories[each.trial.name] for each in self.to_run if each.trial.name in self.memories]
-        return max(known, key=lambda memory: memory.bytes, default=None)
+        names = [planned.trial.name for planned in self.to_run]
+        memories = [self.memories[name] for name in names if name in self.memories]
+        return max(memories, key=lambda memory: memory.bytes, default=None)
 
 
 def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) -> Estimate:
@@ -90,7 +91,8 @@ def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) 
     running = {planned.trial.name for planned in plan.running}
     works = {planned.trial.name: work_to_predict(planned) for planned in plan.trials}
     measured = measurements(plan, works.values())
-    times = {name: found for name, work in works.items() if (found := predicted(work, measured))}
+    predictions = {name: predicted(work, measured) for name, work in works.items()}
+    times = {name: prediction for name, prediction in predictions.items() if prediction}
     if here:
         nodes = [this_machine()]
     slots = None if nodes is None else slots_of(cluster, nodes)
@@ -124,9 +126,9 @@ def measurements(plan: Plan, works: Iterable[Work]) -> list[Measurement]:
     runs = Path(shared.paths.runs)
     if shared.cluster.address is not None:  # trials may have run on any of its nodes
         return finished_trials(runs, wanted, None)
-    own = machine(shared.cluster.gpus_per_worker > 0)
-    calibrated = calibrated_trials(runs, wanted, own, version_of(plan))
-    return [*finished_trials(runs, wanted, own), *calibrated]
+    this_type = machine(shared.cluster.gpus_per_worker > 0)
+    calibrated = calibrated_trials(runs, wanted, this_type, version_of(plan))
+    return [*finished_trials(runs, wanted, this_type), *calibrated]
 
 
 def version_of(plan: Plan) -> str:
@@ -143,17 +145,18 @@ def _memories(plan: Plan, works: Mapping[str, Work], measured: Sequence[Measurem
     """
     on_gpu = plan.composition.shared.cluster.gpus_per_worker > 0
     device = "cuda" if on_gpu else "cpu"
-    formulas = {each.trial.name: each.task.memory(each.config, device) for each in plan.trials}
+    formulas = {planned.trial.name: planned.task.memory(planned.config, device) for planned in plan.trials}
     computed = {name: size for name, size in formulas.items() if size is not None}
     if on_gpu:  # a process's own memory says nothing of its GPU's
         return {name: Memory(size, "computed", "cuda") for name, size in computed.items()}
     rows = {name: _of_row(work, measured, computed.get(name)) for name, work in works.items()}
-    known = {name: memory for name, memory in rows.items() if memory is not None}
-    ratios = [memory.bytes / computed[name] for name, memory in known.items() if name in computed]
+    of_rows = {name: memory for name, memory in rows.items() if memory is not None}
+    ratios = [memory.bytes / computed[name] for name, memory in of_rows.items() if name in computed]
     correction = fmean(ratios) if ratios else 1.0
-    found = {name: Memory(highest, "measured") for name, work in works.items() if (highest := _highest(work, measured))}
-    found |= {name: Memory(size * correction, "computed") for name, size in computed.items()}
-    return found | known
+    highest = {name: _highest(work, measured) for name, work in works.items()}
+    memories = {name: Memory(peak, "measured") for name, peak in highest.items() if peak}
+    memories |= {name: Memory(size * correction, "computed") for name, size in computed.items()}
+    return memories | of_rows
 
 
 def _of_row(work: Work, measured: Sequence[Measurement], formula: float | None) -> Memory | None:

@@ -57,12 +57,21 @@ FORM = {
         "start_seconds": float,
         "flops_per_step": float | None,
     },
-    **{"scoring_seconds": float | None, "peak_bytes": int | None, "cpu_seconds_per_step": float | None},
+    **{
+        "scoring_seconds": float | None,
+        "peak_bytes": int | None,
+        "cpu_seconds_per_step": float | None,
+    },
     **dict.fromkeys(("other_cpu_seconds", "first_seconds", "first_cpu_seconds"), float),
 }
 PACE = {
     **dict.fromkeys(("work", "conditions", "machine"), str),
-    **{"flops_per_step": float | None, "scoring_seconds": float, "cpu_seconds": float, "peak_bytes": int},
+    **{
+        "flops_per_step": float | None,
+        "scoring_seconds": float,
+        "cpu_seconds": float,
+        "peak_bytes": int,
+    },
 }
 
 
@@ -71,10 +80,10 @@ def finished_trials(runs: Path, conditions: Collection[str], machine: str | None
 
     With None they may have run on any machine. A result that cannot be read is passed over.
     """
-    found = (_finished(path) for path in _newest_results(runs))
+    trials = (_finished(path) for path in _newest_results(runs))
     return [
         trial
-        for trial in found
+        for trial in trials
         if trial is not None and trial.conditions in conditions and machine in (None, trial.machine)
     ]
 
@@ -145,10 +154,10 @@ def _entries(path: Path) -> Iterator[Measurement]:
     """A damaged cache counts as empty: the next calibration writes it again."""
     content = _read(path)
     entries = content.get("measured") if isinstance(content, dict) else None
-    known = {field.name for field in fields(Measurement)}
+    names = {field.name for field in fields(Measurement)}
     for entry in entries if isinstance(entries, list) else ():
         if misfit(entry, FORM) is None:
-            yield Measurement(**{name: value for name, value in entry.items() if name in known})
+            yield Measurement(**{name: value for name, value in entry.items() if name in names})
 
 
 def _read(path: Path) -> Any:

@@ -103,8 +103,8 @@ def _cpu_seconds(work: Work, rows: Sequence[Measurement], per_step: float) -> fl
     shares = [row.cpu_seconds_per_step / row.seconds_per_step for row in rows if row.cpu_seconds_per_step]
     if not shares:
         return None
-    other = statistics.fmean(row.other_cpu_seconds for row in rows)
-    return work.steps * per_step * statistics.fmean(shares) + other
+    setup_and_scoring = statistics.fmean(row.other_cpu_seconds for row in rows)
+    return work.steps * per_step * statistics.fmean(shares) + setup_and_scoring
 
 
 def _interpolated(flops: float, rows: Sequence[Measurement]) -> float | None:

@@ -35,9 +35,9 @@ def ends(durations: Sequence[float], slots: int, start_seconds: float = 0.0) -> 
     The first trial of each slot waits for the start of its workers.
     """
     free = [start_seconds for _ in range(slots)]
-    found = list[float]()
+    moments = list[float]()
     for duration in durations:
         end = heapq.heappop(free) + duration
         heapq.heappush(free, end)
-        found.append(end)
-    return found
+        moments.append(end)
+    return moments

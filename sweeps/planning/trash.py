@@ -7,11 +7,13 @@ then, and `dropped.json` lists them.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
 
 from sweeps.planning.naming import command, placed
+from sweeps.planning.renaming import refuse_half_renamed
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
@@ -110,6 +112,7 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
         found = f"belongs to the study {item.study}, which is not in {item.place.parent.parent}"
         allowed = "restore that study first; `allelse restore` lists what there is"
         raise RefusedError([Problem(", ".join(names), found, allowed)])
+    refuse_half_renamed(home)
     with FileLock(home / ".locks" / "study"):
         now = read_study(home)
         then = _with_new_names(read_study(item.place), now)
@@ -132,14 +135,21 @@ def _home(item: Trashed) -> Path | None:
     identity = read_study(item.place).identity
     folders = [item.origin, *study_folders(item.origin.parent)]
     there = (folder for folder in folders if (folder / STUDY_FILE).exists())
-    return next((folder for folder in there if read_study(folder).identity == identity), None)
+    return next((folder for folder in there if _identity(folder) == identity), None)
+
+
+def _identity(folder: Path) -> str | None:
+    """None for a study whose record is damaged."""
+    study = unless_damaged(partial(read_study, folder), None)
+    return None if study is None else study.identity
 
 
 def _with_new_names(then: Study, now: Study) -> Study:
     """The record of then, with the names that `rename` has given to rows since."""
-    names: dict[str, str] = {}
+    names = {trial.row: trial.row for trial in then.trials}
     for asked in now.asked[len(then.asked) :]:
-        names |= asked.get("renamed", {})
+        renamed = asked.get("renamed", {})
+        names = {first: renamed.get(last, last) for first, last in names.items()}
     trials = tuple(replace(trial, row=names.get(trial.row, trial.row)) for trial in then.trials)
     rows = tuple(row | {"row": names.get(row["row"], row["row"])} for row in then.rows)
     cells = {names.get(row, row): of for row, of in then.cells.items()}
@@ -196,6 +206,7 @@ def _with(now: Study, then: Study, trials: Sequence[StudyTrial], typed: Sequence
         cells={name: cells[name] for name in names if name in cells},
         seeds=tuple(seed for seed in dict.fromkeys([*then.seeds, *now.seeds]) if seed in seeds),
         asked=(*now.asked, asked),
+        code=tuple(dict.fromkeys([*then.code, *now.code])),
     )
 
 

@@ -268,7 +268,7 @@ def _data_problems(trials: dict[str, Any], seen: dict[str, bool]) -> Iterator[Pr
     """What keeps this node from preparing the data, if it neither shares nor has it. Raises RefusedError."""
     code = trials["code"]
     code = code and Code({name: text.encode(BYTES) for name, text in code["files"].items()}, code["roots"])
-    folder = enter_code(code, Path(trials["study"])) or Path(trials["folder"])
+    folder = enter_code(code, Path(trials["study"]), lasting=False) or Path(trials["folder"])
     task = source_of(trials["task"], folder).task
     for data in trials["data"] if not seen.get("paths.data", True) else ():
         place = data_place(task, Path(data["folder"]), data["fingerprint"], data["code"])

@@ -37,8 +37,8 @@ LEAVING_S = 5.0
 """Of that time, for the sign of life that is being written just then."""
 LOOK_AT_CODE_S = 5.0
 """Between two looks whether the user's files have changed: a stat of each."""
-SHARED_EVERY_S = 1.0
-"""Between two looks for files that appear beside the user's code: a listing of each of its folders."""
+NEW_FILES_EVERY_S = 1.0
+"""Between two looks for files that come to the user's folder: a listing of each of its folders."""
 LOOK_FOR_STOPS_S = 1.0
 """Between two looks for requests to stop: a small file on a folder that may be shared."""
 ECHO_S = 0.5

@@ -142,7 +142,7 @@ class WorkerActor:
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
         folder = enter_code(code, Path(assignment.study_folder))
-        command = train_command(assignment.task, assignment.trial, assignment.seed)
+        command = train_command(assignment.task, Path(assignment.study_folder).name, assignment.trial, assignment.seed)
         pass_breakpoints(lambda text: self.events.put(Noticed(text)), command)
         self.driver = Driver(replace(assignment, folder=str(folder or assignment.folder)), self.events.put)
 

@@ -23,7 +23,7 @@ from sweeps.running.syncer import syncing
 from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.checkpoints import saved_steps
-from sweeps.worker.code_folder import shared_files
+from sweeps.worker.code_folder import new_files_shown, remove_outdated_links
 from sweeps.worker.code_imports import running_code
 from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
 from tracking.files import UnreadableError, unless_damaged
@@ -67,7 +67,8 @@ def open_study(
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
-        with syncing(plan.trials[0].settings, console), shared_files(plan.code, plan.folder):
+        stack.callback(remove_outdated_links, plan.folder)
+        with syncing(plan.trials[0].settings, console), new_files_shown(plan.code, plan.folder):
             yield plan, stopping
 
 

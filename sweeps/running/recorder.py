@@ -26,13 +26,17 @@ from sweeps.worker.events import (
     Stopped,
 )
 from tracking.attempts import Lineage, own_process
+from tracking.card import DEVICE_COSTS
 from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, marked, utc
-from tracking.provenance import attempts, with_attempt, with_scoring
+from tracking.provenance import Provenance, attempts, trained_by, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
+PACE = "pace"
+OF_DEVICES = (*DEVICE_COSTS, "sustained")
+"""Costs that count only where one rate holds for all of training."""
 REMOVED = "its folder was removed; the same command trains it again"
 
 
@@ -160,7 +164,8 @@ class Recorder:
                 self._came_from(entries)
             case Report(step, metrics, ts, checkpoint, synced):
                 self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
-                self.folder.report(attempt, step, metrics, ts, checkpoint, synced)
+                if not self.folder.report(attempt, step, metrics, ts, checkpoint, synced):
+                    self._log(f"--- the journal of the finished training stays: no report of step {step} is added\n")
             case Stopped():
                 self.stopped = True
                 self.end("interrupted")
@@ -189,6 +194,7 @@ class Recorder:
             **({"host": hosts[0]} if hosts else {}),
             "hosts": sorted({*hosts}) or [process.get("host")],
             "device": device,
+            "gpus_per_worker": self.planned.settings.cluster.gpus_per_worker,
             "data_fingerprint": self.planned.fingerprint,
             "data_identity": self.prepared_as,
             "task": {"name": source.task.name, "version": source.task.version, "source": source.name},
@@ -261,14 +267,34 @@ class Recorder:
         planned |= {} if event.diverged is None else {"diverged": event.diverged}
         head |= {"scoring": (before or {}).get("scoring", 0) + 1}
         scores = _still_true(before, trial.key, event) | event.scores
-        pace = {"pace": before["pace"]} if before and "pace" in before and before["key"] == trial.key else {}
-        self.folder.write_result({**head, **planned, **pace, **event.costs, "scores": scores})
+        costs = _with_training(event.costs, before if before and before["key"] == trial.key else {})
+        if not _is_of_one_group(trained_by(self.folder.provenance(), event.step)):
+            costs = {name: value for name, value in costs.items() if name not in OF_DEVICES}
+        self.folder.write_result({**head, **planned, **costs, "scores": scores})
         self.end("finished")
 
     def _scored(self, on: str) -> None:
         """Keep by what this set was scored, which may be long after training."""
         content = with_scoring(self.folder.provenance(), self._own_record(), on)
         write_atomic(self.folder.provenance_path, to_json(content) + "\n")
+
+
+def _with_training(costs: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The costs of an attempt; of one that only scored, with those of training from the earlier result."""
+    if PACE in costs:
+        return {**costs}
+    earlier = {name: before[name] for name in (PACE, *OF_DEVICES) if name in before}
+    return {**costs, **earlier}
+
+
+def _is_of_one_group(records: Sequence[Provenance]) -> bool:
+    """Whether all attempts trained on as many devices of one kind: one rate counts for all their seconds."""
+    groups = set[str]()
+    for record in records:
+        rate, cpu = record.get("sustained") or {}, record.get("cpu") or {}
+        conditions = [record.get("device"), record.get("gpus_per_worker"), cpu.get("model")]
+        groups.add(to_json([*conditions, rate.get("source"), rate.get("precision"), rate.get("threads")]))
+    return len(groups) < 2
 
 
 def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:

@@ -158,6 +158,10 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         else:
             self._did_not_start()
 
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """Tune takes SIGUSR1 for itself when it starts, and would end without a word to the queue."""
+        self.queue.stopping.install()
+
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         self.queue.stopping.waiting = self.waits_for(trials)
         self.queue.progress.wait(self.queue.stopping.waiting)

@@ -1,5 +1,6 @@
 """Two trials, rows or studies compared, for a terminal and as JSON: the work of the verb ``compare``."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -143,8 +144,12 @@ def _chosen_metrics(
 
 
 def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
-    """Those of the table first, and among them those that every setting for scoring changes: they score outputs."""
-    return sorted(metrics, key=lambda metric: (not metric.tabled, metric.changed_by is not None))
+    """Those of the table first, and among them those that most settings for scoring change: they score outputs."""
+
+    def settings(metric: Metric) -> float:
+        return math.inf if metric.changed_by is None else len(metric.changed_by)
+
+    return sorted(metrics, key=lambda metric: (not metric.tabled, -settings(metric)))
 
 
 def _shown(

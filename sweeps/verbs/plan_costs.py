@@ -26,7 +26,11 @@ SWEEP_SECONDS = 20
 """Before the first trial and after the last one: Ray starts, and the tracking store gets the rest."""
 SHORT = 600.0
 """In a longer sweep these seconds do not count."""
-FROM = {"finished": "finished trials", "calibrated": "calibration", "both": "finished trials and calibration"}
+FROM = {
+    "finished": "finished trials",
+    "calibrated": "calibration",
+    "both": "finished trials and calibration",
+}
 
 
 def calibrated(plan: "Plan") -> bool:
@@ -44,7 +48,11 @@ def calibrated(plan: "Plan") -> bool:
     except CalibrationError as error:
         for line in error.details.strip().splitlines()[-SHOWN_LINES:]:
             ERR.print(escape(line), style="dim", soft_wrap=True, highlight=False)
-        ERR.print(f"[bold red]Failed[/] in calibration: {escape(str(error))}", soft_wrap=True, highlight=False)
+        ERR.print(
+            f"[bold red]Failed[/] in calibration: {escape(str(error))}",
+            soft_wrap=True,
+            highlight=False,
+        )
         return False
     return True
 
@@ -93,18 +101,19 @@ def _sum_words(estimate: "Estimate") -> str:
 def _time_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
     """In sum over the trials of the line."""
     times = [estimate.times.get(planned.trial.name) for planned in line]
-    known = [prediction for prediction in times if prediction is not None]
-    if len(known) < len(times):
+    predictions = [prediction for prediction in times if prediction is not None]
+    if len(predictions) < len(times):
         return UNKNOWN
-    near = NEAR if any(prediction.interpolated for prediction in known) else ""
-    return near + time(sum(prediction.seconds for prediction in known))
+    near = NEAR if any(prediction.interpolated for prediction in predictions) else ""
+    return near + time(sum(prediction.seconds for prediction in predictions))
 
 
 def _memory_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
-    known = [estimate.memories[name] for planned in line if (name := planned.trial.name) in estimate.memories]
-    if not known:
+    names = [planned.trial.name for planned in line]
+    memories = [estimate.memories[name] for name in names if name in estimate.memories]
+    if not memories:
         return UNKNOWN
-    largest = max(known, key=lambda memory: memory.bytes)
+    largest = max(memories, key=lambda memory: memory.bytes)
     near = NEAR if largest.source == "computed" else ""
     return near + _size(largest.bytes)
 
@@ -128,8 +137,8 @@ def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
     where = "on this machine" if estimate.here else "on this cluster"
     count = estimate.side_by_side
     at_a_time = "1 trial" if count == 1 else f"{count} trials"
-    own = f", and some {SWEEP_SECONDS} s for the sweep itself" if wall < SHORT else ""
-    return f"Time: {time(estimate.seconds)} in sum, {time(wall)} {where}, {at_a_time} at a time{own}."
+    overhead = f", and some {SWEEP_SECONDS} s for the sweep itself" if wall < SHORT else ""
+    return f"Time: {time(estimate.seconds)} in sum, {time(wall)} {where}, {at_a_time} at a time{overhead}."
 
 
 def _how_to_know(estimate: "Estimate", overrides: Sequence[str]) -> str:
@@ -142,15 +151,16 @@ def _how_to_know(estimate: "Estimate", overrides: Sequence[str]) -> str:
 
 def _sources(estimate: "Estimate") -> str:
     """Where the times come from."""
-    known = [estimate.times[each.trial.name] for each in estimate.to_run if each.trial.name in estimate.times]
-    if not known:
+    names = [planned.trial.name for planned in estimate.to_run]
+    predictions = [estimate.times[name] for name in names if name in estimate.times]
+    if not predictions:
         return ""
-    counts = Counter(FROM[prediction.source] for prediction in known)
+    counts = Counter(FROM[prediction.source] for prediction in predictions)
     parts = [f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.items()]
     notes = [f"Times are from {listed(parts)}"]
-    if any(prediction.interpolated for prediction in known):
+    if any(prediction.interpolated for prediction in predictions):
         notes.append(f"{NEAR} is interpolated between rows")
-    if any(prediction.scoring_seconds is None for prediction in known):
+    if any(prediction.scoring_seconds is None for prediction in predictions):
         notes.append("scoring is unknown and left out")
     return "; ".join(notes) + "."
 
@@ -159,8 +169,8 @@ def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
     memory = estimate.worker_bytes
     if memory is None:
         return
-    how = "measured" if memory.source == "measured" else "by formula"
-    worker = f"{_size(memory.bytes)} per worker at most ({how})"
+    source = "measured" if memory.source == "measured" else "by formula"
+    worker = f"{_size(memory.bytes)} per worker at most ({source})"
     if memory.place == "cuda":
         yield f"GPU memory: {worker}.", False
         return
@@ -172,7 +182,10 @@ def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
     fits = needed <= estimate.machine_bytes
     words = "fits" if fits else "does not fit; set cluster.cpus_per_worker higher, so that fewer trials run at a time"
     machine = _size(estimate.machine_bytes)
-    yield f"Memory: {worker}; {_size(needed)} of {machine} with {workers} at a time: {words}.", not fits
+    yield (
+        f"Memory: {worker}; {_size(needed)} of {machine} with {workers} at a time: {words}.",
+        not fits,
+    )
 
 
 def cost_fields(estimate: "Estimate") -> Callable[[str], dict[str, Any]]:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, command, looking, names_study, placed, studies_there, study_names
+from sweeps.planning.renaming import refuse_half_renamed
 from sweeps.planning.trash import new_place, note_dropped
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError, nearest
@@ -135,6 +136,7 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
 
     The folders move first: if the process dies in between, the command can be repeated.
     """
+    refuse_half_renamed(study)
     with FileLock(study / ".locks" / "study"):
         now = read_study(study)  # another process may have added trials
         trials, place = _named(now, names), new_place(study)

@@ -35,8 +35,20 @@ def restore(arguments: Names = None) -> None:
     if problems:
         raise RefusedError(problems)
     typed = ["allelse", "restore", *(arguments or ())]
-    studies = [_restored(*each, typed) for each in wanted if not isinstance(each, Problem)]
+    studies = [_restored(item, trials, typed) for item, trials in _by_item(wanted)]
     return next_verb("table", [by_name(studies[-1]), *chosen(overrides, PLACES)])
+
+
+def _by_item(wanted: Sequence[tuple[Trashed, Sequence[str]] | Problem]) -> list[tuple[Trashed, Sequence[str]]]:
+    """Each folder of the trash once, with all its trials that are meant."""
+    trials_of: dict[Path, tuple[Trashed, list[str]]] = {}
+    for each in wanted:
+        if isinstance(each, Problem):
+            continue
+        item, trials = each
+        known = trials_of.setdefault(item.place, (item, []))[1]
+        known += [trial for trial in trials if trial not in known]
+    return list(trials_of.values())
 
 
 def _list(items: Sequence[Trashed]) -> None:

@@ -314,13 +314,14 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
 
 
 def _card(path: Path, task: Task[Any]) -> Card:
-    """That of the trial's study. Raises RefusedError if it is of another task."""
-    known = (path.parent / STUDY_FILE).exists()
-    card = (unless_damaged(partial(task_of, path.parent), None) if known else None) or task_card(task)
+    """That of the trial's study; which sets have no files, the task of today says. Raises RefusedError if it is of
+    another task."""
+    known, today = (path.parent / STUDY_FILE).exists(), task_card(task)
+    card = (unless_damaged(partial(task_of, path.parent), None) if known else None) or today
     if card.name != task.name:
         allowed = f"must be one of the task {task.name}; `allelse table` shows the results of any task"
         raise RefusedError([Problem("TRIAL", f"{path.name} is a trial of the task {card.name}", allowed)])
-    return card
+    return replace(card, sets_without_artifacts=today.sets_without_artifacts)
 
 
 def _with_places(config: Any, task: Task[Any], settings: Settings, before: str, now: Path) -> Any:

@@ -287,9 +287,8 @@ class Attempt:
             "seconds": self._time.seconds,
             "cpu_seconds": self._time.cpu_seconds,
         }
-        costs |= self._device_costs()
-        if self._time.seconds > self._trained_before:  # another attempt that only scores has no pace of training
-            costs["pace"] = self._pace()
+        if self._time.seconds > self._trained_before:  # an attempt that only scores measures nothing of training
+            costs |= {**self._device_costs(), "pace": self._pace()}
         self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged))
 
     def _device_costs(self) -> dict[str, Any]:
@@ -361,9 +360,9 @@ class Attempt:
 
     def _look_at_device(self) -> None:
         """Find out what it sustains: the seconds of training leave the time for it out."""
-        began, tflops = time.monotonic(), self.given.sustained_tflops
-        self._rate = measured_rate(self.task.precision(self.config)) if tflops is None else typed_rate(tflops)
-        self._time.leave_out(time.monotonic() - began)
+        tflops = self.given.sustained_tflops
+        with self._time.left_out():
+            self._rate = measured_rate(self.task.precision(self.config)) if tflops is None else typed_rate(tflops)
         if self._rate is not None:
             self.tell(About({"sustained": self._rate.to_dict()}))
 

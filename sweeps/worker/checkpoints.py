@@ -270,6 +270,7 @@ class Checkpoints:
             self._foreign.add(place)
             raise DamagedCheckpointError("another study wrote it")
         if self.lineage.codes and manifest.code not in ("", *self.lineage.codes):
+            self._foreign.add(place)  # it stays: the record may be what is wrong
             raise DamagedCheckpointError(f"code that the study does not know trained it ({manifest.code[:12]})")
         return manifest
 

@@ -1,7 +1,7 @@
 """The folder of a study's code as trials use it: Python files as recorded, and links to all else of today's folders.
 
-Processes of trials run in there (``code_imports``). What a task writes beside its files shows in the user's folder, and
-is moved there once no trial runs.
+Processes of trials run in there (``code_imports``). What a task writes beside its files stays there: nothing in the
+user's folder is replaced or removed.
 """
 
 import atexit
@@ -19,9 +19,9 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from sweeps.processes.storage import PREFIX
-from sweeps.processes.times import SHARED_EVERY_S
+from sweeps.processes.times import NEW_FILES_EVERY_S
 from tracking.attempts import own_process, runners
-from tracking.code import Code, code_folders, code_place, set_aside, split_name, write_code
+from tracking.code import CODE_FOLDER, Code, code_folders, code_place, set_code_aside, split_name, write_code
 from tracking.files import DamagedFileError
 from tracking.study import STUDY_FILE
 
@@ -58,7 +58,9 @@ class CodeFolder:
         """
         linked = {} if linked is None else linked
         for today, here in self._pairs:
-            for name in self._unrecorded(today, here) if here.is_dir() else ():
+            if not here.is_dir():
+                continue
+            for name in self._unrecorded(today, here):
                 changed = (today / name).lstat().st_mtime_ns
                 if linked.get(here / name) != changed:
                     _make_link(here / name, str(today / name))
@@ -77,41 +79,6 @@ class CodeFolder:
                 if (here / name).exists() and not (here / name).is_symlink():
                     return True
         return False
-
-    def show(self) -> None:
-        """Link what a task has written beside its files into the user's folder, as long as it is there."""
-        with suppress(OSError):  # of a user's folder that is read-only
-            for path, today in self._written():
-                if not os.path.lexists(today):
-                    today.symlink_to(path)
-            self._remove_dangling()
-
-    def _remove_dangling(self) -> None:
-        """Of what was shown and then removed by the task."""
-        for today, here in self._pairs:
-            for path in [*today.iterdir()]:
-                if path.is_symlink() and path.readlink() == here / path.name and not path.exists():
-                    path.unlink()
-
-    def give_back(self) -> None:
-        """Move what a task has written beside its files to the user's folder, and link it."""
-        for path, today in self._written():
-            if today.is_symlink() and today.readlink() == path:  # it was shown
-                today.unlink()
-            if _is_newer(path, today):
-                with suppress(OSError):  # of a user's folder that is read-only
-                    shutil.move(path, today)
-                    path.symlink_to(today)
-        with suppress(OSError):
-            self._remove_dangling()
-
-    def _written(self) -> Iterator[tuple[Path, Path]]:
-        """What a task has written here, but for modules, and where it belongs."""
-        for today, here in self._pairs:
-            for path in [*here.iterdir()] if here.is_dir() else ():
-                written = not (path.is_symlink() or path.name in NOT_LINKED or self._has(path))
-                if written and path.suffix != ".py":
-                    yield path, today / path.name
 
     @cached_property
     def _pairs(self) -> list[tuple[Path, Path]]:
@@ -178,58 +145,42 @@ def settings_texts(folder: Path) -> list[str]:
 
 
 def ready_code(code: Code | None, study: Path) -> None:
-    """Make the study's folder of this version fit for trials. Where another process runs trials, their files stay."""
+    """Make the study's folder of this version fit for trials."""
     if code is None:
         return
     folder = CodeFolder(code, write_code(study, code), study)
-    if not _others_run(study):
-        folder.give_back()  # what a sweep that was killed has left
-        if folder.is_mixed():
-            set_aside(folder.place)
-            folder = CodeFolder(code, write_code(study, code), study)
+    if folder.is_mixed() and not _others_run(study):
+        set_code_aside(folder.place)
+        folder = CodeFolder(code, write_code(study, code), study)
+    remove_outdated_links(study)
     folder.link()
 
 
 @contextmanager
-def shared_files(code: Code | None, study: Path) -> Iterator[None]:
-    """While trials run: what they write beside their files shows in the user's folder, and what comes there in theirs.
-
-    At the end it is moved there.
-    """
+def new_files_shown(code: Code | None, study: Path) -> Iterator[None]:
+    """While trials run, files that come to the user's folder show in theirs, such as one that asks them to stop."""
     if code is None:
         yield
         return
     ended = threading.Event()
     folder = CodeFolder(code, code_place(study, code.digest), study)
-    sharing = threading.Thread(target=_share, args=(folder, ended), name="shared files", daemon=True)
-    sharing.start()
+    thread = threading.Thread(target=_show_new_files, args=(folder, ended), name="new files", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        sharing.join()
-        give_back(code, study)
+        thread.join()
 
 
-def _share(folder: CodeFolder, ended: threading.Event) -> None:
-    pause_s, linked = 0.0, dict[Path, int]()
+def _show_new_files(folder: CodeFolder, ended: threading.Event) -> None:
+    linked: dict[Path, int] = {}
+    pause_s = 0.0
     while not ended.wait(pause_s):
         began = time.monotonic()
         with suppress(OSError, DamagedFileError):  # storage that fails for a while, or a study that was removed
             folder.link(linked)
-            folder.show()
-        pause_s = max(SHARED_EVERY_S, 20 * (time.monotonic() - began))
-
-
-def give_back(code: Code | None, study: Path) -> None:
-    """Move what trials wrote beside their files to the user's folder, unless another process still runs trials."""
-    if code is None or _others_run(study):
-        return
-    for home in (study, _own_folder()):
-        place = code_place(home, code.digest)
-        if place.is_dir():
-            with suppress(OSError, DamagedFileError):  # a study that was removed, storage that fails
-                CodeFolder(code, place, study).give_back()
+        pause_s = max(NEW_FILES_EVERY_S, 20 * (time.monotonic() - began))
 
 
 def _others_run(study: Path) -> bool:
@@ -259,6 +210,15 @@ def _own_folder() -> Path:
     return folder
 
 
+def remove_outdated_links(study: Path) -> None:
+    """Links of all versions of the code to what is gone from the user's folder: copies that follow links fail there."""
+    with suppress(OSError):  # a study that was removed, storage that fails
+        for folder, folders, files in os.walk(study / CODE_FOLDER):
+            for path in (Path(folder, name) for name in (*folders, *files)):
+                if path.is_symlink() and not path.exists():
+                    path.unlink(missing_ok=True)
+
+
 def _make_link(path: Path, target: str) -> None:
     """Several processes may make the same one. What a task has written stays."""
     if path.is_symlink() and str(path.readlink()) == target:
@@ -268,11 +228,3 @@ def _make_link(path: Path, target: str) -> None:
     temporary = path.with_name(f".{uuid.uuid4().hex}.link")
     temporary.symlink_to(target)
     temporary.replace(path)
-
-
-def _is_newer(path: Path, today: Path) -> bool:
-    """Whether a written file may replace the user's; a folder may not."""
-    if not os.path.lexists(today):
-        return True
-    both_files = path.is_file() and today.is_file()
-    return both_files and path.stat().st_mtime_ns > today.stat().st_mtime_ns

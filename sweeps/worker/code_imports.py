@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from sweeps.config.tasks import ENTERED, forget_tasks
-from sweeps.worker.code_folder import CodeFolder, give_back, made_folder
+from sweeps.worker.code_folder import CodeFolder, made_folder, remove_outdated_links
 from sweeps.worker.environment import variables
 from tracking.code import Code
 from tracking.provenance import OUR_CODE, ROOT
@@ -147,7 +147,7 @@ def in_users_folders(text: str) -> str:
 
 @contextmanager
 def running_code(code: Code | None, study: Path, lasting: bool = True) -> Iterator[Path | None]:
-    """The same for a while. What was written beside the task's files goes back at the end."""
+    """The same for a while."""
     modules, searched, entered = dict(sys.modules), list(sys.path), dict(ENTERED)
     here, variable = Path.cwd(), os.environ.get(SEARCHED, "")
     task = enter_code(code, study, lasting)
@@ -163,7 +163,7 @@ def running_code(code: Code | None, study: Path, lasting: bool = True) -> Iterat
             ENTERED.update(entered)
             forget_tasks()
             _forget_finders()
-            give_back(code, study)
+            remove_outdated_links(study)
 
 
 def _restore_modules(before: Mapping[str, ModuleType]) -> None:

@@ -15,10 +15,11 @@ DEBUGGER = "bdb"
 NEEDS_TERMINAL = "the debugger needs a terminal, and workers of a sweep have none; run `allelse train row=…`"
 
 
-def train_command(task: str, trial: str, seed: int) -> str:
-    """The command that runs the row of this trial in its own process."""
+def train_command(task: str, study: str, trial: str, seed: int) -> str:
+    """The command that runs the row of this trial of the study in its own process, once no sweep runs it."""
     row = trial.removesuffix(f"-s{seed}")
-    return shell_line(["allelse", "train", f"task={task}", f"row={quoted(row)}", f"sweep.seeds=[{seed}]"])
+    words = [f"task={task}", f"sweep.name={quoted(study)}", f"row={quoted(row)}", f"sweep.seeds=[{seed}]"]
+    return shell_line(["allelse", "train", *words])
 
 
 def pass_breakpoints(notice: Callable[[str], None], command: str) -> None:

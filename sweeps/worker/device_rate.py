@@ -49,7 +49,10 @@ def measured_rate(precision: str) -> DeviceRate | None:
     if torch is None or precision not in DTYPES:
         return None
     kind = "cuda" if torch.cuda.is_initialized() else "cpu"
-    return _measured(precision, kind, torch.get_num_threads() if kind == "cpu" else None)
+    try:
+        return _measured(precision, kind, torch.get_num_threads() if kind == "cpu" else None)
+    except (RuntimeError, NotImplementedError):  # such as a GPU without room: training goes on without a rate
+        return None
 
 
 @cache
@@ -58,7 +61,7 @@ def _measured(precision: str, kind: str, threads: int | None) -> DeviceRate:
 
     size, calls = SIZES[kind], CALLS[kind]
     drawn = torch.Generator().manual_seed(1)  # of its own: the task's random numbers stay as they are
-    matrices = [torch.randn(size, size, generator=drawn) for _ in range(2)]
+    matrices = [torch.randn(size, size, generator=drawn, device="cpu") for _ in range(2)]
     a, b = (matrix.to(kind, getattr(torch, DTYPES[precision])) for matrix in matrices)
 
     def multiply() -> None:

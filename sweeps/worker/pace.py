@@ -9,7 +9,8 @@ import json
 import os
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,9 +77,13 @@ class TrainingTime:
     def go_on(self) -> None:
         self._runs = True
 
-    def leave_out(self, seconds: float) -> None:
-        """Time that just passed was not the training's."""
-        self._since += seconds
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """What happens within is not the training's."""
+        began, cpu_began = time.monotonic(), self._cpu.own
+        yield
+        self._since += time.monotonic() - began
+        self._cpu_since += self._cpu.own - cpu_began
 
     def pause(self) -> None:
         self._before, self._since = self.seconds, time.monotonic()

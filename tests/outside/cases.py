@@ -25,6 +25,7 @@ ACCEPTED = {
     "compare has the digits of the table": "metrics > [0-9] > difference",
     "compare shows code and machine": "pairs > [0-9] > (origin|code)",
     "token accuracy is measured on every set": r" > (\S+/)?(accuracy|right)",
+    "a plan says hours and memory": r" > ((scoring|ends_after)_seconds|interpolated|(seconds|memory)_(source|bytes))",
     "keys of Adam, of the tokenizer of BLEU, and of a sample of train": r"(adam_\w+|bleu_tokenizer|train_sample)",
 }
 """Why a difference from the older version is meant: the path to it within an observation."""
@@ -62,7 +63,10 @@ SHORT = (
 SWEEP = f"sweep {SHORT} sweep.name=small sweep.rows=[base,b_key_16,e_learned_positions] sweep.seeds=[1,2]"
 HEAD = "# @package _global_\nrow: {group: mine, change: mine}\n"
 NARROW = f"{HEAD}model: {{n_heads: 16, d_k: 16, d_v: 16}}\n"
-PLAN = "row seed key group change before_scaling steps params flops finished state"
+PLAN = (
+    "row seed key group change before_scaling steps params flops finished state scoring_seconds seconds_source"
+    " interpolated ends_after_seconds memory_bytes memory_source"
+)
 STATUS = "row seed key state step steps seconds_left attempts synced_step note"
 STUDIES = "name rows seeds trials finished failed base headline damage"
 GROUPS = "row scale model train decode data cluster tracking sweep paths"
@@ -150,7 +154,7 @@ FIELDS = {
     "base-s1/result.json": "key row seed step attempt params flops scores scoring",
     "base-s1/provenance.json": (
         "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs"
-        " scorings steps task vocabulary"
+        " gpus_per_worker scorings steps task vocabulary"
     ),
     "base-s1/attempts.jsonl": "attempt",
     "base-s1/journal.jsonl": "attempt step metrics",
@@ -170,8 +174,8 @@ POINTS = (
 TAGS = (
     "sweep.id sweep.identity sweep.carried sweep.training kind row row.ppl row.bleu table3.group table3.row"
     " table3.change table3.order"
-    " trial.key seed attempt device data.fingerprint decode.beam decode.alpha decode.max_extra"
-    " decode.average_checkpoints decode.average_every mlflow.runName"
+    " trial.key seed attempt device data.fingerprint data.bleu_tokenizer decode.beam decode.train_sample"
+    " decode.alpha decode.max_extra decode.average_checkpoints decode.average_every mlflow.runName"
 )
 TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
 """The folders where commands are typed, in this order."""

@@ -60,9 +60,9 @@ def test_cpu_seconds_are_those_of_training_over_all_attempts(place: Place) -> No
     assert 4 * 0.25 <= result["cpu_seconds"] < 6.0, "what scores does not count"
     (row,) = json.loads(place.must("table", study, "--format", "json"))
     assert row["cpu_seconds"] == result["cpu_seconds"]
-    assert place.must("table", study, "--format", "csv").splitlines()[0].endswith(",cpu_seconds")
+    assert "cpu_seconds" in place.must("table", study, "--format", "csv").splitlines()[0].split(",")
     assert "CPU time" in place.must("table", study, "--columns", "cpu_seconds")
     assert "CPU time" not in place.must("table", study)
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
         found = store.execute("SELECT DISTINCT value FROM metrics WHERE key = 'cpu_seconds'").fetchall()
-    assert found == [(round(result["cpu_seconds"], 1),)]
+    assert found == [(result["cpu_seconds"],)]

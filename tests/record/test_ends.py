@@ -17,7 +17,7 @@ from typing import Annotated
 
 from sweeps.task import Metric, Range, Task, Trial
 
-HERE = Path(__file__).parent
+HERE = Path(os.environ["TOY_FOLDER"])  # where a person edits, and not the study's copy
 
 
 @dataclass(frozen=True)

@@ -75,3 +75,20 @@ def test_names_that_mlflow_refuses_are_said_once(place: Place) -> None:
     said = place.train("base")
     assert "train/loss@1 is train/loss_1-" in said
     assert "train/loss@1" not in place.train("size_2", "--add")
+
+
+def test_a_curve_that_is_called_like_a_number_of_the_whole_trial_stays_a_curve(place: Place) -> None:
+    curves = {"best/acc": "best_acc-", "final/loss": "final_loss-", "delta/x@1": "delta_x_1-", "/last/x": "last_x-"}
+    reported = ", ".join(f'"{name}": done' for name in curves)
+    place.write({"toy.py": TOY.replace('{"train/loss": done}', f"{{{reported}}}")})
+    place.train("base")
+    (place.study / "mlflow-ledger.json").unlink()
+    place.must("sync", STUDY)
+    client = MlflowClient(f"sqlite:///{place.folder}/runs/mlflow.db")
+    (experiment,) = (of for of in client.search_experiments() if of.name == "toy")
+    (run,) = client.search_runs([experiment.experiment_id], "tags.row = 'base'")
+    tags = {name: tag.removeprefix("name.") for tag, name in run.data.tags.items() if tag.startswith("name.")}
+    for name, begin in curves.items():
+        assert tags[name].startswith(begin)
+        points = client.get_metric_history(run.info.run_id, tags[name])
+        assert [(point.step, point.value) for point in points] == [(step, float(step)) for step in range(1, 5)]

@@ -1,10 +1,15 @@
 """Reports of one step are one: in the journal, in MLflow and after a loss."""
 
 import json
+import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
+import pytest
 from place import STUDY, TOY, Place
+
+from tracking.files import Lines, replace_last_line
 
 ONCE = '        trial.report(step, {"train/loss": done})\n'
 TWICE = """\
@@ -42,3 +47,82 @@ def test_training_and_evaluation_of_one_step_may_be_reported_apart(place: Place)
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
         found = {name: store.execute(wanted, (name,)).fetchall() for name in ("train/loss", "eval/loss", "rate")}
     assert found == {name: [(step, of[name]) for step, of in expected.items()] for name in found}
+
+
+APART = """\
+        trial.report(step, {"train/loss": done})
+        trial.checkpoint(step, done)
+        trial.stopping()
+        if step == 4 and (HERE / "halts").exists():
+            (HERE / "halts").unlink()
+            raise RuntimeError("stopped by a person")
+        trial.report(step, {"eval/loss": 2 * done})
+"""
+AT_LAST = '    trial.evaluated("test", {"score": done})\n'
+EVALUATES = f"""\
+    if trial.saved and trial.saved.step == 4:
+        trial.report(4, {{"eval/loss": 20 * trial.config.train.cut}})
+{AT_LAST}"""
+
+
+def points_of(place: Place, name: str) -> list[tuple[int, float]]:
+    """Of all runs, also those that were left out."""
+    with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
+        return store.execute("SELECT step, value FROM metrics WHERE key = ? ORDER BY step", (name,)).fetchall()
+
+
+def test_a_report_that_joins_one_behind_its_checkpoint_reaches_mlflow(place: Place) -> None:
+    """The last step is evaluated by a second attempt, and once more, with another setting, by a third."""
+    place.write(
+        {"toy.py": TOY.replace(f"{ONCE}        trial.checkpoint(step, done)\n", APART).replace(AT_LAST, EVALUATES)}
+    )
+    (place.folder / "halts").touch()
+    assert place.type("train", "task=toy", STUDY, "row=base").returncode == 1
+    place.train("base")
+    evaluated = [(1, 2.0), (2, 4.0), (3, 6.0), (4, 10.0)]
+    journal = metrics_of(place)
+    assert [(step, metrics["eval/loss"]) for step, metrics in journal.items()] == evaluated
+    assert points_of(place, "eval/loss") == evaluated
+    place.train("base", "train.cut=0.6")
+    assert metrics_of(place) == journal, "the finished training stays as it was"
+    (place.study / "mlflow-ledger.json").unlink()
+    place.must("sync", STUDY)
+    assert "MLflow: up to date" in place.must("status", STUDY)
+    assert points_of(place, "eval/loss") == evaluated
+    assert [step for step, _ in points_of(place, "train/loss")] == [1, 2, 3, 4], "one run"
+
+
+def test_the_last_line_is_replaced_without_reading_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader at any moment finds whole lines, and perhaps a torn last one."""
+    path, sizes, seen = tmp_path / "journal.jsonl", list[int](), list[list[dict[str, int]]]()
+    path.write_text("".join(f'{{"step": {step}}}\n' for step in range(100_000)))
+    read, write = os.pread, os.write
+
+    def sized(descriptor: int, size: int, place: int) -> bytes:
+        sizes.append(size)
+        return read(descriptor, size, place)
+
+    def watched(descriptor: int, data: bytes) -> int:
+        half = write(descriptor, data[:5])
+        seen.append(list(Lines(path)))
+        return half + write(descriptor, data[5:])
+
+    monkeypatch.setattr(os, "pread", sized)
+    monkeypatch.setattr(os, "write", watched)
+    replace_last_line(path, json.dumps({"step": 99_999, "more": 1}))
+    assert sum(sizes) < 20_000
+    assert [lines[-1] for lines in seen] == [{"step": 99_998}]
+    monkeypatch.undo()
+    lines = list(Lines(path))
+    assert (len(lines), lines[-1]) == (100_000, {"step": 99_999, "more": 1})
+
+
+def test_the_old_last_line_stays_where_the_new_one_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write = tmp_path / "journal.jsonl", os.write
+    path.write_text('{"step": 1}\n{"step": 2}\n')
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:12]))  # a full disk
+    with pytest.raises(OSError, match="No space left"):
+        replace_last_line(path, json.dumps({"step": 2, "more": 1}))
+    assert [line["step"] for line in Lines(path)] == [1, 2]

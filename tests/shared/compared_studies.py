@@ -46,9 +46,11 @@ def scored(planned: PlannedTrial, made: random.Random, name: str, references: li
     of_text, counts = text_scores(hypotheses, references, "de")
     nats = [made.uniform(1, 2) * (1 + worse) for _ in references]
     pieces = [1 + len(line.split()) for line in references]
-    nll = sum(nats) / sum(pieces)
-    scores = {"nll": nll, "ppl": math.exp(nll), **of_text, "decode": vars(planned.settings.trial.decode)}
-    each = [{"nats": n, "pieces": p, **c} for n, p, c in zip(nats, pieces, counts, strict=True)]
+    right = [sum(made.random() > worse for _ in range(count)) for count in pieces]
+    nll, accuracy = sum(nats) / sum(pieces), sum(right) / sum(pieces)
+    scores = {"nll": nll, "ppl": math.exp(nll), "accuracy": accuracy, **of_text, "decode": planned.scoring}
+    predicted = zip(nats, pieces, right, counts, strict=True)
+    each = [{"nats": n, "pieces": p, "right": r, **c} for n, p, r, c in predicted]
     head = {"key": planned.trial.key, "step": 600, "scores": scores}
     folder.write_artifact(f"hypotheses/{name}.txt", "".join(f"{line}\n" for line in hypotheses))
     folder.write_artifact(statistics_name(name), statistics_text(head, each))

@@ -1,7 +1,6 @@
 """Trials as a sweep leaves them, without training."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from tracking.study import Study, read_study, write_study
 
 def finish(planned: PlannedTrial, scores: Mapping[str, Any] | None = None) -> None:
     """Write the files of a finished trial, with these scores by set, or the same ones on both."""
-    settings = {"signature": "", "decode": asdict(planned.settings.trial.decode)}
+    settings = {"signature": "", "decode": planned.scoring}
     usual = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, **settings}
     head = {"key": planned.trial.key, "row": planned.trial.row, "seed": planned.trial.seed, "step": 600, "attempt": 1}
     costs = {"params": planned.costs.params, "flops": 1e12, "seconds": 9.0}

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from studies_on_disk import DECODE, begin, finish, make_study
@@ -13,7 +14,7 @@ from tracking.table import layout
 from tracking.table.columns import StudyTable
 
 
-def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Study:
+def scored(folder: Path, *settings: tuple[str, int, Mapping[str, Any]]) -> Study:
     """A finished study from rows, seeds and the settings of `decode` that differ from DECODE."""
     study = make_study(folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings})
     for trial, (*_, decode) in zip(study.trials, settings, strict=True):

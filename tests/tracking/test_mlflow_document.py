@@ -13,7 +13,8 @@ from tracking.mlflow import pages
 from tracking.uri import default_uri
 
 TEXT = (Path(__file__).parents[2] / "docs" / "mlflow.md").read_text("utf-8")
-CELLS = [name for line in TEXT.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line)]
+HEADS = [line.split("|")[1] for line in TEXT.splitlines() if line.startswith("| `")]
+CELLS = [name for head in HEADS for name in re.findall(r"`([^`]+)`", head)]
 EXPLAINED = re.compile("|".join(re.sub("<[a-z]+>", "[a-z_]+", re.escape(cell)) for cell in CELLS))
 
 

@@ -1,6 +1,7 @@
 """A study's runs as MLflow's own client and users read them: columns, datasets, models, costs of devices, rows."""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from other_tasks import digits
 from studies_on_disk import Store, begin, history, make_study, only_run, report, runs_of, send
 
+from tracking.attempts import Runner, announce, own_process, withdraw
+from tracking.mlflow.ledger import lag
 from tracking.study import Study, write_study
 
 DEVICE_COSTS = {"device_flops": 7.5e6, "mfu": 1e6 / 7.5e6}
@@ -117,10 +120,21 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: 
     client.delete_run(run.info.run_id)
     send(study)
     assert only_run(study, store).info.run_id != run.info.run_id
-    assert len(history(study, store)) == 3
+    assert len(history(study, store)) == 2
 
 
 def models(client: Any, run: Any) -> Sequence[Any]:
     wanted = f"source_run_id = '{run.info.run_id}'"
     found: Sequence[Any] = client.search_logged_models([run.info.experiment_id], filter_string=wanted)
     return found
+
+
+def test_what_changes_while_a_process_runs_the_study_is_being_synced(runs: Path, store: Store) -> None:
+    study, _ = two_rows(runs / "running", store)
+    study.trial_folder(study.trials[0]).write_error("ValueError: no")
+    assert "`allelse sync` sends the rest" in lag(study, None).words()
+    runner = Runner(own_process(), "allelse sweep", (), time.time(), time.time())
+    announce(study.folder, runner)
+    assert lag(study, None).words().startswith("being synced, last sent ")
+    withdraw(study.folder, runner)
+    assert "`allelse sync` sends the rest" in lag(study, None).words()

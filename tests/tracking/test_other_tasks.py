@@ -38,8 +38,8 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     head, *lines = csv.reader(io.StringIO(written("csv", finished)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
-        *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "delta_common_seeds_accuracy"),
-        *("accuracy_s1", "accuracy_s2", "cpu_seconds", "device_flops", "mfu", "device_hours"),
+        *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "accuracy_s1"),
+        *("accuracy_s2", "delta_common_seeds_accuracy", "cpu_seconds", "device_flops", "mfu", "device_hours"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
     content = json.loads(written("json", finished))

@@ -69,12 +69,12 @@ class Training:
         self._attempts = {trial.key: begin(self.study.trial_folder(trial)) for trial in self.study.trials}
 
     def go_on(self, steps: int = 20) -> int:
-        """Returns the last step."""
+        """Returns the last step that is sent: a further report may still join the newest one."""
         first, self._last = self._last + 1, self._last + steps
         for trial in self.study.trials:
             folder = self.study.trial_folder(trial)
             report(folder, self._attempts[trial.key], range(first, self._last + 1), checkpoints=(self._last,))
-        return self._last
+        return self._last - 1
 
     def end(self) -> Statuses:
         for trial in self.study.trials:

@@ -48,7 +48,7 @@ def test_ctrl_c_ends_one_pass_without_a_traceback(study: Study, folder: TrialFol
         _, output = process.communicate(timeout=120)
     assert (process.returncode, output) == (130, "")
     assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 0
-    assert len(history(study, store)) == 2
+    assert len(history(study, store)) == 1, "a further report may still join the newest one"
 
 
 def test_one_pass_reports_a_server_that_is_down(

@@ -151,11 +151,11 @@ class Described:
 
     @cached_property
     def changed_names(self) -> dict[str, str]:
-        """The names of metrics and settings that MLflow refuses, each with its name there."""
+        """The names of metrics and settings that are others in MLflow, each with its name there."""
         reported = {name for line in self.journal for name in line.metrics}
         others = sorted(name for name in reported if pages.own_metric(self.card, name) is None)
         metrics = [metric.name for metric in self.card.metrics]
-        return changed([*metrics, *others, *self._settings, *self._scoring])
+        return changed([*metrics, *self._settings, *self._scoring], others)
 
     @cached_property
     def _scoring(self) -> dict[str, str]:

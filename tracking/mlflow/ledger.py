@@ -21,6 +21,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from tracking.attempts import runners
 from tracking.files import (
     DamagedFileError,
     read_object,
@@ -182,7 +183,7 @@ class Lag:
     """``steps``: the last step that the tracker has, by trial key. ``behind``: how many reports are still to send.
 
     ``changed``: whether anything else of the study was changed since all was sent. ``unlike``: by trial, the params
-    that MLflow cannot change.
+    that MLflow cannot change. ``runs``: whether a process runs the study, and sends what changes.
     """
 
     state: SyncState
@@ -190,6 +191,7 @@ class Lag:
     behind: int
     changed: bool = False
     unlike: Mapping[str, str] = field(default_factory=dict)
+    runs: bool = False
 
     def words(self) -> str:
         """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
@@ -198,6 +200,8 @@ class Lag:
             return f"up to date{self._exceptions()}"
         since = None if state.carried is None else as_time(max(0.0, time.time() - state.carried))
         ago = "nothing sent yet" if since is None else f"last sent {since} ago"
+        if self.changed and self.runs and not (self.behind or state.problems):
+            return f"being synced, {ago}"
         if self.changed and not (self.behind or state.problems):
             return f"the study has changed, {ago}; `allelse sync` sends the rest"
         behind = f"{self.behind} report{'' if self.behind == 1 else 's'} behind, {ago}"
@@ -227,7 +231,7 @@ def lag(study: Study, uri: str | None) -> Lag:
     begun = whole is not None or any(study.trial_folder(trial).attempts_path.exists() for trial in study.trials)
     changed = begun and (whole is None or whole.parts.get(INPUTS) != inputs_digest(study))
     unlike = {trial.name: params for trial in study.trials if (params := known[trial.key].parts.get(UNLIKE))}
-    return Lag(state, steps, behind, changed, unlike)
+    return Lag(state, steps, behind, changed, unlike, bool(runners(study.folder)))
 
 
 def _behind(study: Study, trial: StudyTrial, sent: Sent) -> int:

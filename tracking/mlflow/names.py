@@ -1,9 +1,11 @@
-"""Names that MLflow takes. A name that it refuses gets a readable one that stands for no other name."""
+"""Names that MLflow takes. A name that it refuses, or that stands for another thing there, gets a readable one."""
 
 import hashlib
 import posixpath
 import re
 from collections.abc import Iterable
+
+from tracking.mlflow.runs import SUMMARIES
 
 LONGEST = 200
 """Characters of a name; MLflow takes 250, and ours stand behind `published/delta/` and the like."""
@@ -22,15 +24,25 @@ def legal(name: str) -> str:
     """
     if _is_taken_by_mlflow(name) and not _ENDS_LIKE_OURS.fullmatch(name):
         return name
+    return _with_digest(name)
+
+
+def legal_curve(name: str) -> str:
+    """The name of a reported metric in MLflow: none begins as the numbers of a whole trial do, such as `best/`."""
+    in_mlflow = legal(name)
+    return _with_digest(name).replace("/", "_", 1) if in_mlflow.startswith(SUMMARIES) else in_mlflow
+
+
+def _with_digest(name: str) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:_DIGEST_LENGTH]
     readable = _REFUSED.sub("_", name)[: LONGEST - _DIGEST_LENGTH - 1]
     folders = [part for part in readable.split("/") if part.strip(". ")]
     return f"{'/'.join(folders)}-{digest}"
 
 
-def changed(names: Iterable[str]) -> dict[str, str]:
-    """The task's names that MLflow refuses, each with its name there."""
-    pairs = {name: legal(name) for name in names}
+def changed(names: Iterable[str], curves: Iterable[str]) -> dict[str, str]:
+    """The task's names that are others in MLflow, each with its name there. ``curves`` are reported."""
+    pairs = {name: legal(name) for name in names} | {name: legal_curve(name) for name in curves}
     return {name: in_mlflow for name, in_mlflow in pairs.items() if in_mlflow != name}
 
 

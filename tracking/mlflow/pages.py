@@ -19,7 +19,7 @@ from tracking.card import Card, Metric
 from tracking.files import read_whole, unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow.ledger import IDENTITY
-from tracking.mlflow.names import legal
+from tracking.mlflow.names import legal, legal_curve
 from tracking.mlflow.runs import BEST, DELTA, FINAL, LAST, PUBLISHED
 from tracking.mlflow.store import quoted
 from tracking.statistics.rows import BASE, TableRow
@@ -60,9 +60,9 @@ def points_in(card: Card, report: JournalLine) -> dict[str, float]:
 
 
 def journal_name(card: Card, name: str) -> str:
-    """`val/<metric>` for a metric of the card on its own set, such as `dev/<metric>`; other names as they are."""
+    """`val/<metric>` for a metric of the card on its own set, such as `dev/<metric>`; others as curves."""
     metric = own_metric(card, name)
-    return legal(name) if metric is None else f"{VAL}{legal(metric)}"
+    return legal_curve(name) if metric is None else f"{VAL}{legal(metric)}"
 
 
 def own_metric(card: Card, name: str) -> str | None:

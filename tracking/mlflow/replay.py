@@ -18,7 +18,7 @@ from typing import Any
 
 from tracking.attempts import AttemptRecord, Runner, runners, runs
 from tracking.files import DamagedFileError
-from tracking.journal import Journal, unsent
+from tracking.journal import Journal, settled
 from tracking.look import Stamps, stamps_of
 from tracking.mlflow import pages
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
@@ -83,7 +83,7 @@ class Replay:
         self._seen: dict[str, tuple[object, object]] = {}  # by trial key: its files when they were last sent
         self._due: set[str] = set()  # keys of the runs whose artifacts are to be sent
         self._logged: set[str] = set()  # names of metrics while training
-        self._changed_names: dict[str, str] = {}  # the task's names that MLflow refuses, with their names there
+        self._changed_names: dict[str, str] = {}  # the task's names that are others in MLflow, with those
         self._remarks: list[str] = []
         self._runners: list[Runner] = []
         self._running: set[str] = set()  # keys of the trials that run now, on any machine
@@ -198,16 +198,18 @@ class Replay:
         return attempt.process.is_here and attempt.process.pid == self._ended
 
     def _replay(self, study: Study, about: Described) -> int:
-        key, folder, reports = about.trial.key, about.folder, about.journal
+        key, folder = about.trial.key, about.folder
+        state = folder.state(key)
+        state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
+        sendable = settled(Journal(folder.journal_path), everything=state == "finished")
+        reports = about.journal  # read after these: what can be sent is whole here
         run = self._run_of_training(study, about)
         parts = {"params": about.params, "tags": about.tags, "datasets": about.datasets}
         self._send(key, parts)
         self._say_unlike(about)
         self._changed_names |= about.changed_names
-        state = folder.state(key)
-        state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
-        places = unsent(Journal(folder.journal_path), self._sent(key).step, everything=state == "finished")
-        new = reports[places.start : places.stop]
+        sent_step = self._sent(key).step
+        new = [report for report in reports[:sendable] if report.step > sent_step]
         points = [point for report in new for point in journal_points(about.card, report)]
         self._store.log_points(run, points)
         if new:
@@ -324,11 +326,11 @@ class Replay:
         return self._artifacts(study, begun, own)
 
     def _say_names(self) -> None:
-        """Say once which names MLflow refuses; the tags of each run have them."""
+        """Say once which names are others in MLflow; the tags of each run have them."""
         digest = _digest(self._changed_names) if self._changed_names else ""
         if digest and self._sent(STUDY).parts.get("names") != digest:
             pairs = [f"{name} is {in_mlflow}" for name, in_mlflow in sorted(self._changed_names.items())]
-            self._remarks.append(f"MLflow refuses some names, so it has others: {_some(pairs, '; ')}")
+            self._remarks.append(f"MLflow has other names for some: {_some(pairs, '; ')}")
             self._put_part(STUDY, "names", digest)
 
     def _artifacts(self, study: Study, begun: list[StudyTrial], own: bool) -> tuple[str, ...]:

@@ -232,7 +232,7 @@ def _costs(content: Content) -> dict[str, Any]:
     top = {name: max(getattr(row, name) or 0 for row in rows) for name in known}
     cells = [[(write[name](of := getattr(row, name)), _share(of, top[name])) for name in known] for row in rows]
     sums = {name: write[name](sum(of.get(name) or 0 for of in results)) for name in known if name in SUMMED}
-    notes = "; ".join(f"{labels[name]}: {cost_note(study.task, rows, name)}" for name in known)
+    notes = "; ".join(f"{labels[name]}: {cost_note(content.table, name)}" for name in known)
     return {
         "heads": [f"{labels[name]}{' per seed' * (name in sums)}" for name in known],
         "lines": list(zip(content.entries, cells, strict=True)),

@@ -1,6 +1,9 @@
-"""How long a row's trials kept their devices: seconds of training times workers, from the record of each attempt."""
+"""How long a row's trials kept their devices: seconds of training times devices, from the record of each attempt.
 
-from collections.abc import Mapping, Sequence
+A device is a GPU, or the CPUs of one worker. A trial on a part of a GPU has no such hours.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tracking.attempts import AttemptRecord
@@ -23,17 +26,23 @@ def device_hours(study: Study, row: TableRow) -> float | None:
 
 def _of_trial(folder: TrialFolder, standing: Standing) -> float | None:
     result = standing.counted or {}
-    workers = _workers(folder, result.get("step", 0))
+    devices = _devices(folder, result.get("step", 0))
     seconds = result.get("seconds")
-    return None if workers is None or seconds is None else seconds * workers / HOUR_S
+    return None if devices is None or seconds is None else seconds * devices / HOUR_S
 
 
-def _workers(folder: TrialFolder, step: int) -> float | None:
+def _devices(folder: TrialFolder, step: int) -> float | None:
     """Of the attempts whose steps are in the weights; where they differ, the mean over the time of these attempts."""
     records = trained_by(unless_damaged(folder.provenance, {}), step)
-    if not all(record.get("device") for record in records):
+    config = unless_damaged(folder.config, None) or {}
+    gpus_now = config.get("cluster", {}).get("gpus_per_worker", 0)  # for records without them
+    gpus = {record.get("attempt"): record.get("gpus_per_worker", gpus_now) for record in records}
+    if not all(record.get("device") for record in records) or any(0 < count < 1 for count in gpus.values()):
         return None
-    counts = {record.get("attempt"): _workers_in(record) for record in records}
+    counts = {}
+    for record in records:
+        number = record.get("attempt")
+        counts[number] = _workers_in(record) * max(1, gpus[number])
     if len(set(counts.values())) < 2:
         return next(iter(counts.values()), None)
     spent = _seconds(unless_damaged(folder.attempts.all, []), counts)
@@ -41,7 +50,7 @@ def _workers(folder: TrialFolder, step: int) -> float | None:
     return sum(counts[number] * seconds for number, seconds in spent.items()) / whole if whole else None
 
 
-def _seconds(attempts: Sequence[AttemptRecord], numbers: dict[Any, int]) -> dict[Any, float]:
+def _seconds(attempts: Sequence[AttemptRecord], numbers: Collection[Any]) -> dict[Any, float]:
     """How long each of these attempts took."""
     there = [attempt for attempt in attempts if attempt.number in numbers and attempt.ended is not None]
     return {attempt.number: max(0.0, (attempt.ended or attempt.began) - attempt.began) for attempt in there}

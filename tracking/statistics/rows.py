@@ -212,7 +212,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         note=_joined(_note([each.text for each in unfinished], unfinished, len(seen)), more),
         brief=_joined(_note([each.word for each in unfinished], unfinished, len(seen)), more),
         errors=_errors(unfinished),
-        sustained=tuple(_once(sustained(result) for result in counted.values() if "sustained" in result)),
+        sustained=tuple(_once(sustained(result) for result in counted.values() if result.get("sustained"))),
     )
 
 

@@ -28,11 +28,17 @@ def findings_line(families: Mapping[str, "Family"]) -> str:
 
     Of several metrics that say different things, each stands behind its label. Empty without a row to compare.
     """
-    lines = {family.metric.label: _of_metric(family) for family in families.values() if family.rows}
-    texts = list(dict.fromkeys(lines.values()))
-    if len(texts) <= 1:
-        return "".join(texts)
-    return "; ".join(f"{label}: {text}" for label, text in lines.items())
+    compared = [family for family in families.values() if family.rows]
+    texts = [_of_metric(family) for family in compared]
+    if len(set(texts)) <= 1:
+        return "".join(texts[:1])
+    labels = Counter(family.metric.label for family in compared)
+    named = []
+    for family, text in zip(compared, texts, strict=True):
+        metric = family.metric
+        label = metric.label if labels[metric.label] == 1 else f"{metric.label} on {metric.set}"
+        named.append(f"{label}: {text}")
+    return "; ".join(named)
 
 
 def _of_metric(family: "Family") -> str:

@@ -14,7 +14,7 @@ from tracking.statistics.findings import MIXED_SETTINGS, OF_SAMPLES, STOPPED, UN
 from tracking.statistics.rows import ABSENT, TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
-from tracking.table.columns import COST_LABELS, DEVICE_COST_LABELS, StudyTable, setting_words
+from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.words import listed, millions, number, parameters, spanned
 
@@ -33,7 +33,12 @@ OF_SEED = re.compile(r"_s\d+$")
 SETTING = re.compile(r"\{(\w+):([^}]*)\}")
 """In a metric's note: a setting for scoring, and its usual value."""
 ONE_SEED = "; it says nothing of other seeds"
-COST_NAMES = COST_LABELS | DEVICE_COST_LABELS
+COST_ORDER = ("seconds", "params", "flops", "cpu_seconds", "device_flops", "mfu", "device_hours")
+COST_NOTES = {
+    "cpu_seconds": "CPU seconds of training, over all workers",
+    "mfu": "FLOPs ÷ device FLOPs",
+    "device_hours": "time × devices",
+}
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
@@ -46,16 +51,12 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
     settings = decode_of(rows)
     if not any(row.seeds for row in rows):  # there is no number to explain
-        shown, measured, compared = shown - COST_LABELS.keys(), [], []
+        shown, measured, compared = shown - ALL_COST_LABELS.keys(), [], []
     about = [
         *_measured(card, rows, measured),
         *(f"{metric.label}: {_noted(metric, settings)}" for metric in metrics if metric.note),
         *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
-        *(
-            f"{COST_NAMES[name]}: {cost_note(card, rows, name)}"
-            for name in ("seconds", "params", "flops", *DEVICE_COST_LABELS)
-            if name in shown
-        ),
+        *(f"{ALL_COST_LABELS[name]}: {cost_note(table, name)}" for name in COST_ORDER if name in shown),
         *_difference_notes(table, compared),
         *["±: standard deviation over seeds"] * any(row.sd[of.name] is not None for row in rows for of in scores),
     ]
@@ -116,15 +117,14 @@ def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -
         yield f"{listed(labels)}: measured on {', '.join([name, *words])}"
 
 
-def cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
+def cost_note(table: StudyTable, name: str) -> str:
     """How a cost comes about. One that no task can tell is unknown."""
-    unknown = [getattr(row, name) is None for row in rows if row.seeds]
+    column, rows = columns_of(table)[name], table.rows
+    unknown = [column.value(row) is None for row in rows if row.seeds]
     if unknown and all(unknown):
         return "unknown"
-    note = card.cost_notes.get(name, "computed")
-    if name == "mfu":
-        note = "FLOPs ÷ device FLOPs"
-    elif name == "device_flops":
+    note = COST_NOTES.get(name) or table.card.cost_notes.get(name, "computed")
+    if name == "device_flops":
         rates = list(dict.fromkeys(words for row in rows for words in row.sustained))
         note = f"time × devices × what a device sustains ({listed(rates)})"
     return f"{note}, unknown where empty" if any(unknown) else note
@@ -217,20 +217,26 @@ def _named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
 def _why_untested(row: TableRow, families: Sequence["Family"]) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
     families = [of for of in families if of.metric.name not in row.not_compared]
-    reasons = {of.metric.label: why for of in families if isinstance(why := of.rows.get(row.row), str)}
-    if reasons and len(reasons) == len(families) and len(set(reasons.values())) == 1:
-        return next(iter(reasons.values()))
-    return ", ".join(f"{label}: {why}" for label, why in reasons.items())
+    return _in_words([(of.metric, of.rows.get(row.row)) for of in families])
+
+
+def _in_words(reasons: Sequence[tuple[Metric, object]]) -> str:
+    """The reason that all metrics share, or each reason behind the label of its metric. What is no text is none."""
+    texts = [(metric.label, why) for metric, why in reasons if isinstance(why, str)]
+    shared = {why for _, why in texts}
+    if len(texts) == len(reasons) and len(shared) == 1:
+        return shared.pop()
+    return ", ".join(f"{label}: {why}" for label, why in texts)
 
 
 def _untested_over_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[tuple[str, str]]:
     """Rows of the reference's only seed whose samples were to be tested, each with why they are not; each once."""
     findings, seed = table.findings, table.findings.only_seed
     for row in table.rows:
-        tests = [findings.samples.get(metric.name, {}).get(row.row, {}) for metric in compared]
-        reasons = [why for of_row in tests if seed in of_row and isinstance(why := of_row[seed], str)]
+        tests = [(metric, findings.samples.get(metric.name, {}).get(row.row, {})) for metric in compared]
+        reasons = _in_words([(metric, of_row[seed]) for metric, of_row in tests if seed in of_row])
         if row.seeds and reasons:
-            yield row.row, reasons[0]
+            yield row.row, reasons
 
 
 def _of_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:

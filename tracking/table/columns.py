@@ -23,6 +23,7 @@ PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}
 DEVICE_COST_LABELS = {"device_flops": "device FLOPs", "mfu": "MFU"}
 """Columns that a table shows where they are asked for, and the report's costs."""
+ALL_COST_LABELS = COST_LABELS | {"cpu_seconds": "CPU time"} | DEVICE_COST_LABELS | {"device_hours": "device hours"}
 CHANGED = "changed "
 """Before the name of a change: such a column may have the name of a measurement, such as steps."""
 OBJECTS = ("before_scaling", "cells", "decode", "mixed_decode", "other_decode", "seed_values")
@@ -82,7 +83,8 @@ def columns_of(table: StudyTable, plus_minus: str = " ± ") -> dict[str, StudyCo
     """Every column by name. ``plus_minus`` stands between a mean and its standard deviation."""
     card, findings = table.card, table.findings
     found = [*_about(card, findings), *_costs(card), *_published(card), *_found(findings), *_best(findings)]
-    found.append(_written("device_hours", "device hours", partial(device_hours, table.study), "{:.3g}".format))
+    hours = partial(device_hours, table.study)
+    found.append(_written("device_hours", ALL_COST_LABELS["device_hours"], hours, "{:.3g}".format, _missing_cost))
     for metric in card.tabled:
         found += _OfMetric(metric, findings, table.view.intervals, plus_minus).columns(table)
     known = {column.name: column for column in found}
@@ -191,7 +193,7 @@ def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     yield said("other", partial(other_changes, card))
     yield _plain("seeds", attrgetter("seeds"))
     yield _plain("asked", attrgetter("asked"))
-    yield _written("steps", "steps", attrgetter("steps"), "{:.10g}".format, attrgetter("status"))
+    yield _written("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
     yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
     yield Column("diverged", "diverged", lambda row: " ".join(map(str, row.diverged)), attrgetter("diverged"), "text")
     for name in OBJECTS:
@@ -216,15 +218,22 @@ def other_changes(card: Card, row: TableRow) -> str:
 def cost_words(card: Card) -> dict[str, Callable[[float | None], str]]:
     """How each cost is written."""
     count = millions if card.millions else parameters
-    return {"params": count, "flops": flops, "seconds": time, "device_flops": flops, "mfu": percent}
+    costs = {"params": count, "flops": flops, "seconds": time}
+    return {**costs, "cpu_seconds": time, "device_flops": flops, "mfu": percent}
 
 
 def _costs(card: Card) -> Iterator[StudyColumn]:
-    """Empty in a finished row whose costs are unknown; the caption says so."""
-    labels = COST_LABELS | DEVICE_COST_LABELS
     for name, write in cost_words(card).items():
-        yield _written(name, labels[name], attrgetter(name), write, lambda row: "" if row.seeds else row.status)
-    yield _written("cpu_seconds", "CPU time", attrgetter("cpu_seconds"), time)
+        yield _written(name, ALL_COST_LABELS[name], attrgetter(name), write, _missing_cost)
+
+
+def _missing_cost(row: TableRow) -> str:
+    """Empty in a finished row whose costs are unknown; the caption says so."""
+    return "" if row.seeds else row.status
+
+
+def _missing_step(row: TableRow) -> str:
+    return "unknown" if row.seeds else row.status
 
 
 def _published(card: Card) -> Iterator[StudyColumn]:

@@ -22,6 +22,7 @@ ESCAPED = {
     **{"Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$"},
     **{"η": r"$\eta$", "θ": r"$\theta$", "λ": r"$\lambda$", "μ": r"$\mu$", "µ": r"$\mu$", "ρ": r"$\rho$"},
     **{"σ": r"$\sigma$", "τ": r"$\tau$", "φ": r"$\phi$", "ω": r"$\omega$", "π": r"$\pi$", "→": r"$\to$"},
+    **{subscript: f"$_{{{digit}}}$" for digit, subscript in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     **{"[": "{[}", "]": "{]}"},  # after \\ a bracket would be an option
 }
 SYMBOL = re.compile(r"\b([^\W\d_])_([A-Za-z0-9]+)\b")
@@ -116,17 +117,21 @@ def _body(table: TextTable, marked: Sequence[bool]) -> Iterator[str]:
             yield r"\midrule"
         group = [for_latex(table.groups[place]) if first else ""] if table.has_groups else []
         columns = zip(line, table.columns, marked, strict=True)
-        cells = [_cell(cell, column.kind, marks) for cell, column, marks in columns]
+        cells = [_cell(cell, column, marks) for cell, column, marks in columns]
         yield _line([*group, *cells])
 
 
-def _cell(cell: Cell, kind: str, has_marks: bool) -> str:
-    """A number with room for the mark behind it, so that digits stand below digits; a long text in several lines."""
+def _cell(cell: Cell, column: Column[Any], has_marks: bool) -> str:
+    """A number with room for the mark behind it, so that digits stand below digits; a long text in several lines.
+
+    The name of a row has no symbols: commands take it as it is.
+    """
+    is_text = column.kind == "text"
     if has_marks:
         number, mark = cell.parted
         return f"{_bold(for_latex(number), cell.best)}{_mark(for_latex(mark))}"
-    text = _with_symbols(cell.line) if kind == "text" else for_latex(cell.line)
-    if kind == "text" and len(cell.line) > LONGEST:
+    text = _with_symbols(cell.line) if is_text and column.name != "row" else for_latex(cell.line)
+    if is_text and len(cell.line) > LONGEST:
         width = f"{LONGEST * EM_PER_LETTER:g}em"
         text = rf"\parbox[t]{{{width}}}{{\raggedright {text}\strut}}"
     return _bold(text, cell.best)

@@ -12,6 +12,7 @@ from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS
 from tracking.statistics.rows import TableRow
 from tracking.table.caption import caption
 from tracking.table.columns import (
+    ALL_COST_LABELS,
     CHANGED,
     COST_LABELS,
     DEVICE_COST_LABELS,
@@ -53,21 +54,21 @@ def written(kind: str, table: StudyTable) -> str:
         names = view.named or (csv_names if kind == "csv" else json_names)(table)
         return (csv_text if kind == "csv" else json_text)([replace(known[name], name=name) for name in names], rows)
     if kind == "md":
-        return markdown(_with_summary(_for_people(table, " ± ", short=bool(view.short)), view))
+        return markdown(_with_summary(_for_people(table, " ± ", short=bool(view.short)), view, "\n"))
     if kind == "tex":
         below = replace(table, view=replace(view, notes=False))
         made = _for_people(below, " ± ", short=view.short is not False)
-        return latex(_with_summary(made, view), _notes(table), view.label)
+        return latex(_with_summary(made, view, ". "), _notes(table), view.label)
     verdicts = [f"verdict_{name}" for name in table.findings.verdicts] if view.verdicts else []
     columns = [known[name] for name in view.named or [*page_names(table), *verdicts]]
     return html(_text_table(table, columns, lines_of(columns, rows)))
 
 
-def _with_summary(made: TextTable, view: View) -> TextTable:
+def _with_summary(made: TextTable, view: View, between: str) -> TextTable:
     """What was found begins the caption, where a file has no place above its table; your own caption stays as it is."""
     if view.caption is not None:
         return made
-    return replace(made, caption="\n".join(filter(None, [made.summary, made.caption])))
+    return replace(made, caption=between.join(filter(None, [made.summary, made.caption])))
 
 
 def shown(table: StudyTable, width: int = 120) -> Table:
@@ -102,7 +103,7 @@ def _order(value: Any) -> tuple[bool, float, str]:
 
 def _descending(card: Card, name: str) -> bool:
     """Whether the column holds values, or differences in them, that are better when larger."""
-    kinds = ("", "delta_", "paper_", "paper_delta_", "best_")
+    kinds = ("", "delta_", "delta_common_seeds_", "paper_", "paper_delta_", "best_")
     return any(name == f"{kind}{metric.name}" and metric.better == "up" for metric in card.tabled for kind in kinds)
 
 
@@ -164,7 +165,7 @@ def brief(
     card: Card, columns: Sequence[StudyColumn], row: TableRow, left_out: Collection[str] = ()
 ) -> tuple[Cell, ...]:
     """The row's cells, in which the state of an unfinished row appears once, and none of the words ``left_out``."""
-    ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*COST_LABELS, "steps"}
+    ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*ALL_COST_LABELS, "steps"}
     found, told = list[Cell](), False
     for column in columns:
         cell = Cell(column.text(row), column.best(row))
@@ -195,8 +196,8 @@ def csv_names(table: StudyTable) -> list[str]:
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
         *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
-        *(*tests, *verdicts, "unlike", *best, *(f"delta_common_seeds_{name}" for name in names)),
-        *_seed_names(table),
+        *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
+        *(f"delta_common_seeds_{name}" for name in names),
         *("cpu_seconds", *DEVICE_COST_LABELS, "device_hours"),
     ]
 

@@ -1,4 +1,4 @@
-"""The caption of a paper: what was measured, over how many seeds, and what each mark in the table means."""
+"""The caption of a paper: what was measured, over how many seeds, what each mark means, and how the study deviated."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,6 +7,7 @@ from tracking.statistics.finding import SAYS, sentence
 from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE
 from tracking.statistics.rows import decode_of
 from tracking.table.columns import StudyTable, setting_words
+from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.words import listed, spanned
 
 
@@ -15,7 +16,22 @@ def short_caption(table: StudyTable, names: Sequence[str]) -> str:
     scored = [metric for metric in table.card.tabled if metric.name in names]
     compared = [metric for metric in table.card.tabled if f"delta_{metric.name}" in names]
     parts = [*_measured(table, scored or compared), *_differences(table, compared), _seeds(table)]
-    return " ".join([". ".join(filter(None, parts)) + ".", *_marks(table, compared)])
+    sentences = [". ".join(filter(None, parts)) + ".", *_marks(table, compared)]
+    if any(name.startswith("paper_") for name in names):
+        sentences.append(table.card.published_note)
+    return " ".join(filter(None, [*sentences, *_deviations(table, compared)]))
+
+
+def _deviations(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
+    """What a reader must know before believing a difference; nothing in most studies."""
+    findings, rows = table.findings, table.rows
+    if table.view.seeds:
+        yield f"Only of seeds {listed([str(seed) for seed in table.view.seeds])}; p values do not account for that."
+    yield from seed_lines(rows, compared, findings.reference)
+    yield from not_compared_lines(rows, compared)
+    if any(metric.name in findings.families for metric in compared):
+        yield findings.later_seeds
+    yield from (f"{line}." for line in error_lines(rows))
 
 
 def _measured(table: StudyTable, metrics: Sequence[Metric]) -> Iterator[str]:
@@ -48,6 +64,10 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     if kinds:
         words = [f"{mark} {sentence(kind, findings.reference)}" for kind, (mark, _) in SAYS.items() if kind in kinds]
         yield f"{'; '.join(words)} (moderated t-test over seeds, 5 % over all rows, Holm)."
+    families = [findings.families[metric.name] for metric in compared if metric.name in findings.families]
+    margins = [f"{family.metric.label} {family.margin:g}" for family in families if family.margin is not None]
+    if margins:
+        yield f"δ: {', '.join(margins)}."
     signs = "".join(findings.row_mark(row) for row in table.rows)
     signs += "".join(findings.mark(row, metric) for row in table.rows for metric in compared)
     if OF_SAMPLES in signs:

@@ -70,7 +70,9 @@ class Evaluation:
     @property
     def hypotheses(self) -> Path | None:
         """None for a set that is not translated."""
-        return self.trial.kept(_hypotheses(self.set_name)) if is_translated(self.set_name) else None
+        from transformer.decoding.evaluation import hypotheses_file
+
+        return self.trial.kept(hypotheses_file(self.set_name)) if is_translated(self.set_name) else None
 
     @property
     def sentences(self) -> int:
@@ -81,10 +83,6 @@ class Evaluation:
         about = {"trial": self.trial.name, "set": self.set_name, "step": self.trial.step, "sentences": self.sentences}
         hypotheses = self.hypotheses and str(self.hypotheses)
         return {**about, **self.scores, "hypotheses": hypotheses, "decoded": self.decoded}
-
-
-def _hypotheses(set_name: str) -> str:
-    return f"hypotheses/{set_name}.txt"
 
 
 def is_translated(set_name: str) -> bool:
@@ -131,7 +129,7 @@ def _asked(trial: Trained[TrialConfig], set_name: str | None) -> Iterator[tuple[
     Raises RefusedError.
     """
     from transformer.data.prepared import Prepared
-    from transformer.decoding.evaluation import EvaluationSet, known_sets
+    from transformer.decoding.evaluation import EvaluationSet, hypotheses_file, known_sets
     from transformer.decoding.tokenizer import check_tokenizer
 
     prepared, config, scored = Prepared(trial.data), trial.config, trial.scored
@@ -143,7 +141,7 @@ def _asked(trial: Trained[TrialConfig], set_name: str | None) -> Iterator[tuple[
             allowed = f"must be one of {', '.join(own)}, or a test set of sacreBLEU, such as wmt13 or wmt14/full"
             hint = nearest(name, own) or nearest(name, others)
             raise RefusedError([Problem("--set", f'{config.data.name} has no set "{name}"', allowed, hint)])
-        if name in scored and (not is_translated(name) or trial.kept(_hypotheses(name)).is_file()):
+        if name in scored and (not is_translated(name) or trial.kept(hypotheses_file(name)).is_file()):
             yield name, None
         elif name in own:
             yield name, EvaluationSet.of(prepared, name, config)

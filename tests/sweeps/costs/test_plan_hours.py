@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -20,7 +21,7 @@ from typing import Annotated
 
 from sweeps.task import Costs, Metric, Observes, Range, Task, Trial
 
-HERE = Path(__file__).parent
+HERE = Path(os.environ["TOY_FOLDER"])  # where a person looks, and not the copy in which trials run
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,21 @@ SMALL = "sweep.rows=[base,size_1,size_3,size_4]"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the task. What processes write elsewhere lands beside it."""
     folder = tmp_path / "place"
+    monkeypatch.setenv("TOY_FOLDER", str(folder))
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
     return folder
+
+
+@pytest.fixture
+def mlflow_database(place: Path, database: Path) -> None:
+    """In the folder already: to make one takes longer than all trials."""
+    (place / "runs").mkdir()
+    shutil.copy(database, place / "runs")
 
 
 @pytest.fixture
@@ -117,7 +126,9 @@ def train(folder: Path, row: str) -> dict[str, Any]:
     return result
 
 
-def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know_it(place: Path) -> None:
+def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know_it(
+    place: Path,
+) -> None:
     before = contents(place)
     done = must(allelse(place, "plan", *TOY, SMALL))
     shown = " ".join(done.stdout.split())
@@ -127,6 +138,7 @@ def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know
     assert contents(place) == before, "a plan starts and writes nothing"
 
 
+@pytest.mark.usefixtures("mlflow_database")
 def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(place: Path) -> None:
     small, large = train(place, "size_1"), train(place, "size_4")
     lines = planned(place, "sweep.rows=[base,size_1,size_3,size_4,size_40]", "sweep.seeds=[1,2]", "--add")
@@ -168,6 +180,7 @@ def test_calibration_measures_three_rows_and_leaves_the_study_alone(place: Path,
     assert all(line["seconds"] is None for line in planned(place, SMALL).values()), "other code takes another time"
 
 
+@pytest.mark.usefixtures("mlflow_database")
 def test_a_finished_trial_counts_more_than_calibration(place: Path, temporary: Path) -> None:
     must(allelse(place, "plan", *TOY, "sweep.rows=[base]", "--calibrate"))
     before = planned(place, "sweep.rows=[base]")["base-s1"]
@@ -216,8 +229,11 @@ def test_an_interrupted_calibration_leaves_nothing(place: Path, temporary: Path,
     ("typed", "words"),
     [
         ("cluster.workers=2", "cluster.workers is 2, but --calibrate runs one process per trial"),
-        ("cluster.address=auto", "cluster.address is auto, but --calibrate measures on this machine alone"),
-        ("cluster.cpus_per_worker=999", "--calibrate needs 999 CPUs and 0 GPUs per worker"),
+        (
+            "cluster.address=auto",
+            "cluster.address is auto, but --calibrate measures on this machine alone",
+        ),
+        ("cluster.cpus_per_worker=999", "--calibrate needs 999 CPUs per worker"),
     ],
 )
 def test_calibration_is_refused_where_it_would_say_nothing_of_the_sweep(place: Path, typed: str, words: str) -> None:

@@ -69,3 +69,17 @@ def test_unknown_scoring_is_left_out() -> None:
     found = predicted(WORK, [replace(MEASURED, scoring_seconds=None)])
     assert found is not None
     assert (found.seconds, found.scoring_seconds) == (50.0, None)
+
+
+def test_the_first_trial_of_a_process_takes_longer() -> None:
+    found = predicted(
+        WORK,
+        [replace(MEASURED, first_seconds=3.0, first_cpu_seconds=2.0, cpu_seconds_per_step=0.25)],
+    )
+    assert found is not None
+    first = found.as_first()
+    assert (first.seconds - found.seconds, first.cpu_seconds, found.cpu_seconds) == (
+        3.0,
+        27.0,
+        25.0,
+    )

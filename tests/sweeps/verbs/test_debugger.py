@@ -41,4 +41,4 @@ def test_a_breakpoint_in_a_sweep_is_skipped_with_one_notice(workplace: Path) -> 
     swept = allelse("sweep", "task=small", "sweep.rows=[base]", NAME, cwd=workplace)
     assert swept.returncode == 0, swept.stderr
     assert swept.stdout.count("breakpoint() was skipped: it needs a terminal") == 1
-    assert "allelse train task=small row=base" in swept.stdout
+    assert "allelse train task=small sweep.name=small row=base" in swept.stdout

@@ -16,12 +16,12 @@ SECONDS = 9.0
 """Of training, of each trial that `sweep` leaves."""
 
 
-def recorded(folder: TrialFolder, workers: Sequence[int], minutes: Sequence[int]) -> None:
+def recorded(folder: TrialFolder, workers: Sequence[int], minutes: Sequence[int], gpus: float = 0) -> None:
     """Attempts with so many workers, each for so many minutes, that share the steps evenly."""
-    records = [
-        {"attempt": number, "from": 600 * place // len(workers), "steps": 600, "device": f"H100 × {count}"}
-        for place, (number, count) in enumerate(enumerate(workers, 1))
-    ]
+    records = []
+    for place, count in enumerate(workers):
+        start = {"attempt": place + 1, "from": 600 * place // len(workers), "steps": 600}
+        records.append({**start, "device": f"H100 × {count}", "gpus_per_worker": gpus})
     folder.provenance_path.write_text(json.dumps({"commit": None, "attempts": records}))
     lines: list[dict[str, object]] = []
     for number, length in enumerate(minutes, 1):
@@ -45,3 +45,15 @@ def test_the_seconds_count_for_each_worker(
     assert float(base["device_hours"]) == pytest.approx(SECONDS * devices / 3600)
     assert big["device_hours"] == "", "nothing is known of its attempts"
     assert "device hours" in printed(folder, "table", "--columns", "device_hours")
+
+
+@pytest.mark.parametrize(("gpus", "devices"), [(1.0, 2), (4.0, 8), (0.5, None)])
+def test_every_gpu_of_a_worker_counts_and_a_part_of_one_is_unknown(
+    tmp_path: Path, gpus: float, devices: float | None
+) -> None:
+    folder = tmp_path.resolve()
+    sweep(folder, "sweep.rows=[base]", "sweep.seeds=[1]")
+    study = study_in(folder)
+    recorded(study.trial_folder(study.trials[0]), [2], [5], gpus)
+    (base,) = json.loads(printed(folder, "table", "--format", "json"))
+    assert base["device_hours"] == (None if devices is None else pytest.approx(SECONDS * devices / 3600))

@@ -132,6 +132,17 @@ def test_a_sample_of_train_is_evaluated_without_decoding_and_kept(trained: Path,
     assert [each["set"] for each in evaluated(trained, *TRIAL)] == ["dev", "test"]
 
 
+def test_a_sample_of_train_is_evaluated_in_a_study_that_recorded_no_sets_without_texts(
+    trained: Path, twin: Path
+) -> None:
+    path = twin.parent / "study.json"
+    study = json.loads(path.read_text("utf-8"))
+    del study["task"]["sets_without_artifacts"]
+    path.write_text(json.dumps(study), "utf-8")
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "train_sample")
+    assert evaluated(trained, "twins/base-s1", "--set", "train_sample") == [{**line, "decoded": False}]
+
+
 def test_scoring_again_takes_the_tokenizer_of_bleu_and_adds_the_sample(trained: Path, trial: Path, twin: Path) -> None:
     """`allelse train` on a finished trial only scores."""
     words = ("data.bleu_tokenizer=char", "decode.train_sample=true", "train.seed=1")

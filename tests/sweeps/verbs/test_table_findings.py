@@ -259,7 +259,7 @@ def test_the_first_line_says_what_was_found(tmp_path: Path, better: Any, margin:
     study = made_study(tmp_path, losses(FOUND), (metric,), margins=margins)
     assert table(tmp_path).startswith(f"made {line} ")
     assert printed(tmp_path, "table", "sweep.name=made", "--format", "md").count(f"\n{line}\n") == 1
-    assert f"\\caption{{made. {line} " in printed(tmp_path, "table", "sweep.name=made", "--format", "tex")
+    assert f"\\caption{{{line}. " in printed(tmp_path, "table", "sweep.name=made", "--format", "tex")
     assert f">{line}<" in printed(tmp_path, "table", "sweep.name=made", "--format", "html")
     assert {row["summary"] for row in rows(tmp_path, "--rows", "base,good").values()} == {line}
     printed(tmp_path, "report", "sweep.name=made", "--no-figures")

@@ -55,6 +55,7 @@ def driver_of(
     }
     number = given.pop("attempt", 1)
     places = str(folder), "", str(folder / "checkpoints")
+    given.setdefault("sustained_tflops", 1.0)  # whether it is measured depends on what this process has imported
     return Driver(Assignment(name, str(folder), config, 1, number, *places, "k" * 64, run="r", **given), tell)
 
 
@@ -73,10 +74,12 @@ def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
     assert [(report.step, report.checkpoint) for report in reports][-1] == (4, 4)
     assert reports[-1].synced
     assert [type(event).__name__ for event in events] == [
-        *("Started", "Report", "Report", "About", "Noticed", "Report"),
+        *("Started", "About", "Report", "Report", "About", "Noticed", "Report"),
         *("About", "Evaluated", "About", "Finished"),
     ]
-    assert next(event for event in events if isinstance(event, About)) == About({"about": {"points": 3}})
+    rate, about, *_ = [event for event in events if isinstance(event, About)]
+    assert rate == About({"sustained": {"flops_per_s": 1e12, "source": "typed"}})
+    assert about == About({"about": {"points": 3}})
     (evaluated,) = [event for event in events if isinstance(event, Evaluated)]
     assert evaluated.artifacts["texts/dev.txt"] == "one\n"
     assert evaluated.artifacts["statistics/dev.jsonl"].count("\n") == 3
@@ -110,7 +113,9 @@ for step in range(1, 5):
         events.append(event)
         now[0] += {Noticed: 10.0, Evaluated: 500.0}.get(type(event), 0.0)
 
-    monkeypatch.setattr("sweeps.worker.attempt.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, process_time=time.process_time)
+    for module in ("attempt", "pace"):
+        monkeypatch.setattr(f"sweeps.worker.{module}.time", clock)
     driver = driver_of(tmp_path, body, tell)
     driver.newest()
     driver.work(0, 1, "", lambda: False)
@@ -250,7 +255,7 @@ def test_a_secret_of_the_worker_s_own_environment_is_told_to_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "of-this-node")
-    (started, told, *_) = events_of(tmp_path, 'trial.notice("of-this-node")\n' + LOOP)
+    (started, _, told, *_) = events_of(tmp_path, 'trial.notice("of-this-node")\n' + LOOP)
     assert told == Noticed("***")
     assert "of-this-node" not in str(started)
 

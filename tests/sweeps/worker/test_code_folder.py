@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from sweeps.worker.code_folder import ready_code, shared_files
+from sweeps.worker.code_folder import ready_code
 from sweeps.worker.code_imports import enter_code, running_code
 from tracking.code import Code, code_place
 from tracking.study import STUDY_FILE
@@ -71,42 +71,43 @@ def test_a_compiled_module_is_not_imported_twice(project: Path, study: Path, mon
         assert sys.modules["compiled"] is module
 
 
-def test_what_a_task_writes_beside_its_files_comes_back_and_stays_in_sight_of_the_next(
-    project: Path, study: Path
-) -> None:
+def test_what_a_task_writes_beside_its_files_stays_in_the_study(project: Path, study: Path) -> None:
     code = code_in(project)
     ready_code(code, study)
-    with shared_files(code, study), running_code(code, study):
+    with running_code(code, study):
         Path("cache.txt").write_text("one")
-        Path("out").mkdir()
-        (Path("out") / "a.txt").write_text("a")
-        Path("data.txt.new").write_text("newer")
-        Path("data.txt.new").replace("data.txt")
-    assert (project / "cache.txt").read_text() == "one"
-    assert not (project / "cache.txt").is_symlink()
-    assert (project / "out" / "a.txt").read_text() == "a"
-    assert (project / "data.txt").read_text() == "newer"
-    with running_code(code, study), Path("cache.txt").open("a") as file:
-        file.write(" and two")
-    assert (project / "cache.txt").read_text() == "one and two"
+    ready_code(code, study)
+    assert not (project / "cache.txt").exists()
+    with running_code(code, study):
+        assert Path("cache.txt").read_text() == "one"
 
 
-def test_files_beside_the_task_are_seen_at_once_on_both_sides(project: Path, study: Path) -> None:
+def test_a_file_that_a_task_replaces_is_the_users_again_in_the_next_sweep(project: Path, study: Path) -> None:
     code = code_in(project)
     ready_code(code, study)
-    with shared_files(code, study), running_code(code, study):
-        Path("progress.txt").write_text("half")
-        (project / "STOP").touch()
-        while not ((project / "progress.txt").exists() and Path("STOP").exists()):
-            os.sched_yield()
-        assert (project / "progress.txt").read_text() == "half"
-    assert not (project / "progress.txt").is_symlink()
+    with running_code(code, study):
+        Path("data.txt").rename("data.1.txt")
+        Path("data.txt").write_text("newer")
+    ready_code(code, study)
+    assert (project / "data.txt").read_text() == "data"
+    with running_code(code, study):
+        assert Path("data.txt").read_text() == "data"
+
+
+def test_what_is_gone_from_the_users_folder_leaves_no_link(project: Path, study: Path) -> None:
+    code = code_in(project)
+    ready_code(code, study)
+    (project / "data.txt").unlink()
+    ready_code(code, study)
+    with running_code(code, study):
+        assert not os.path.lexists("data.txt")
 
 
 def test_a_copy_of_a_study_reads_todays_files_and_a_changed_file_is_replaced(project: Path, study: Path) -> None:
     code = code_in(project)
+    (project / "stops").touch()
     with running_code(code, study):
-        pass
+        (project / "stops").unlink()
     copy = study.with_name("copy")
     shutil.copytree(study, copy)  # follows links
     (project / "data.txt").write_text("other data")

@@ -5,10 +5,13 @@ import io
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from allelse_in_folder import ALLELSE, allelse
+
+from sweeps.worker.pace import CpuTime, TrainingTime
 
 TASK = """
 from dataclasses import dataclass
@@ -62,7 +65,10 @@ def test_a_typed_rate_gives_device_flops_and_mfu_in_every_output(tmp_path: Path)
     provenance = json.loads((tmp_path / "runs/toy/base-s1/provenance.json").read_text())
     assert provenance["sustained"] == result["sustained"]
     (row,) = csv.DictReader(io.StringIO(allelse(tmp_path, "table", STUDY[1], "--format", "csv").stdout))
-    assert (float(row["device_flops"]), float(row["mfu"])) == (result["device_flops"], result["mfu"])
+    assert (float(row["device_flops"]), float(row["mfu"])) == (
+        result["device_flops"],
+        result["mfu"],
+    )
     chosen = allelse(tmp_path, "table", STUDY[1], "--columns", "flops,device_flops,mfu").stdout
     assert "device FLOPs" in chosen
     assert "MFU" in chosen
@@ -73,7 +79,9 @@ def test_a_typed_rate_gives_device_flops_and_mfu_in_every_output(tmp_path: Path)
     assert "what a device sustains (typed)" in page
 
 
-def test_a_task_with_torch_has_its_device_measured_with_precision_and_threads(tmp_path: Path) -> None:
+def test_a_task_with_torch_has_its_device_measured_with_precision_and_threads(
+    tmp_path: Path,
+) -> None:
     result = trained(tmp_path, imports="import torch; torch.set_num_threads(1)")
     rate = result["sustained"]
     assert {name: rate[name] for name in rate if name != "flops_per_s"} == {
@@ -94,3 +102,13 @@ def test_a_rate_must_be_above_zero(tmp_path: Path) -> None:
     done = allelse(tmp_path, "plan", "cluster.sustained_tflops=0")
     assert done.returncode == 2
     assert "cluster.sustained_tflops" in done.stderr
+
+
+def test_the_cpu_seconds_of_a_measurement_are_not_the_training_s() -> None:
+    cpu = SimpleNamespace(own=1.0, total=11.0)
+    time = TrainingTime(0.0, 0.0, cast(CpuTime, cpu))
+    time.go_on()
+    with time.left_out():
+        cpu.own, cpu.total = 4.0, 14.0
+    cpu.own, cpu.total = 6.0, 16.0
+    assert time.cpu_seconds == 2.0

@@ -1,0 +1,89 @@
+"""Words and columns of a table where metrics share a label, costs are missing, or a study is of an earlier version."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from test_table_findings import losses, made_study, rows, table
+from typed import printed
+
+from tracking.card import Card, Metric
+from tracking.statistics.study_findings import findings_line
+from tracking.study import Study
+from tracking.table.caption import _untested_over_samples
+from tracking.table.latex import for_latex
+
+A, B = (Metric(name, label="loss", set=on) for name, on in (("a", "dev"), ("b", "test")))
+
+
+def edit_results(study: Study, **entries: Any) -> None:
+    for trial in study.trials:
+        path = study.trial_folder(trial).result_path
+        path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def test_metrics_of_one_label_are_told_apart_by_their_sets() -> None:
+    families = {
+        metric.name: SimpleNamespace(metric=metric, rows={"x": reason}, tests={})
+        for metric, reason in ((A, "1 seed"), (B, "2 seeds"))
+    }
+    line = "loss on dev: 1 row not tested (1 seed); loss on test: 1 row not tested (2 seeds)"
+    assert findings_line(cast(Any, families)) == line
+
+
+@pytest.mark.parametrize(("other", "words"), [("3 samples", "3 samples"), (object(), "accuracy: 3 samples")])
+def test_a_reason_of_some_metrics_names_them(other: object, words: str) -> None:
+    accuracy, speed = Metric("accuracy"), Metric("speed")
+    samples = {"accuracy": {"x": {1: "3 samples"}}, "speed": {"x": {1: other}}}
+    made = SimpleNamespace(
+        findings=SimpleNamespace(samples=samples, only_seed=1), rows=[SimpleNamespace(row="x", seeds=1)]
+    )
+    assert list(_untested_over_samples(cast(Any, made), [accuracy, speed])) == [("x", words)]
+
+
+def test_an_unknown_last_step_is_unknown_and_a_null_rate_is_none(tmp_path: Path) -> None:
+    study = made_study(tmp_path, losses({"base": (1.0,)}))
+    edit_results(study, step=0, steps=200, sustained=None)
+    text = table(tmp_path, "--columns", "steps,loss")
+    assert "unknown" in text.split("loss")[1]
+    assert "not finite" not in text
+
+
+def test_every_cost_of_an_unfinished_row_is_its_state_said_once(tmp_path: Path) -> None:
+    study = made_study(tmp_path, losses({"base": (1.0,), "lost": (1.0,)}))
+    edit_results(study, cpu_seconds=4.0)
+    columns = ("--columns", "seconds,cpu_seconds,device_flops,device_hours")
+    assert "CPU time: CPU seconds of training, over all workers" in table(tmp_path, *columns)
+    folder = study.trial_folder(study.trials[1])
+    folder.result_path.unlink()
+    folder.write_error("ValueError: no")
+    text = printed(tmp_path, "table", "sweep.name=made", *columns, "--format", "csv")
+    assert text.splitlines()[2] == "lost,FAILED,FAILED,FAILED,FAILED"
+    markdown = printed(tmp_path, "table", "sweep.name=made", *columns, "--format", "md")
+    (line,) = [line for line in markdown.splitlines() if "change of lost" in line]
+    assert re.findall(r"FAILED|–", line) == ["FAILED", "–", "–", "–"]
+    study.trial_folder(study.trials[0]).result_path.unlink()
+    assert "()" not in table(tmp_path, *columns)
+
+
+def test_differences_at_common_seeds_are_sorted_with_the_best_first(tmp_path: Path) -> None:
+    up = Metric("loss", set="test")
+    made_study(tmp_path, losses({"base": (1.0, 1.1), "low": (0.5, 0.6), "high": (2.0, 2.1)}), (up,))
+    assert [*rows(tmp_path, "--sort", "delta_common_seeds_loss")] == ["high", "base", "low"]
+
+
+def test_a_recorded_study_may_have_a_metric_whose_name_was_taken_since(tmp_path: Path) -> None:
+    mfu = Metric("mfu", set="test")
+    made_study(tmp_path, {"base": {1: {"mfu": 0.5}}, "row": {1: {"mfu": 0.75}}}, (mfu,))
+    assert [row["mfu"] for row in rows(tmp_path).values()] == [0.5, 0.75]
+    assert Card("toy", 1, (mfu,)).faults() == ["mfu stands for two things in tables and files"]
+
+
+def test_subscripts_are_math_and_names_of_rows_are_not(tmp_path: Path) -> None:
+    assert for_latex("β₁, β₂") == r"$\beta$$_{1}$, $\beta$$_{2}$"
+    made_study(tmp_path, losses({"base": (1.0,), "x_2": (1.0,)}))
+    text = printed(tmp_path, "table", "sweep.name=made", "--columns", "row,loss", "--row", "--format", "tex")
+    assert r"x\_2 &" in text
