@@ -4,6 +4,7 @@ import keyword
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
@@ -31,7 +32,15 @@ from sweeps.verbs.command import (
     next_run,
     refuse_without_extra,
 )
-from sweeps.verbs.plan_costs import calibrated, cluster_nodes, cost_columns, cost_fields, cost_lines, cost_totals
+from sweeps.verbs.plan_costs import (
+    calibrated,
+    cluster_nodes,
+    cost_columns,
+    cost_fields,
+    cost_lines,
+    cost_totals,
+    precision_lines,
+)
 from tracking.study import read_study
 from tracking.table.caption import size_note
 from tracking.table.columns import whole_table
@@ -42,6 +51,7 @@ from tracking.words import flops, millions, parameters
 if TYPE_CHECKING:
     from sweeps.costs.estimate import Estimate
     from sweeps.planning.plan import Plan, PlannedTrial
+    from sweeps.preflight.machine import Examined
 
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
@@ -142,12 +152,13 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
     """What will run and what it costs: a line per trial, or per row of a large study."""
     from sweeps.planning.plan import cautions
 
+    warnings = [*cautions(plan), *precision_lines(plan)]
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
     notes = [*_costs_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
     caption = "\n".join([escape(note) for note in notes if note])
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
-    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
+    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in warnings)
     lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
     params = millions if task_card(plan.task).millions else parameters
     columns: tuple[Column[list[PlannedTrial]], ...] = (
@@ -360,12 +371,21 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     sys.stdout.write(yaml.safe_dump(shown_tree(tree), sort_keys=False, allow_unicode=True))
 
 
+def _precision_findings() -> "list[Examined]":
+    """Nothing where the files of ``conf/`` are refused: the examination says so."""
+    from sweeps.costs.faster_precision import examined_precisions
+
+    with suppress(RefusedError):
+        return list(examined_precisions(Path.cwd()))
+    return []
+
+
 @guarded
 def doctor(as_json: Json = False) -> int:
     """Check that this machine can run a study, and show the fix for each failed check."""
     from sweeps.preflight.machine import examination_table, examine
 
-    findings = examine()
+    findings = [*examine(), *_precision_findings()]
     if as_json:
         print_json([vars(finding) for finding in findings])
     else:
