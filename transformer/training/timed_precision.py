@@ -7,7 +7,8 @@ from typing import get_args
 import torch
 
 from transformer.config import Precision, TrialConfig
-from transformer.data.batches import Batch, Lengths
+from transformer.cost import Lengths
+from transformer.data.batches import Batch
 from transformer.data.vocabulary import PAD
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import efficient
