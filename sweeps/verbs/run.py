@@ -28,6 +28,7 @@ from sweeps.verbs.command import (
     Json,
     Multirun,
     OverrideList,
+    Reporting,
     guarded,
     next_run,
     refuse_without_extra,
@@ -41,6 +42,7 @@ from sweeps.verbs.plan_costs import (
     cost_totals,
     precision_lines,
 )
+from sweeps.verbs.results import write_report
 from tracking.study import read_study
 from tracking.table.caption import size_note
 from tracking.table.columns import whole_table
@@ -101,7 +103,11 @@ def plan(
 
 @guarded
 def sweep(
-    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False, multirun: Multirun = False
+    overrides: OverrideList = None,
+    add: Add = False,
+    changed_code: ChangedCode = False,
+    multirun: Multirun = False,
+    report: Reporting = False,
 ) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
@@ -116,7 +122,7 @@ def sweep(
         OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         stopped = run_plan(planned, typed_command(), OUT)
-        return _show_outcome(planned, "sweep", overrides, stopped)
+        return _show_outcome(planned, "sweep", overrides, stopped, report)
 
 
 @guarded
@@ -262,17 +268,23 @@ def _overrides_to_run(planned: "Plan", overrides: list[str] | None) -> list[str]
 
 
 def _show_outcome(
-    planned: "Plan", verb: str, overrides: list[str] | None, stopped: Collection[str] = frozenset()
+    planned: "Plan",
+    verb: str,
+    overrides: list[str] | None,
+    stopped: Collection[str] = frozenset(),
+    reports: bool = False,
 ) -> int:
     """Print how the plan that ``verb`` ran ended. Returns the exit code.
 
     It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped`` as asked.
+    ``reports``: the report is written here, which saves a start of Python.
     """
     unfinished = {trial.trial.name for trial in planned.trials if not trial.finished}
     finished = len(planned.trials) - len(unfinished)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    OUT.print(shown(whole_table(study), OUT.width))
+    table = whole_table(study)
+    OUT.print(shown(table, OUT.width))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:
@@ -281,6 +293,8 @@ def _show_outcome(
         OUT.print(
             f"  type `{escape(logs)}`, or read {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim"
         )
+    if reports:
+        write_report(table, planned.composition.shared)
     if unfinished:
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         from sweeps.planning.named_study import going_on
@@ -288,7 +302,7 @@ def _show_outcome(
         words = going_on(planned.folder, overrides, selected)
         next_run(verb, study, planned.composition.shared, words, bool(failed))
         return 1 if failed or not unfinished <= {*stopped} else 130
-    next_verb("report", looking(planned.folder, overrides))
+    next_verb("ui" if reports else "report", looking(planned.folder, overrides))
     return 0
 
 
