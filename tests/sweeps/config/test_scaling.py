@@ -21,7 +21,7 @@ NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
 KEYS = [key for key in SCHEMA.short_names if key not in NEVER]
 WORDS: dict[str, Any] = {
     "model.positions": "learned",
-    "model.max_positions": 256,  # a batch holds the longest pair
+    "model.max_positions": 200,  # a batch holds the longest pair
     "train.precision": "fp32",
     "data.name": "multi30k",
     "data.source": "fr",
@@ -112,7 +112,7 @@ def test_the_plan_notes_what_became_of_each_difference(tmp_path: Path) -> None:
     notes = plan(tmp_path, "sweep.rows=[base,mine,big]").composition.notes
     assert notes == [
         "Scale tiny sets these, so rows keep them in proportion to base: mine train.warmup_steps 400.",
-        "At scale tiny every row trains for 600 steps; ignored: train.steps of mine, train.steps of big.",
+        "At scale tiny every row trains for 400 steps; ignored: train.steps of mine, train.steps of big.",
     ]
 
 
