@@ -69,8 +69,8 @@ def composed(folder: Path, body: str, *overrides: str) -> Composition:
 @pytest.mark.parametrize(
     ("scale", "body", "change"),
     [
-        ("tiny", "train: {warmup_steps: 8000, lr_factor: 2.0}\n", "warmup_steps 400, lr_factor 0.7"),
-        ("tiny", "train: {lr_factor: 2}\n", "lr_factor 0.7"),
+        ("tiny", "train: {warmup_steps: 8000, lr_factor: 2.0}\n", "warmup_steps 400, lr_factor 1.0"),
+        ("tiny", "train: {lr_factor: 2}\n", "lr_factor 1.0"),
         ("tiny", "train: {log_every: 50, evaluate_every: 2500}\n", "log_every 10, evaluate_every 100"),
         ("half", "train: {tokens_per_batch: 12500}\n", "tokens_per_batch 2000"),
         ("half", "train: {warmup_steps: 1000}\n", "warmup_steps 250"),
