@@ -5,8 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test test-fast outside faults chaos check bench install lock clean
 
 demo: install
-	$(BIN)/allelse sweep scale=tiny data=synthetic
-	$(BIN)/allelse report scale=tiny data=synthetic
+	$(BIN)/allelse sweep scale=tiny data=synthetic --report
 
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -1,6 +1,6 @@
 """The peers at our sizes, trained as their users would write it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -98,18 +98,29 @@ class PeerTraining:
 
     def step(self, batch: Batch, precision: str) -> Tensor:
         """One update; the loss in nats per target piece."""
+        return self.step_on_blocks([batch], precision)
+
+    def step_on_blocks(self, blocks: Sequence[Batch], precision: str) -> Tensor:
+        """One update from all target pieces of the blocks; the loss in nats per target piece."""
         self.steps += 1
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.trial.train, self.trial.model.d_model, self.steps)
         self.optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
-            logits = self.model(batch.source, batch.shifted)
-            smoothing = self.trial.train.label_smoothing
-            gold = batch.target.flatten()
-            loss = F.cross_entropy(logits.flatten(0, 1), gold, ignore_index=PAD, label_smoothing=smoothing)
-        loss.backward()
+        targets = blocks[0].total_targets  # of all blocks together
+        loss = torch.zeros(())
+        for block in blocks:
+            of_block = self._summed_loss(block, precision) / targets
+            of_block.backward()
+            loss += of_block.detach()
         self.optimizer.step()
-        return loss.detach()
+        return loss
+
+    def _summed_loss(self, batch: Batch, precision: str) -> Tensor:
+        smoothing = self.trial.train.label_smoothing
+        gold = batch.target.flatten()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+            logits = self.model(batch.source, batch.shifted).flatten(0, 1)
+            return F.cross_entropy(logits, gold, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
 
 
 def trained_parameters(model: nn.Module) -> int:

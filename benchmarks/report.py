@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmarks.arithmetic import Arithmetic
 from benchmarks.contest import MARIAN, OURS
+from benchmarks.epoch_report import EPOCH_SHEETS
 from benchmarks.record import Result, heading
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown
 from tracking.words import signed
@@ -30,6 +31,7 @@ def sheets(result: Result) -> Iterator[Sheet]:
         "calibration": _calibration,
         "models": _models,
         "training": _training,
+        **EPOCH_SHEETS,
         "padding": lambda lines: _padding(lines, result["text"]),
         "threads": _threads,
         "start_up": _start_up,

@@ -72,6 +72,18 @@ class Costs:
     checkpoint_bytes: float | None = None  # of all checkpoints that stay at the end
 
 
+@dataclass(frozen=True)
+class PrecisionChoice(Generic[Config]):
+    """Which key sets the precision, and how long training takes in each: a plan says which is faster on this machine.
+
+    ``seconds`` gives seconds by precision, for some work of the configuration's sizes on one CPU thread. It is called
+    once per machine and sizes, and measures in under a second.
+    """
+
+    key: str
+    seconds: Callable[[Config], Mapping[str, float]]
+
+
 class Trial(Protocol[Config_co]):
     """One attempt at a trial, as its work sees it on one worker. What workers other than rank zero say is ignored.
 
@@ -264,6 +276,8 @@ class Task(Generic[Config]):
     precision: Callable[[Config], str] = lambda _: "fp32"
     """Of matrix products: fp32, tf32, bf16 or fp16. What the device sustains is measured with it, and a plan's hours
     come only from trials that have the same."""
+    precision_choice: PrecisionChoice[Config] | None = None
+    """For a task whose precision is a key: then `allelse plan` and `allelse doctor` say if another one is faster."""
     memory: Callable[[Config, str], float | None] = lambda *_: None
     """Bytes that one worker holds while it trains on a "cpu", or of its GPU for "cuda"; None if a formula cannot tell.
     Measured memory takes its place."""

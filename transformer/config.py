@@ -22,7 +22,7 @@ from sweeps.task import (
 from transformer.bleu_tokenizer import USUAL, BleuTokenizer, package_faults
 from transformer.faults import Fault, FaultyError
 
-SEMANTICS = 3
+SEMANTICS = 4
 """Increased whenever a code change makes a configuration train to a different result."""
 
 PositionKind = Literal["sinusoids", "learned"]

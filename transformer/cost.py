@@ -82,10 +82,10 @@ PROCESS_BYTES = {"cpu": 0.48e9, "cuda": 0.6e9}
 """Of a worker before its first step: Python with torch and Ray; of its GPU, the context of CUDA. Measured."""
 BYTES_OF_STATE = 16
 """Per parameter: the weight, its gradient and Adam's two moments, 4 bytes each."""
-KERNELS = 2.0e9
-"""Of oneDNN's kernels on a CPU, once its cache of 1 024 is full, after some 200 steps. Measured at half."""
-ONEDNN_FROM = 256
-"""d_model from which fp32 uses oneDNN, too: `transformer.training.precision.WORTH_IT`."""
+KERNELS = 0.4e9
+"""Of oneDNN's kernels on a CPU, once as many exist as it keeps. Measured at half and at a quarter."""
+ONEDNN_FROM = 128
+"""d_model from which fp32 may use oneDNN, too: `transformer.training.precision.WORTH_IT`."""
 LOGITS = 2_048
 """Target pieces whose logits exist at a time, in float32 with their gradients."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.task import Costs, Keep, Numbers, Problem, Task, Told, Trial, added_later
+from sweeps.task import Costs, Keep, Numbers, PrecisionChoice, Problem, Task, Told, Trial, added_later
 from transformer.card import CARD, words
 from transformer.cautions import cautions
 from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig
@@ -93,6 +93,12 @@ def _costs(config: TrialConfig) -> Costs:
     return Costs(params, training_flops(config.model, size, lengths), BYTES_PER_PARAMETER * params * _kept(config))
 
 
+def _seconds_by_precision(config: TrialConfig) -> Mapping[str, float]:
+    from transformer.training.timed_precision import seconds_by_precision
+
+    return seconds_by_precision(config)
+
+
 def _memory(config: TrialConfig, device: str) -> float:
     train = config.train
     limit = train.tokens_per_micro_batch or TOKENS_PER_MICRO_BATCH[device]
@@ -149,6 +155,7 @@ TRANSLATION = Task(
     words=words,
     costs=_costs,
     precision=lambda config: config.train.precision,
+    precision_choice=PrecisionChoice("train.precision", _seconds_by_precision),
     memory=_memory,
     costs_note="params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length",
     keep=_keep,

@@ -14,6 +14,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from sweeps.schema import Problem
+
 GIB = 2**30
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -41,6 +43,16 @@ def gpu_memories() -> list[int]:
     import torch
 
     return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
+
+
+def gpu_problems() -> list[Problem]:
+    """A torch without CUDA, which would train on the CPU in silence whatever GPUs Ray assigns. Imports torch."""
+    import torch
+
+    if torch.version.cuda or torch.version.hip:
+        return []
+    found = f"is set, but torch {torch.__version__} is a build for CPUs"
+    return [Problem("cluster.gpus_per_worker", found, "install a CUDA build of torch, or set it to 0")]
 
 
 EXAMINED_PACKAGES = ("hydra-core", "torch", "ray", "mlflow", "sentencepiece", "sacrebleu")

@@ -7,6 +7,7 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import source_of
+from sweeps.preflight.machine import gpu_problems
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.schema import Problem, RefusedError
 from sweeps.worker.code_imports import enter_code
@@ -18,8 +19,10 @@ BYTES = "latin-1"
 
 
 def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
-    """As plain data: where checkpoints cannot be saved, a task that differs, data that cannot be prepared here."""
+    """As plain data: where checkpoints cannot be saved, no CUDA for GPU trials, a task that differs, data that cannot
+    be prepared here."""
     found = checkpoint_problems(*trials["checkpoints"])
+    found += gpu_problems() if trials["gpus"] else []
     try:
         found += _data_problems(trials, seen) if trials["task"] else []
     except RefusedError as error:

@@ -225,6 +225,7 @@ def shared_folders(paths: Paths) -> dict[str, Path]:
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
     """For ``problems_here`` there: task, its files and data. Without a plan, the task itself may be wrong."""
     found: dict[str, Any] = {"checkpoints": checkpoint_place(shared.paths), "task": None}
+    found["gpus"] = shared.cluster.gpus_per_worker
     if plan is None:
         return found
     data = {

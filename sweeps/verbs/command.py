@@ -85,6 +85,7 @@ Multirun = Annotated[
 ]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Calibrating = Annotated[bool, typer.Option("--calibrate", help="Time some steps of three rows, to know the hours.")]
+Reporting = Annotated[bool, typer.Option("--report", help="At the end write the report, as `allelse report` does.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 

@@ -188,6 +188,18 @@ def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
     )
 
 
+def precision_lines(plan: "Plan") -> Iterator[str]:
+    """A line if another precision is faster on this machine, for a study that has not begun."""
+    from sweeps.costs.faster_precision import faster_precision
+
+    begun = plan.before is not None and plan.before.begun
+    if not plan.pending or begun:
+        return
+    faster = faster_precision(plan.composition.base)
+    if faster is not None:
+        yield f"{faster}; {faster.advice}."
+
+
 def cost_fields(estimate: "Estimate") -> Callable[[str], dict[str, Any]]:
     """The same for programs, by a trial's name."""
     ends = estimate.ends

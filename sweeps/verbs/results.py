@@ -273,22 +273,33 @@ def report(
     no_figures: NoFigures = False,
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
-    from sweeps.verbs.texts import texts_of
-
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
-    page_path = output or study.folder / "report.html"
     made = Choice(study, settings, overrides or []).table()
+    write_report(made, settings, output, figures, drawn=not no_figures)
+    next_verb("ui", looking(study.folder, overrides))
+
+
+def write_report(
+    made: StudyTable,
+    settings: "Settings",
+    output: Path | None = None,
+    figures: Path | None = None,
+    drawn: bool = True,
+) -> None:
+    """Write the page of a study, by default next to ``study.json``, and its figures to their folder; say where."""
+    from sweeps.verbs.texts import texts_of
     from tracking.files import write_atomic
     from tracking.report.page import Content, page, write_figures
 
-    content = Content(made, texts_of(study, settings), drawn=not no_figures)
+    study = made.study
+    page_path = output or study.folder / "report.html"
+    content = Content(made, texts_of(study, settings), drawn=drawn)
     if figures is not None:
         number = write_figures(figures, content.figures)
         OUT.print(f"Wrote {number} files of figures to {escape(str(figures))}", soft_wrap=True)
     write_atomic(page_path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(page_path))}[/]; open it in a browser", soft_wrap=True)
-    next_verb("ui", looking(study.folder, overrides))
 
 
 def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) -> None:

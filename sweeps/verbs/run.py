@@ -4,6 +4,7 @@ import keyword
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
@@ -27,12 +28,22 @@ from sweeps.verbs.command import (
     Json,
     Multirun,
     OverrideList,
+    Reporting,
     Vouching,
     guarded,
     next_run,
     refuse_without_extra,
 )
-from sweeps.verbs.plan_costs import calibrated, cluster_nodes, cost_columns, cost_fields, cost_lines, cost_totals
+from sweeps.verbs.plan_costs import (
+    calibrated,
+    cluster_nodes,
+    cost_columns,
+    cost_fields,
+    cost_lines,
+    cost_totals,
+    precision_lines,
+)
+from sweeps.verbs.results import write_report
 from sweeps.verbs.vouching import vouched
 from tracking.study import read_study, weights_fault
 from tracking.table.caption import size_note
@@ -44,6 +55,7 @@ from tracking.words import flops, millions, parameters
 if TYPE_CHECKING:
     from sweeps.costs.estimate import Estimate
     from sweeps.planning.plan import Plan, PlannedTrial
+    from sweeps.preflight.machine import Examined
 
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
@@ -100,6 +112,7 @@ def sweep(
     changed_code: ChangedCode = False,
     vouch: Vouching = False,
     multirun: Multirun = False,
+    report: Reporting = False,
 ) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
@@ -117,7 +130,7 @@ def sweep(
         OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         stopped = run_plan(planned, typed_command(), OUT)
-        return _show_outcome(planned, "sweep", overrides, stopped)
+        return _show_outcome(planned, "sweep", overrides, stopped, report)
 
 
 @guarded
@@ -153,13 +166,14 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
     """What will run and what it costs: a line per trial, or per row of a large study."""
     from sweeps.planning.cautions import cautions
 
+    warnings = [*cautions(plan), *precision_lines(plan)]
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
     notes = [*_costs_notes(plan), *_both_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
     notes += plan.not_taken
     caption = "\n".join([escape(note) for note in notes if note])
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
-    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
+    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in warnings)
     lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
     params = millions if task_card(plan.task).millions else parameters
     columns: tuple[Column[list[PlannedTrial]], ...] = (
@@ -293,17 +307,23 @@ def _overrides_to_run(planned: "Plan", overrides: list[str] | None) -> list[str]
 
 
 def _show_outcome(
-    planned: "Plan", verb: str, overrides: list[str] | None, stopped: Collection[str] = frozenset()
+    planned: "Plan",
+    verb: str,
+    overrides: list[str] | None,
+    stopped: Collection[str] = frozenset(),
+    reports: bool = False,
 ) -> int:
     """Print how the plan that ``verb`` ran ended. Returns the exit code.
 
     It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped`` as asked.
+    ``reports``: the report is written here, which saves a start of Python.
     """
     finished = sum(trial.finished for trial in planned.trials)
     unfinished = {trial.trial.name for trial in planned.trials if not trial.finished and _is_its_own_fault(trial)}
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    OUT.print(shown(whole_table(study), OUT.width))
+    table = whole_table(study)
+    OUT.print(shown(table, OUT.width))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:
@@ -312,6 +332,8 @@ def _show_outcome(
         OUT.print(
             f"  type `{escape(logs)}`, or read {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim"
         )
+    if reports:
+        write_report(table, planned.composition.shared)
     if unfinished:
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         from sweeps.planning.named_study import going_on
@@ -319,7 +341,7 @@ def _show_outcome(
         words = going_on(planned.folder, overrides, selected)
         next_run(verb, study, planned.composition.shared, words, bool(failed))
         return 1 if failed or not unfinished <= {*stopped} else 130
-    next_verb("report", looking(planned.folder, overrides))
+    next_verb("ui" if reports else "report", looking(planned.folder, overrides))
     return 0
 
 
@@ -411,12 +433,21 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     sys.stdout.write(yaml.safe_dump(shown_tree(tree), sort_keys=False, allow_unicode=True))
 
 
+def _precision_findings() -> "list[Examined]":
+    """Nothing where the files of ``conf/`` are refused: the examination says so."""
+    from sweeps.costs.faster_precision import examined_precisions
+
+    with suppress(RefusedError):
+        return list(examined_precisions(Path.cwd()))
+    return []
+
+
 @guarded
 def doctor(as_json: Json = False) -> int:
     """Check that this machine can run a study, and show the fix for each failed check."""
     from sweeps.preflight.machine import examination_table, examine
 
-    findings = examine()
+    findings = [*examine(), *_precision_findings()]
     if as_json:
         print_json([vars(finding) for finding in findings])
     else:

@@ -57,20 +57,22 @@ def test_planned_batches_are_filled_by_the_longer_side() -> None:
 
 
 HALF = replace(PAPER_BASE, n_layers=3, d_model=256, d_ff=1024, d_k=32, d_v=32)
-HALF_ONE_LAYER = replace(HALF, n_layers=1)
+QUARTER = replace(HALF, d_model=128, d_ff=512, d_k=16, d_v=16)
 TINY = replace(PAPER_BASE, n_layers=3, d_model=64, d_ff=256, d_k=8, d_v=8)
 TINY_BIG = replace(TINY, d_model=128, d_ff=512, n_heads=16)
+OF_RAY = 0.22e9
+"""A worker's memory beyond that of a process that trains without Ray; measured at tiny."""
 
 
 @pytest.mark.parametrize(
     ("model", "vocab_size", "tokens", "precision", "measured"),
     [
-        (HALF, 8000, 4000, "bf16", 3.3e9),
-        (HALF_ONE_LAYER, 8000, 4000, "bf16", 2.93e9),
+        (HALF, 8000, 4000, "bf16", 1.38e9 + OF_RAY),
+        (QUARTER, 8000, 2000, "fp32", 1.09e9 + OF_RAY),
         (TINY, 1000, 600, "fp32", 0.53e9),
-        (TINY_BIG, 1000, 600, "fp32", 0.62e9),
+        (TINY_BIG, 1000, 600, "fp32", 0.68e9 + OF_RAY),
     ],
-    ids=["half", "half, one layer", "tiny", "tiny big"],
+    ids=["half", "quarter", "tiny", "tiny big"],
 )
 def test_memory_by_formula_is_near_the_measured_peak_of_a_worker(
     model: ModelConfig, vocab_size: int, tokens: int, precision: Any, measured: float

@@ -21,6 +21,8 @@ Indices = npt.NDArray[np.int64]
 MOST_BLOCKS = 8
 SMALLEST_BLOCK = 1_000
 """Fewest tokens per block: in smaller ones, a micro-batch's fixed cost would outweigh the gain of mixed lengths."""
+SMALLEST_OF_TWO = 250
+"""The same for a batch of only two blocks: a single one has a single length, and learns far less per step."""
 
 
 class Shape(NamedTuple):
@@ -92,6 +94,15 @@ def by_length(pairs: ParallelSet, chosen: Indices, ties: Indices | None = None) 
     return chosen[np.lexsort((ties, target, source, np.maximum(source, target)))]
 
 
+def _blocks_per_batch(tokens_per_batch: int, max_positions: int) -> int:
+    """The longest pair must fit into each."""
+    blocks = min(MOST_BLOCKS, tokens_per_batch // SMALLEST_BLOCK)
+    if blocks < 2 and tokens_per_batch >= 2 * SMALLEST_OF_TWO:
+        blocks = 2
+    holding_longest_pair = tokens_per_batch // max_positions
+    return max(1, min(blocks, holding_longest_pair))
+
+
 class TrainingBatches:
     """An endless sequence of batches that depends only on (seed, step), so a resume needs no state.
 
@@ -103,7 +114,7 @@ class TrainingBatches:
 
     def __init__(self, pairs: ParallelSet, tokens_per_batch: int, max_positions: int, seed: int) -> None:
         self.pairs, self.seed = pairs, seed
-        self.blocks_per_batch = max(1, min(MOST_BLOCKS, tokens_per_batch // max(SMALLEST_BLOCK, max_positions)))
+        self.blocks_per_batch = _blocks_per_batch(tokens_per_batch, max_positions)
         self.tokens_per_block = tokens_per_batch // self.blocks_per_batch
         self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= max_positions)
         self.dropped = len(pairs) - len(self.chosen)

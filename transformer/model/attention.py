@@ -1,17 +1,18 @@
-"""Multi-head scaled dot-product attention (sections 3.2.1 and 3.2.2), with the softmax and dropout of its weights.
+"""Multi-head scaled dot-product attention (sections 3.2.1 and 3.2.2).
 
 Shape suffixes: B batch, T queries, S keys, D d_model, H heads, K d_k, V d_v.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
+from transformer.model.on_cpu import dropout, softmax
 
 Mask = Tensor | Literal["causal"] | None
 """−∞ at illegal positions, broadcast to [B, H, T, S]; "causal" for kernels that support it; None if all are legal."""
@@ -154,75 +155,3 @@ class CrossAttention(_Heads):
 
     def forward(self, x_BTD: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         return self.read(self.query(x_BTD), memory, mask)
-
-
-ONE_VECTOR = 16
-"""Numbers in one CPU vector: torch handles shorter rows number by number, five times slower than separate steps."""
-
-
-def softmax(scores: Tensor) -> Tensor:
-    """Over the last dimension; float32 for any precision of ``scores``. −∞ becomes 0."""
-    if scores.device.type == "cpu" and scores.shape[-1] < ONE_VECTOR:
-        weights: Tensor = _ShortSoftmax.apply(scores)  # type: ignore[no-untyped-call]
-        return weights
-    return torch.softmax(scores, dim=-1, dtype=torch.float32)
-
-
-class _ShortSoftmax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor) -> Tensor:
-        scores_float32 = scores.float()
-        weights = (scores_float32 - scores_float32.amax(-1, keepdim=True)).exp_()
-        weights.div_(weights.sum(-1, keepdim=True))
-        ctx.save_for_backward(weights)
-        ctx.dtype = scores.dtype
-        return weights
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (weights,) = ctx.saved_tensors
-        weighted: Tensor = weights * grads[0]
-        return weighted.sub_(weights * weighted.sum(-1, keepdim=True)).to(ctx.dtype)
-
-
-DROPOUT_BITS = 2**16
-
-
-def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """Zero each element with probability ``p`` (rounded to 1/65 536), and scale the others to keep the mean (5.4).
-
-    On the CPU torch draws one random number per element; this draws only 16 bits.
-    """
-    if not (training and p):
-        return x
-    if x.device.type != "cpu":
-        return F.dropout(x, p)
-    dropped: Tensor = _CpuDropout.apply(x, p)  # type: ignore[no-untyped-call]
-    return dropped
-
-
-class _CpuDropout(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        dropped = min(round(p * DROPOUT_BITS), DROPOUT_BITS - 1)
-        ctx.scale = DROPOUT_BITS / (DROPOUT_BITS - dropped)
-        keep = _random_bits(x.numel()).view(x.shape) >= dropped - DROPOUT_BITS // 2
-        ctx.save_for_backward(keep)
-        return _scaled_where(keep, x, ctx.scale)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (keep,) = ctx.saved_tensors
-        return _scaled_where(keep, grads[0], ctx.scale), None
-
-
-def _scaled_where(keep: Tensor, x: Tensor, scale: float) -> Tensor:
-    """x · scale where ``keep``, 0 elsewhere: torch's backward of dropout also computes its forward."""
-    scaled: Tensor = torch.ops.aten.native_dropout_backward(x, keep, scale)
-    return scaled
-
-
-def _random_bits(count: int) -> Tensor:
-    """[count] int16, uniform over all values: drawn four at a time."""
-    whole = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    return whole.view(torch.int16)[:count]

@@ -19,9 +19,9 @@ from transformer.model.attention import (
     Mask,
     SelfAttention,
     causal_mask,
-    dropout,
     padding_mask,
 )
+from transformer.model.on_cpu import dropout
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:

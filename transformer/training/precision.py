@@ -4,15 +4,25 @@ Freed memory stays in the process meanwhile, since every step allocates the same
 """
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 import torch
 
 from transformer.config import ModelConfig, Precision
 
-WORTH_IT = 256
-"""d_model from which oneDNN's float32 matmuls are faster than MKL's; below it, the cost per call outweighs the gain."""
+WORTH_IT_ON_INTEL = 256
+WORTH_IT = 128
+"""d_model from which oneDNN's float32 matmuls are faster than MKL's, which takes its fastest path on Intel CPUs only.
+
+Below it, the cost per call outweighs the gain. No clock decides: a resumed trial must compute the same bits.
+"""
+KERNELS_KEPT = 128
+"""Kernels that oneDNN keeps; by default 1 024, up to a megabyte each. A block's layers share them, the next block has
+another shape and needs its own. oneDNN reads this number at its first matmul."""
 FLOAT32_LIKE = 1e-5
 """Largest relative error of a matmul that counts as float32: float32 has about 3e-7, bfloat16 about 3e-3."""
 
@@ -25,6 +35,7 @@ def autocast(precision: Precision, device: torch.device) -> torch.autocast:
 @contextmanager
 def efficient(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
     """A context in which matmuls are as fast as the precision allows, and freed memory stays with the process."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS_KEPT))
     with fast_matmuls(model, precision, device), kept_memory():
         yield
 
@@ -38,13 +49,21 @@ def fast_matmuls(model: ModelConfig, precision: Precision, device: torch.device)
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = matmul.fp32_precision
     try:
-        if device.type == "cpu" and precision == "fp32" and model.d_model >= WORTH_IT:
+        if device.type == "cpu" and precision == "fp32" and model.d_model >= onednn_from():
             matmul.fp32_precision = "bf16"
             if matmul_error() > FLOAT32_LIKE:
                 matmul.fp32_precision = before
         yield
     finally:
         matmul.fp32_precision = before
+
+
+@cache
+def onednn_from() -> int:
+    """The least d_model for oneDNN's float32 matmuls on this machine."""
+    cpu_info = Path("/proc/cpuinfo")
+    is_amd = cpu_info.exists() and "AuthenticAMD" in cpu_info.read_text()
+    return WORTH_IT if is_amd else WORTH_IT_ON_INTEL
 
 
 def matmul_error() -> float:

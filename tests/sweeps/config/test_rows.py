@@ -111,7 +111,7 @@ def test_base_is_frozen() -> None:
 
 def test_the_key_is_the_hash_of_exactly_what_decides_the_weights() -> None:
     config = {"model": MODEL, "train": DECIDING}
-    decides = {"task": ["translation", 3], "config": config, "seed": 1, "fingerprint": "some text"}
+    decides = {"task": ["translation", 4], "config": config, "seed": 1, "fingerprint": "some text"}
     text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     expected = hashlib.sha256(text.encode("utf-8")).hexdigest()
     assert trial_key(composed("base", "paper").settings.trial, "some text") == expected

@@ -21,7 +21,7 @@ NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
 KEYS = [key for key in SCHEMA.short_names if key not in NEVER]
 WORDS: dict[str, Any] = {
     "model.positions": "learned",
-    "model.max_positions": 256,  # a batch holds the longest pair
+    "model.max_positions": 200,  # a batch holds the longest pair
     "train.precision": "fp32",
     "data.name": "multi30k",
     "data.source": "fr",
@@ -69,8 +69,8 @@ def composed(folder: Path, body: str, *overrides: str) -> Composition:
 @pytest.mark.parametrize(
     ("scale", "body", "change"),
     [
-        ("tiny", "train: {warmup_steps: 8000, lr_factor: 2.0}\n", "warmup_steps 400, lr_factor 0.7"),
-        ("tiny", "train: {lr_factor: 2}\n", "lr_factor 0.7"),
+        ("tiny", "train: {warmup_steps: 8000, lr_factor: 2.0}\n", "warmup_steps 400, lr_factor 1.0"),
+        ("tiny", "train: {lr_factor: 2}\n", "lr_factor 1.0"),
         ("tiny", "train: {log_every: 50, evaluate_every: 2500}\n", "log_every 10, evaluate_every 100"),
         ("half", "train: {tokens_per_batch: 12500}\n", "tokens_per_batch 2000"),
         ("half", "train: {warmup_steps: 1000}\n", "warmup_steps 250"),
@@ -112,7 +112,7 @@ def test_the_plan_notes_what_became_of_each_difference(tmp_path: Path) -> None:
     notes = plan(tmp_path, "sweep.rows=[base,mine,big]").composition.notes
     assert notes == [
         "Scale tiny sets these, so rows keep them in proportion to base: mine train.warmup_steps 400.",
-        "At scale tiny every row trains for 600 steps; ignored: train.steps of mine, train.steps of big.",
+        "At scale tiny every row trains for 400 steps; ignored: train.steps of mine, train.steps of big.",
     ]
 
 

@@ -29,7 +29,7 @@ TYPED: list[tuple[str, list[str]]] = [
     ("train train.label_smoothing=0.9999", ["train.label_smoothing (command line) is 0.9999 must be at most 0.999"]),
     (
         "train decode.average_checkpoints=4",
-        ["(command line) is 4 must be at most 3: decode.average_every is 200, train.steps 600"],
+        ["(command line) is 4 must be at most 2: decode.average_every is 200, train.steps 400"],
     ),
     ("train data.train=[a,b]", ["data.train (command line) is ['a', 'b'] must be null unless data=files"]),
     ("train data.vocab_size=2", ["data.vocab_size (command line) is 2 must be a whole number between 8 and 16777216"]),
@@ -128,8 +128,8 @@ ROWS: list[tuple[str, str, list[str]]] = [
     (MINE, "train: {warmup_steps: 10}\n", ["(conf/row/mine.yaml:3) is 10 … to a whole number … a multiple of 20"]),
     (
         MINE,
-        "train: {tokens_per_batch: 12500}\n",
-        ["(conf/row/mine.yaml:3) is 300 … at least model.max_positions (512)"],
+        "train: {tokens_per_batch: 10000}\n",
+        ["(conf/row/mine.yaml:3) is 200 … at least model.max_positions (250)"],
     ),
     (
         f"{MINE} 'sweep.grid={{model.n_heads: [4], model.d_ff: [1024]}}'",

@@ -66,6 +66,18 @@ def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: S
     assert sorted(status for _, status in mlflow_runs(study.cwd / "runs")) == ["FAILED", "FINISHED", "FINISHED"]
 
 
+def test_a_sweep_writes_the_report_that_the_verb_writes(study: Study) -> None:
+    page = study.folder / "report.html"
+    assert not page.exists()
+    again = typed(study.cwd, "sweep", *SHORT, DEFAULT, TWO_ROWS, "--report")
+    assert again.exit_code == 0, again.output
+    assert "report.html; open it in a browser" in again.stdout
+    assert again.stdout.splitlines()[-1].startswith("Next: allelse ui")
+    from_sweep = page.read_text("utf-8")
+    assert typed(study.cwd, "report", DEFAULT).exit_code == 0
+    assert page.read_text("utf-8") == from_sweep
+
+
 def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves_an_unreadable_one_alone(
     study: Study,
 ) -> None:

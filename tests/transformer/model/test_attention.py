@@ -11,15 +11,14 @@ from torch import Tensor, nn
 
 from transformer.model import attention as attention_module
 from transformer.model.attention import (
-    ONE_VECTOR,
     CrossAttention,
     KeyValue,
     SelfAttention,
     causal_mask,
     padding_mask,
-    softmax,
 )
 from transformer.model.encoder_decoder import DecoderLayer, EncoderLayer
+from transformer.model.on_cpu import ONE_VECTOR, softmax
 
 MODEL = replace(SMALL, d_model=24, n_heads=3, d_k=8, d_v=8, d_ff=40, attention_bias=True)
 B, S, T, D = 4, 9, 7, MODEL.d_model

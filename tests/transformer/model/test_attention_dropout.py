@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transformer.model.attention import dropout
+from transformer.model.on_cpu import dropout
 
 ONES = torch.ones(1_000_003)  # not a multiple of the draws that share one random number
 
@@ -34,6 +34,13 @@ def test_the_gradient_uses_the_same_mask_as_the_value(dtype: torch.dtype) -> Non
     assert y.dtype == x.grad.dtype == dtype
     torch.testing.assert_close(y, x * x.grad)
     assert 0 < (y == 0).sum() < y.numel()
+
+
+def test_what_stays_in_bfloat16_is_scaled_before_it_is_rounded() -> None:
+    x = torch.rand(1000, dtype=torch.bfloat16) + 1
+    y = dropout(x, 0.1)
+    scaled = (x.float() / 0.9).bfloat16()
+    assert torch.equal(y[y != 0], scaled[y != 0])
 
 
 def test_nothing_is_drawn_if_nothing_can_be_dropped() -> None:

@@ -10,8 +10,9 @@ from small_trials import SMALL, small_model
 from torch import Tensor
 
 from transformer.data.vocabulary import BOS, PAD
-from transformer.model.attention import CrossAttention, SelfAttention, _CpuDropout
+from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.encoder_decoder import Cache, FeedForward, Transformer, sinusoids
+from transformer.model.on_cpu import _CpuDropout
 
 
 @pytest.mark.parametrize("d_model", [2, 6, 512])

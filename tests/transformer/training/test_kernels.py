@@ -24,7 +24,7 @@ from transformer.training.worker_group import Worker
 
 HALF, VOCAB_SIZE = replace(PAPER_BASE, n_layers=3, d_model=256, d_ff=1024, d_k=32, d_v=32), 8000
 # The current numbers. Lower these after an improvement; an increase needs a reason.
-BUDGET = {"bf16": 643, "fp32": 471}  # 172 of the former are casts
+BUDGET = {"bf16": 694, "fp32": 522}  # 172 of the former are casts; 119 are dropouts, which are 34 on a GPU
 ALLOCATIONS = {"empty.memory_format", "empty_like.default", "new_empty.default", "_unsafe_view.default"}
 READS = {"_local_scalar_dense", "nonzero", "masked_select"}
 
@@ -32,7 +32,7 @@ READS = {"_local_scalar_dense", "nonzero", "masked_select"}
 class Kernels(TorchDispatchMode):
     """Counts the operations below autograd that compute or copy something, and those whose result the host reads.
 
-    An operation is about one launch on a GPU; a dropout, here three operations, is one launch.
+    An operation is about one launch on a GPU; a dropout, here five operations, is one launch.
     """
 
     def __init__(self) -> None:
