@@ -184,8 +184,11 @@ class TrainedTrial:
 
     @property
     def _head(self) -> dict[str, Any]:
-        """How the statistics of a set begin."""
-        return {"key": self.key, "step": self.step, "attempt": self.attempt, WEIGHTS: self.weights.record}
+        """How the statistics of a set begin, as an attempt writes it."""
+        record = self.weights.record
+        head = {"key": self.key, "step": self.step, "attempt": record.get("attempt", self.attempt)}
+        is_own = self.weights.files.path == self.folder
+        return head if is_own else head | {WEIGHTS: record}
 
     @property
     def _schema(self) -> Schema:
