@@ -188,9 +188,11 @@ class TrainedTrial:
 
     @property
     def _head(self) -> dict[str, Any]:
-        """How the statistics of a set begin."""
-        at = {"key": self.key, "step": self.step, "attempt": self.attempt}
-        return at | self._code | {WEIGHTS: self.weights.record}
+        """How the statistics of a set begin, as an attempt writes it."""
+        record = self.weights.record
+        head = {"key": self.key, "step": self.step, "attempt": record.get("attempt", self.attempt)}
+        is_own = self.weights.files.path == self.folder
+        return head | self._code if is_own else head | self._code | {WEIGHTS: record}
 
     @property
     def _schema(self) -> Schema:
