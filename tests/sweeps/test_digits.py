@@ -80,9 +80,9 @@ def test_its_tables_speak_of_digits_alone(printed: dict[str, str]) -> None:
         assert "accuracy" in text
         assert not [word for word in FOREIGN if word in text.casefold()]
     base, narrow, shifted = json.loads(printed["table json"])
-    assert (base["params"], narrow["params"], shifted["params"]) == (2474, 626, None)
+    assert (base["params"], narrow["params"], shifted["params"]) == (2474, 626, 2474)
     assert (base["flops"], narrow["cells"]) == (None, {"width": 8})
-    assert "FLOPs: unknown" in printed["table md"]
+    assert "FLOPs: computed, unknown where empty" in printed["table md"]  # 0 where a row only scores
 
 
 def test_the_row_that_only_scores_has_the_accuracy_that_evaluate_gives(printed: dict[str, str], folder: Path) -> None:
@@ -94,12 +94,16 @@ def test_the_row_that_only_scores_has_the_accuracy_that_evaluate_gives(printed: 
 
 def test_status_curves_plan_and_frames_of_it(printed: dict[str, str], folder: Path) -> None:
     listed = json.loads(printed["status"])
-    assert [(line["row"], line["state"], line["step"]) for line in listed] == [(row, "finished", 60) for row in ROWS]
+    assert [(line["row"], line["state"], line["step"]) for line in listed] == [
+        ("base", "finished", 60),
+        ("narrow", "finished", 60),
+        ("shifted", "finished", None),  # it takes no step
+    ]
     assert printed["curves"].startswith("digits-full: train/loss over training steps")
     assert "0 of 3 trials" in printed["plan"]
     frames = load(folder / "runs" / "digits-full")
     assert list(frames.scores["metric"]) == ["accuracy"] * 3
-    assert list(frames.trials["params"])[:2] == [2474, 626]
+    assert list(frames.trials["params"]) == [2474, 626, 2474]
     measured = set(frames.curves["metric"])
     assert {name for name in measured if not name.startswith("system/")} == {"train/loss"}
     assert "system/cpu_utilization_percentage" in measured
