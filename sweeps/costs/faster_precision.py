@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -98,7 +99,11 @@ def _seconds(task: Task[Any], choice: PrecisionChoice[Any], config: Any) -> Mapp
 
 def cache_path() -> Path:
     """By host: machines may share a home folder."""
-    folder = os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache"
+    try:
+        home = Path.home()
+    except RuntimeError:  # in a container, a user may have none
+        home = Path(tempfile.gettempdir())
+    folder = os.environ.get(CACHE_VARIABLE) or home / ".cache"
     return Path(folder) / "allelse" / f"precision-{socket.gethostname()}.json"
 
 

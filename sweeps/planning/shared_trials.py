@@ -16,6 +16,7 @@ from tracking.files import unless_damaged
 from tracking.provenance import own_files
 from tracking.same_code import SameCode
 
+BEING_SCORED = "it is being scored again"
 OTHER_COPY = "it was trained on another copy of the data"
 CONFIG_FILE = "config.yaml"
 
@@ -66,6 +67,8 @@ def why_not(plan: Plan, planned: PlannedTrial, source: Source) -> str:
     same = SameCode([*source.study.vouched, *recorded])
     if faults := source.folder.damage():
         return faults[0].note
+    if source.is_scored and not source.has_whole_scores:
+        return BEING_SCORED
     if not source.is_by(planned.code, own_files(), same):
         return OTHER_CODE
     if not source.had_variables(variables(plan.code)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.task import Keep
@@ -60,6 +61,13 @@ class Source:
     @property
     def has_diverged(self) -> bool:
         return self.result.get("diverged") is not None
+
+    @property
+    def has_whole_scores(self) -> bool:
+        """Whether texts and statistics were made with the settings of the result: not while it is scored again."""
+        scores: Any = self.result["scores"]
+        heads = self.folder.evaluated()
+        return all(heads[on]["scores"]["decode"] == of["decode"] for on, of in scores.items() if on in heads)
 
     def training(self) -> list[Provenance]:
         """The records of the attempts whose steps are in its weights."""

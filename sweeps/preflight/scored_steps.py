@@ -47,6 +47,8 @@ def _problem(planned: PlannedTrial) -> Problem | None:
         return None
     if result is None:
         return _passed_steps(planned, there)
+    if planned.host is None and result.get("diverged") is not None:
+        return None  # it never reached the steps that are averaged
     return _missing_steps(planned, result["step"], there)
 
 

@@ -187,7 +187,9 @@ def _readable(plan: Plan, console: Console) -> Plan:
     Prints a line for each. Raises RefusedError if no other trial is pending, or if the study is not recorded yet.
     """
     left_out = {planned.trial.name: errors for planned in plan.pending if (errors := _unreadable(planned))}
-    kept = replace(plan, trials=tuple(planned for planned in plan.trials if planned.trial.name not in left_out))
+    readable = [planned for planned in plan.trials if planned.trial.name not in left_out]
+    with_host = [planned for planned in readable if planned.trial.weights not in left_out]
+    kept = replace(plan, trials=tuple(with_host))
     if left_out and (plan.before is None or not kept.pending):
         raise RefusedError(damaged(error) for errors in left_out.values() for error in errors)
     for name, errors in left_out.items():

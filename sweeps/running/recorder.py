@@ -161,7 +161,8 @@ class Recorder:
         """
         key, weights = self.planned.trial.key, self._weights
         if weights is None:
-            return self.folder.scored_heads(key, self.planned.steps, self.planned.scoring)
+            last = self._ended() or self.planned.steps
+            return self.folder.scored_heads(key, last, self.planned.scoring)
         heads = self.folder.scored_heads(key, weights.step, self.planned.scoring)
         return {on: head for on, head in heads.items() if is_head_of(weights.record, head)}
 

@@ -69,8 +69,8 @@ def _take(planned: PlannedTrial, source: Source) -> None:
     shutil.rmtree(temporary.path, ignore_errors=True)  # of a process that was killed
     before = _state(source)
     try:
-        if source.is_scored and not planned.is_scored(dict(source.result)):
-            raise FileNotFoundError  # it was scored again with other settings
+        if source.is_scored and not (planned.is_scored(dict(source.result)) and source.has_whole_scores):
+            raise FileNotFoundError  # it was or is being scored again with other settings
         _copy_code(source, folder.parent)
         _copy_files(source.folder.path, temporary.path)
         _copy_checkpoints(planned, source, temporary)

@@ -95,7 +95,8 @@ def plan(
         return 0
     OUT.print(_plan_table(planned, estimate, overrides or []))
     if check:
-        OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
+        store = ", tracking store" if planned.composition.shared.tracking.enabled else ""
+        OUT.print(f"[green]Checked[/]: places{store}, machines, memory and disk")
     if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
     elif planned.pending or planned.to_take:
@@ -341,7 +342,8 @@ def _show_outcome(
         words = going_on(planned.folder, overrides, selected)
         next_run(verb, study, planned.composition.shared, words, bool(failed))
         return 1 if failed or not unfinished <= {*stopped} else 130
-    next_verb("ui" if reports else "report", looking(planned.folder, overrides))
+    following = "ui" if planned.composition.shared.tracking.enabled else "sync"
+    next_verb(following if reports else "report", looking(planned.folder, overrides))
     return 0
 
 

@@ -224,13 +224,19 @@ class TrainedTrial:
     def _add_to_result(self, on: str, kept: dict[str, Any]) -> None:
         """Results never mix: after a change of settings `allelse sweep` scores all sets again."""
         result, weights = self.result(), self.weights.record
-        scores = joined_scores(result, self.key, weights, {on: kept})
+        self._scored_now[on] = kept
+        scores = joined_scores(result, self.key, weights, self._scored_now)
         if scores.keys() >= result["scores"].keys():
             if self._scorer is not None:
                 write_code(self.folder.parent, self._scorer)
             self.files.scored_again(of_process() | self._code, on)
             scoring = {"scoring": result.get("scoring", 1) + 1, "step": weights["step"]}
             self.files.write_result(result | scoring | {"scores": scores, WEIGHTS: weights})
+
+    @cached_property
+    def _scored_now(self) -> dict[str, dict[str, Any]]:
+        """The scores of this command, by set. Those of other weights are replaced once all sets are scored."""
+        return {}
 
     @cached_property
     def _scorer(self) -> Code | None:

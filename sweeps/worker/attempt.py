@@ -151,7 +151,7 @@ class Attempt:
             on: head["scores"] for on, head in heads if head.get("attempt") == self._trained_in
         }
         self._scores: dict[str, dict[str, Any]] = {}
-        self._costs = checked_costs(self.task.costs(self.config))
+        self._costs = checked_costs(self.task.costs(driver.config))
         before = self._restored.manifest if self._restored and self._host is None else None
         self._time = TrainingTime(before.seconds if before else 0.0, before.cpu_seconds if before else 0.0, driver.cpu)
         if not trained:

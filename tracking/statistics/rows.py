@@ -149,7 +149,9 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     compared = list[TableRow]()
     for name, row in measured.items():
         row_reference = reference_of(name, reference, hosts, study.paired)
-        usual_of_row = agreed(settings.get(row_reference.row, {})) | usual if row_reference.shares_weights else usual
+        usual_of_row = usual
+        if row_reference.shares_weights:
+            usual_of_row = usual | agreed(settings.get(row_reference.row, {}))
         compared.append(_compared(study, row, row_reference, measured, settings[name], usual_of_row))
     return compared
 
