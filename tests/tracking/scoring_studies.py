@@ -7,10 +7,16 @@ from pathlib import Path
 from studies_on_disk import DECODE, begin, finish
 
 from tracking.study import Study, StudyTrial, write_study
+from tracking.weights import WEIGHTS, weights_of
 from transformer.card import CARD
 
-BEAMS = {"beam_1": 1, "beam_8": 8, "big_beam_1": 1}
-HOSTS = {"beam_1": "base", "beam_8": "base", "big_beam_1": "big"}
+SETTINGS: dict[str, dict[str, object]] = {
+    "beam_1": {"beam": 1},
+    "beam_8": {"beam": 8},
+    "big_beam_1": {"beam": 1},
+    "big_alpha_1": {"alpha": 1.0},
+}
+HOSTS = {"beam_1": "base", "beam_8": "base", "big_beam_1": "big", "big_alpha_1": "big"}
 BLEU: dict[str, dict[int, float]] = {
     "base": {1: 30.0, 2: 31.0, 3: 29.2, 4: 30.5, 5: 29.9},
     "deep": {1: 30.6, 2: 30.1, 3: 30.2, 4: 31.0, 5: 29.0},
@@ -25,17 +31,20 @@ BLEU: dict[str, dict[int, float]] = {
 def make(folder: Path, bleu: Mapping[str, Mapping[int, float]] = BLEU, paired: bool = False) -> Study:
     """PPL is 4.5 in every trial, and BLEU on test is lower by 1."""
     trials = tuple(_trial(row, seed) for row, seeds in bleu.items() for seed in seeds)
-    cells: dict[str, dict[str, object]] = {row: {"beam": beam} for row, beam in BEAMS.items()}
-    study = Study(folder, trials, {"base": {"n_layers": 6}, **cells}, (), paired=paired, task=CARD)
+    study = Study(folder, trials, {"base": {"n_layers": 6}, **SETTINGS}, (), paired=paired, task=CARD)
     write_study(study)
     for trial in study.trials:
-        decode = {**DECODE, "beam": BEAMS.get(trial.row, DECODE["beam"])}
+        decode = {**DECODE, **SETTINGS.get(trial.row, {})}
         score = bleu[trial.row][trial.seed]
         trial_folder = study.trial_folder(trial)
         finish(study, trial, begin(trial_folder), 30, bleu=score, decode=decode)
         result = trial_folder.finished_result(trial.key)
         assert result is not None
         result["scores"]["test"] = {**result["scores"]["test"], "bleu": score - 1, "decode": decode}
+        host = study.host(trial)
+        host_result = study.trial_folder(host).result() if host else None
+        if host_result is not None:
+            result[WEIGHTS] = weights_of(host_result)
         trial_folder.write_result(result)
     return study
 

@@ -80,9 +80,8 @@ def test_differences_are_over_common_seeds_and_few_are_not_tested(tmp_path: Path
     assert rows["beam_1"]["finding_bleu"] == "not tested: 2 seeds"
     text = layout.written("md", whole_table(study))
     assert "Δ is over the seeds in common with base, 1, 2: beam_1." in text
-    bleu["beam_8"] = {7: 29.0}
-    apart = made.make(tmp_path / "apart", bleu)
-    assert as_json(apart)["beam_8"]["delta_bleu"] is None
+    apart = made.make(tmp_path / "apart", bleu | {"deep": {7: 29.0}}, paired=True)
+    assert as_json(apart)["deep"]["delta_bleu"] is None
     assert "no common seed" in layout.written("csv", whole_table(apart))
 
 
@@ -178,6 +177,15 @@ def test_a_scoring_row_as_the_reference_is_compared_with_its_host_seed_by_seed(t
     test = findings.test(base, metric)
     assert test is not None
     assert test.marked
+
+
+def test_another_reference_changes_no_difference_from_a_host(tmp_path: Path) -> None:
+    from tracking.statistics.rows import table
+
+    study = made.make(tmp_path / "study", made.BLEU | {"big_alpha_1": {1: 33.4, 2: 34.6, 3: 32.5}})
+    for reference in ("base", "beam_1"):
+        (row,) = [row for row in table(study, reference) if row.row == "big_alpha_1"]
+        assert row.deltas["bleu"] == pytest.approx(0.4), reference
 
 
 def test_mlflow_has_the_difference_from_the_host_at_the_same_seed(tmp_path: Path) -> None:
