@@ -107,6 +107,14 @@ def damage_weights(place: Place) -> None:
     manifest.write_text(manifest.read_text().replace("4.0", "5.0"))
 
 
+def begin_to_score_again(place: Place) -> None:
+    """A scoring that was interrupted has left statistics of other settings."""
+    result = json.loads((place.study / "base-s1" / "result.json").read_text())
+    head = {name: result[name] for name in ("key", "step", "attempt")}
+    head |= {"scores": result["scores"]["test"] | {"decode": {"train.cut": 0.9}}}
+    place.write({"runs/toy/base-s1/statistics/test.jsonl": json.dumps(head) + "\n"})
+
+
 def edit_code(place: Place) -> None:
     place.write({"parts/one.py": TEN})
 
@@ -120,6 +128,7 @@ def leave_alone(place: Place) -> None:
     [
         (edit_code, (), "other code trained it"),
         (cut_result, (), "journal.jsonl:1 is damaged"),
+        (begin_to_score_again, (), "it is being scored again"),
         (lose_weights, (), "its checkpoints of these steps are gone: 4"),
         (damage_weights, (), "its checkpoints of these steps are gone: 4"),
         (leave_alone, ("sweep.share=false",), ""),

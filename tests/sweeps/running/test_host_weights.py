@@ -153,6 +153,16 @@ def test_evaluate_scores_anew_what_was_trained_anew(folder: Path) -> None:
     assert [line["now"] for line in json.loads(printed(folder, *words))] == [False, False]
 
 
+def test_evaluate_scores_a_row_that_is_to_score_again(folder: Path) -> None:
+    train(folder, "base")
+    train(folder, "greedy")
+    train_base_anew(folder)
+    lines = json.loads(printed(folder, "evaluate", "task=scored", "greedy", "sweep.name=s", "--json"))
+    assert [line["now"] for line in lines] == [True, True], "both sets"
+    assert lines[0]["score"] == score(folder, "base-s1") * 4
+    assert state(folder, "greedy") == "finished"
+
+
 def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew(folder: Path) -> None:
     train(folder, "base")
     path = folder / "runs/s/base-s1/result.json"
