@@ -55,7 +55,7 @@ def other_files(folder: Path) -> dict[Path, bytes]:
 
 def test_it_writes_a_task_to_start_from(site: Path, tmp_path: Path) -> None:
     typed(site, tmp_path, "init", "fresh")
-    assert len(json.loads(typed(site, tmp_path, "plan", "task=fresh", "--json"))) == 3
+    assert len(json.loads(typed(site, tmp_path, "plan", "task=fresh", "--json"))) == 4
 
 
 def test_only_our_packages_stand_on_top_each_with_its_types(site: Path) -> None:

@@ -64,8 +64,8 @@ SWEEP = f"sweep {SHORT} sweep.name=small sweep.rows=[base,b_key_16,e_learned_pos
 HEAD = "# @package _global_\nrow: {group: mine, change: mine}\n"
 NARROW = f"{HEAD}model: {{n_heads: 16, d_k: 16, d_v: 16}}\n"
 PLAN = (
-    "row seed key group change before_scaling steps params flops finished state scoring_seconds seconds_source"
-    " interpolated ends_after_seconds memory_bytes memory_source"
+    "row seed key group change before_scaling steps params flops finished state weights taken_from scoring_seconds"
+    " seconds_source interpolated ends_after_seconds memory_bytes memory_source"
 )
 STATUS = "row seed key state step steps seconds_left attempts synced_step note"
 STUDIES = "name rows seeds trials finished failed base headline damage"
@@ -150,11 +150,11 @@ OF_STUDY = [
 ]
 
 FIELDS = {
-    "study.json": "name task settings rows seeds chosen trials cells code identity margins moves",
-    "base-s1/result.json": "key row seed step attempt params flops scores scoring",
+    "study.json": "name task settings rows seeds chosen trials cells code identity margins moves paired vouched",
+    "base-s1/result.json": "key row seed step attempt params flops scores scoring weights",
     "base-s1/provenance.json": (
         "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs"
-        " gpus_per_worker scorings steps task vocabulary"
+        " gpus_per_worker scorings steps task threads vocabulary"
     ),
     "base-s1/attempts.jsonl": "attempt",
     "base-s1/journal.jsonl": "attempt step metrics",

@@ -173,12 +173,13 @@ class Described:
 
     @cached_property
     def _scoring(self) -> dict[str, str]:
-        """`decode.beam` and the like, of the current scores; before the first scores, of the configuration."""
+        """`decode.beam` and the like, of the current scores. What these do not name is that of the configuration."""
         card, scores = self.card, self.result["scores"] if self.result is not None else {}
-        if card.headline.set in scores:
-            settings = card.scores(scores[card.headline.set]).decode
-            return _flatten({card.setting(name): value for name, value in settings.items()})
-        return {name: value for name, value in _flatten(self.config).items() if name in card.scoring}
+        configured = {name: value for name, value in _flatten(self.config).items() if name in card.scoring}
+        if card.headline.set not in scores:
+            return configured
+        settings = card.scores(scores[card.headline.set]).decode
+        return configured | _flatten({card.setting(name): value for name, value in settings.items()})
 
     @cached_property
     def numbers(self) -> list[Point]:
