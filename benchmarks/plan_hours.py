@@ -68,11 +68,9 @@ def main() -> None:
     options.add_argument("cases", nargs="*", default=["tiny", "starter"], metavar="CASE", help=", ".join(CASES))
     options.add_argument("--mirror", help="folder or address of Multi30k's files")
     typed = options.parse_args()
-    lines = list[Compared]()
     for case in typed.cases:
         mirror = [f"data.mirror={typed.mirror}"] if case == "half" and typed.mirror else []
-        lines += compared(case, [*CASES[case], *mirror])
-    print("\n".join(table(lines)))
+        print("\n".join(table([*compared(case, [*CASES[case], *mirror])])), flush=True)
 
 
 def compared(case: str, overrides: Sequence[str]) -> Iterator[Compared]:
@@ -85,7 +83,8 @@ def compared(case: str, overrides: Sequence[str]) -> Iterator[Compared]:
         allelse(folder, "sweep", *overrides)
         results = {f"{line['row']}-s{line['seed']}": line for line in plan}
         for trial, line in results.items():
-            yield of_trial(case, trial, line, next(folder.glob(f"runs/*/{trial}")))
+            if not line["weights"]:  # the others train nothing
+                yield of_trial(case, trial, line, next(folder.glob(f"runs/*/{trial}")))
         ends = max(line["ends_after_seconds"] for line in plan)
         yield Compared(case, "all, side by side", "", (ends, wall_seconds(folder)))
 
