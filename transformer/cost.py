@@ -82,8 +82,9 @@ PROCESS_BYTES = {"cpu": 0.48e9, "cuda": 0.6e9}
 """Of a worker before its first step: Python with torch and Ray; of its GPU, the context of CUDA. Measured."""
 BYTES_OF_STATE = 16
 """Per parameter: the weight, its gradient and Adam's two moments, 4 bytes each."""
-KERNELS = 0.4e9
-"""Of oneDNN's kernels on a CPU, once as many exist as it keeps. Measured at half and at a quarter."""
+KERNELS = {"bf16": 0.9e9, "fp32": 0.4e9}
+"""Of oneDNN's kernels on a CPU, once as many exist as it keeps, and of what they reorder. Measured in a whole trial at
+half, and in training at a quarter."""
 ONEDNN_FROM = 128
 """d_model from which fp32 may use oneDNN, too: `transformer.training.precision.WORTH_IT`."""
 LOGITS = 2_048
@@ -99,7 +100,7 @@ def training_memory(model: ModelConfig, vocab_size: int, tokens: int, precision:
     logits = 2 * 4 * min(tokens, LOGITS) * vocab_size
     activations = 4 * tokens * _kept_per_pair_of_pieces(model)
     uses_onednn = device == "cpu" and (precision == "bf16" or model.d_model >= ONEDNN_FROM)
-    kernels = KERNELS if uses_onednn else 0.0
+    kernels = KERNELS[precision] if uses_onednn else 0.0
     return PROCESS_BYTES[device] + state + logits + activations + kernels
 
 
