@@ -1,14 +1,16 @@
-"""``python -m benchmarks.gpu``: training steps on one GPU against their goals, in under ten minutes.
+"""``python -m benchmarks.gpu``: training steps on one GPU against their goals, in a few minutes.
 
-Base, big and half, each eager, compiled, and replayed from a CUDA graph; and the device's limits. Without a GPU it
-prints a refusal and ends with exit code 2.
+Base, big, half and quarter: eager, compiled, and replayed from CUDA graphs as training does it, with cuDNN's attention,
+and block by block; and the device's limits. Without a GPU it prints a refusal and ends with exit code 2.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle, pairwise
 from statistics import mean, median
+from typing import Annotated
 
 import torch
 import typer
@@ -23,11 +25,12 @@ from transformer.config import TrialConfig
 from transformer.cost import training_flops
 from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.training.graphs import buckets, into_bucket
+from transformer.training.precision import own_attention
 from transformer.training.state import start
-from transformer.training.train import make_forward_backward, train_step
-from transformer.training.worker_group import Worker
+from transformer.training.train import make_forward_backward, recorded, train_step
+from transformer.training.worker_group import Worker, tokens_per_micro_batch
 
-SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 48, 8
+SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 24, 8
 WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape occurs for the second time
 MATMUL_SIZE, COPY_BYTES = 8192, 2**31
 
@@ -51,6 +54,7 @@ SIZES = (
     Size("base", ("row=base", "scale=paper"), 37_000, (3.1, 0.5), least_tokens_per_s=1.0e6),
     Size("big", ("row=big", "scale=paper"), 37_000, (3.1, 0.5), least_tokens_per_s=3.5e5),
     Size("half", ("row=base", "scale=half"), 8_000, (2.685, 0.296), most_milliseconds=1.0),
+    Size("quarter", ("row=base", "scale=quarter"), 8_000, (2.685, 0.296), most_milliseconds=1.0),
 )
 
 
@@ -59,7 +63,9 @@ class Way(StrEnum):
 
     EAGER = "eager"
     COMPILED = "compiled"
-    GRAPHED = "graphed"
+    GRAPHED = "graphs"
+    CUDNN = "graphs, cuDNN"
+    BY_BLOCK = "graphs, by block"
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ class Workload:
     trial: TrialConfig
     shapes: list[Shape]
     steps: list[list[Batch]]
+    joined: bool
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,11 @@ class Measured:
         return self.tokens_per_s >= (size.least_tokens_per_s or 0)
 
 
-def main() -> None:
+Sizes = Annotated[list[str] | None, typer.Option("--only", help=f"Of {', '.join(size.name for size in SIZES)}.")]
+Ways = Annotated[list[Way] | None, typer.Option("--way", help="Of the ways in which the device gets its work.")]
+
+
+def main(only: Sizes = None, way: Ways = None) -> None:
     """Measure training steps on one GPU."""
     if not torch.cuda.is_available():
         Console(stderr=True).print("[bold red]Refused[/]: torch finds no CUDA device here. Nothing was measured.")
@@ -120,15 +131,25 @@ def main() -> None:
     device = torch.device("cuda", torch.cuda.current_device())
     console = Console(highlight=False)
     console.width = max(console.width, 120)
-    with console.status("Matmul and copy"):
-        ceiling, measured = calibrate(device), list[Measured]()
+    ceiling, measured = calibrate(device), list[Measured]()
     for size in SIZES:
-        work = workload(size)
-        for way in Way:
-            with console.status(f"{size.name}, {way}"):
-                measured.append(measure(work, way, device))
+        if only and size.name not in only:
+            continue
+        for line in all_ways(size, list(way or Way), device):
+            measured.append(line)
+            console.print(f"{size.name}, {line.way}: {line.milliseconds:.2f} ms")  # now, should the time run out
     console.print(to_terminal(sheet(measured, ceiling)))
     console.print(origin(device), soft_wrap=True)
+
+
+def all_ways(size: Size, ways: list[Way], device: torch.device) -> Iterator[Measured]:
+    """One size in each of ``ways``; block by block only where training joins blocks."""
+    as_trained, by_block = workload(size, device, joins=True), workload(size, device, joins=False)
+    for way in ways:
+        if way is not Way.BY_BLOCK:
+            yield measure(as_trained, way, device)
+        elif as_trained.joined:
+            yield measure(by_block, way, device)
 
 
 def calibrate(device: torch.device) -> Ceiling:
@@ -140,15 +161,18 @@ def calibrate(device: torch.device) -> Ceiling:
     return Ceiling(2 * MATMUL_SIZE**3 / matmul, 2 * COPY_BYTES / copy)
 
 
-def workload(size: Size) -> Workload:
-    """The first steps of an epoch, each of several micro-batches, padded up to their buckets."""
+def workload(size: Size, device: torch.device, joins: bool) -> Workload:
+    """The first steps of an epoch in micro-batches, padded up to their buckets; ``joins`` as training would."""
     trial = compose_row([*size.words, f"train.seed={SEED}"]).rows[0].settings.trial
     pairs = drawn_pairs(PAIRS, size.ln_length, (0, 0.17), size.vocab_size, longest=200)
     epoch = TrainingBatches(pairs, trial.train.tokens_per_batch, trial.model.max_positions, SEED)
     shapes = buckets(epoch.shapes())
-    steps = [epoch.micro_batches(step, 0, 1, Worker().tokens_per_micro_batch) for step in range(1, IN_TURN + 1)]
+    limit = tokens_per_micro_batch(trial.train, device)
+    if joins:
+        epoch, shapes = recorded(epoch, trial, size.vocab_size, Worker(device=device, tokens_per_micro_batch=limit))
+    steps = [epoch.micro_batches(step, 0, 1, limit) for step in range(1, IN_TURN + 1)]
     padded = [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
-    return Workload(size, trial, shapes, padded)
+    return Workload(size, trial, shapes, padded, epoch.joins_blocks)
 
 
 def measure(work: Workload, way: Way, device: torch.device) -> Measured:
@@ -159,14 +183,17 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
     state.model.train()
     if way is Way.COMPILED:
         state.model.compile(dynamic=True)  # with static shapes, up to 32 would have to be compiled
-    worker, run = (
-        Worker(device=device),
-        make_forward_backward(state.model, work.trial, work.shapes if way is Way.GRAPHED else []),
-    )
-    steps: Iterator[list[Batch]] = cycle(
-        [[batch.to(device) for batch in micro_batches] for micro_batches in work.steps]
-    )
-    return Measured(work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run)))
+    recording = way in (Way.GRAPHED, Way.CUDNN, Way.BY_BLOCK)
+    run = make_forward_backward(state.model, work.trial, work.shapes if recording else [])
+    on_device = [[batch.to(device) for batch in micro_batches] for micro_batches in work.steps]
+    steps, worker = cycle(on_device), Worker(device=device)
+    with attention(way, device):
+        return Measured(work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run)))
+
+
+def attention(way: Way, device: torch.device) -> AbstractContextManager[None]:
+    """torch's kernels of attention, or also cuDNN's."""
+    return nullcontext() if way is Way.CUDNN else own_attention(device)
 
 
 def in_rounds(task: Callable[[], object]) -> list[float]:

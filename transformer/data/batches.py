@@ -1,5 +1,6 @@
 """Batches of similar length under a token budget (section 5.1), in an order set by the seed, prefetched."""
 
+import copy
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +26,10 @@ SMALLEST_OF_TWO = 250
 """The same for a batch of only two blocks: a single one has a single length, and learns far less per step."""
 
 
+EPOCHS_OF_SHAPES = 4
+"""Epochs whose joined batches give the shapes. A later batch may be larger than all of them."""
+
+
 class Shape(NamedTuple):
     """[sentences, source] and [sentences, target] of a batch, padding included."""
 
@@ -35,6 +40,10 @@ class Shape(NamedTuple):
     @property
     def cells(self) -> int:
         return self.sentences * (self.source + self.target)
+
+    @property
+    def longest(self) -> int:
+        return max(self.source, self.target)
 
 
 @dataclass(frozen=True)
@@ -118,8 +127,15 @@ class TrainingBatches:
         self.tokens_per_block = tokens_per_batch // self.blocks_per_batch
         self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= max_positions)
         self.dropped = len(pairs) - len(self.chosen)
+        self.joins_blocks = False
         self._epoch = 0
         self._batches = self._shuffled(0)
+
+    def joined(self) -> "TrainingBatches":
+        """The same batches, with all blocks of a step in one micro-batch: more padding, but a single pass."""
+        batches = copy.copy(self)
+        batches.joins_blocks = True
+        return batches
 
     def __len__(self) -> int:
         """Batches of one epoch."""
@@ -137,10 +153,17 @@ class TrainingBatches:
         return np.concatenate(self.blocks(step))
 
     def shapes(self) -> list[Shape]:
-        """Shapes of an epoch's blocks, ordered by length; every epoch has the same."""
-        epoch = self._cut(by_length(self.pairs, self.chosen))
-        sides = self.pairs.source.lengths, self.pairs.target.lengths
-        return [Shape(len(indices), *(int(side[indices].max()) for side in sides)) for indices in epoch]
+        """Shapes of the micro-batches, ordered by length: of an epoch's blocks, which every epoch has, or of the
+        joined batches of the first epochs."""
+        if not self.joins_blocks:
+            return [self._shape(block) for block in self._cut(by_length(self.pairs, self.chosen))]
+        epochs = [self._shuffled(epoch) for epoch in range(EPOCHS_OF_SHAPES)]
+        joined = [self._shape(np.concatenate(blocks)) for epoch in epochs for blocks in epoch]
+        return sorted(joined, key=lambda shape: (shape.longest, shape.sentences))
+
+    def _shape(self, indices: Indices) -> Shape:
+        source, target = self.pairs.source.lengths[indices], self.pairs.target.lengths[indices]
+        return Shape(len(indices), int(source.max()), int(target.max()))
 
     def describe(self, step: int) -> str:
         """The batch of a step in words, such as "batch 12 of 57 in epoch 3 (sentences 5, 81, 1002, ...)"."""
@@ -152,12 +175,15 @@ class TrainingBatches:
         """Worker ``rank``'s share of step ``step``; the shares of all ``world`` workers make up the batch.
 
         A worker gets whole blocks if all workers get the same number, otherwise a share of every block. A micro-batch
-        is its part of one block, split until sentences × longest side stays within ``tokens_per_micro_batch``.
+        is its part of one block, or of the joined blocks, split until sentences × longest side stays within
+        ``tokens_per_micro_batch``.
         """
         blocks = self.blocks(step)
         totals = _lengths(self.pairs, self.indices(step))
         if len(blocks) % world == 0:
             blocks, rank, world = blocks[rank::world], 0, 1
+        if self.joins_blocks:
+            blocks = [np.concatenate(blocks)]
         return [
             collate(self.pairs, block, part, parts, totals)
             for block in blocks

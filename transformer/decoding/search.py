@@ -144,6 +144,7 @@ def _collect(beams: _Beams, kept: list[_Kept], finished_BK: Tensor, parents_BKL:
     """Collect the hypotheses that just finished."""
     length = beams.cache.length  # pieces of a hypothesis finished now, end-of-sentence included
     scores = (finished_BK / length_penalty(length, alpha)).tolist()
+    parents_BKL = parents_BKL.cpu()  # at once: each hypothesis read from a GPU would wait for it
     for row, sentence in enumerate(beams.sentence_B):
         for rank, score in enumerate(scores[row]):
             if score > -math.inf and kept[sentence].beaten_by(score):

@@ -36,8 +36,23 @@ def autocast(precision: Precision, device: torch.device) -> torch.autocast:
 def efficient(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
     """A context in which matmuls are as fast as the precision allows, and freed memory stays with the process."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS_KEPT))
-    with fast_matmuls(model, precision, device), kept_memory():
+    with fast_matmuls(model, precision, device), kept_memory(), own_attention(device):
         yield
+
+
+@contextmanager
+def own_attention(device: torch.device) -> Iterator[None]:
+    """A context in which attention on a GPU uses torch's own kernels.
+
+    cuDNN builds a plan for each new shape, and shapes rarely repeat: a decoding step reads a piece more than the last.
+    """
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        if device.type == "cuda":
+            torch.backends.cuda.enable_cudnn_sdp(False)
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 @contextmanager

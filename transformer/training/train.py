@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sweeps.task import Trial
 from transformer.config import TrialConfig
+from transformer.cost import training_flops
 from transformer.data.batches import Batch, Shape, TrainingBatches, prefetch
 from transformer.data.prepared import ParallelSet
 from transformer.faults import sentences_of
@@ -20,6 +21,11 @@ from transformer.training.meter import Meter, Step, TrainingMetrics
 from transformer.training.precision import autocast
 from transformer.training.state import TrainState, learning_rate, set_learning_rate
 from transformer.training.worker_group import Worker
+
+JOINED_BELOW_FLOPS = 2e11
+"""Training FLOPs of a block below which a GPU spends its time on starting kernels rather than in them."""
+JOINED_BUCKETS = 8
+"""Graphs for joined batches: recording one costs as much as hundreds of steps gain from a closer fit."""
 
 DEV_NLL = "dev/nll"
 """The metric whose lowest value makes a checkpoint the best one."""
@@ -100,8 +106,7 @@ def fit(
     Raises DivergedError, NotFiniteError.
     """
     config, train, kept_steps = trial.config, trial.config.train, trial.kept_steps
-    whole_blocks = batches.tokens_per_block <= worker.tokens_per_micro_batch  # parts of blocks fit no bucket well
-    shapes = buckets(batches.shapes()) if worker.uses_cuda_graphs and whole_blocks else []
+    batches, shapes = recorded(batches, config, state.model.vocab_size, worker)
     forward_backward = make_forward_backward(state.model, config, shapes)
     state.model.train()
     meter = Meter(config, state.model.vocab_size, batches, worker)
@@ -128,6 +133,26 @@ def fit(
         if stops:
             return
         meter = meter.fresh()
+
+
+def recorded(
+    batches: TrainingBatches, config: TrialConfig, vocab_size: int, worker: Worker
+) -> tuple[TrainingBatches, list[Shape]]:
+    """The batches as this worker trains on them, and the shapes of its CUDA graphs; none if it records no graph.
+
+    Small blocks are joined: a kernel takes about as long for a few of their pieces as for all of them.
+    """
+    if not worker.uses_cuda_graphs:
+        return batches, []
+    step = batches.micro_batches(1, 0, 1, worker.tokens_per_micro_batch)[0].lengths
+    if training_flops(config.model, vocab_size, step) < JOINED_BELOW_FLOPS * batches.blocks_per_batch:
+        joined = batches.joined()
+        shapes = buckets(joined.shapes(), most=JOINED_BUCKETS)
+        if all(shape.sentences * shape.longest <= worker.tokens_per_micro_batch for shape in shapes):
+            return joined, shapes
+    if batches.tokens_per_block > worker.tokens_per_micro_batch:  # parts of blocks fit no bucket well
+        return batches, []
+    return batches, buckets(batches.shapes())
 
 
 def _prefetched(

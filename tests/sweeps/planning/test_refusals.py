@@ -36,7 +36,10 @@ TYPED: list[tuple[str, list[str]]] = [
     ("train sweep.name=a/b", ['sweep.name (command line) is "a/b" … without "/"']),
     ("train model.d_model", ["model.d_model (command line) is not key=value … did you mean model.d_model=VALUE?"]),
     ("train Base", ["Base (command line) is not key=value … such as train.steps=100 … did you mean row=base?"]),
-    ("train scale=huge", ['scale (command line) is "huge", but conf/scale/ has no such file … half, paper, quarter, tiny']),
+    (
+        "train scale=huge",
+        ['scale (command line) is "huge", but conf/scale/ has no such file … half, paper, quarter, tiny'],
+    ),
     ("train row=bass", ['row (command line) is "bass", but conf/row/ has no such file … did you mean row=base?']),
     ("train sweep.rows=[base]", ["sweep.rows (command line) is for `allelse sweep` … did you mean row=base?"]),
     ("train sweep.seeds=[2]", ["sweep.seeds (command line) is for `allelse sweep` … did you mean train.seed=2?"]),

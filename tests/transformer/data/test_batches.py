@@ -10,7 +10,15 @@ import pytest
 import torch
 from small_trials import random_pairs, random_pieces
 
-from transformer.data.batches import Batch, TrainingBatches, _lengths, collate, evaluation_batches, prefetch
+from transformer.data.batches import (
+    EPOCHS_OF_SHAPES,
+    Batch,
+    TrainingBatches,
+    _lengths,
+    collate,
+    evaluation_batches,
+    prefetch,
+)
 from transformer.data.prepared import ParallelSet
 from transformer.data.vocabulary import BOS, EOS, PAD
 
@@ -100,6 +108,28 @@ def test_micro_batches_of_all_workers_make_up_the_batch_and_hold_its_totals(worl
     assert {batch.total_targets for share in shares for batch in share} == {int(totals.target)}
     assert all(max(b.source.numel(), b.target.numel()) <= 700 for share in shares for b in share)
     assert len({sum(map(bool, map(len, (b.source for b in share)))) for share in shares}) <= 2
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_joined_blocks_are_the_same_batch_in_one_micro_batch(world: int) -> None:
+    batches = TrainingBatches(MIXED, 4000, 40, seed=1)
+    joined = batches.joined()
+    shares = [joined.micro_batches(1, rank, world, tokens_per_micro_batch=25_000) for rank in range(world)]
+    assert [len(share) for share in shares] == [1] * world
+    assert Counter(row for (batch,) in shares for row in rows(batch)) == Counter(
+        rows(collate(MIXED, batches.indices(1)))
+    )
+    assert {batch.lengths for (batch,) in shares} == {_lengths(MIXED, batches.indices(1))}
+    assert [len(share) for share in (batches.micro_batches(1, 0, 1, 25_000), batches.blocks(1))] == [4, 4]
+
+
+def test_shapes_of_joined_blocks_are_those_of_the_first_epochs() -> None:
+    batches = TrainingBatches(MIXED, 4000, 40, seed=1).joined()
+    steps = range(1, EPOCHS_OF_SHAPES * len(batches) + 1)
+    found = Counter(batches.micro_batches(step, 0, 1, 25_000)[0].shape for step in steps)
+    assert found == Counter(batches.shapes())
+    longest = [shape.longest for shape in batches.shapes()]
+    assert longest == sorted(longest)
 
 
 def test_the_decoder_reads_the_target_one_piece_late() -> None:

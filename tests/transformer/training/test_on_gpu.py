@@ -14,8 +14,9 @@ from transformer.config import TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
 from transformer.training.graphs import buckets, into_bucket
 from transformer.training.meter import Step
+from transformer.training.precision import efficient
 from transformer.training.state import TrainState, start
-from transformer.training.train import fit, make_forward_backward, train_step
+from transformer.training.train import fit, make_forward_backward, recorded, train_step
 from transformer.training.worker_group import Worker
 
 pytestmark = pytest.mark.gpu
@@ -73,6 +74,31 @@ def test_a_replayed_step_equals_the_eager_one_dropout_included(precision: str) -
     for mine, other in zip(found_steps, steps, strict=True):
         assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
     assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
+
+
+def test_joined_blocks_take_the_steps_of_single_ones() -> None:
+    trial = small_trial(model=replace(SMALL, d_k=8, d_v=16), warmup_steps=100, tokens_per_batch=1_000)
+    pairs, limit = random_pairs(400, longest=12), 32_000
+    blocks = TrainingBatches(pairs, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
+    joined, shapes = recorded(blocks, trial, 30, Worker(device=GPU, tokens_per_micro_batch=limit))
+    assert joined.joins_blocks
+    found: list[torch.Tensor] = []
+    for batches in (blocks, joined):
+        state = start(trial, 30, GPU)
+        run = make_forward_backward(state.model, trial, shapes)
+        for step in STEPS:
+            given = [into_bucket(batch, shapes).to(GPU) for batch in batches.micro_batches(step, 0, 1, limit)]
+            assert len(given) == (1 if batches is joined else len(blocks.blocks(step)))
+            train_step(state, given, trial, Worker(device=GPU), run)
+        found.append(weights(state))
+    assert (found[0] - found[1]).norm() < 1e-3 * found[0].norm()
+
+
+def test_attention_is_torchs_own_within_a_trial_alone() -> None:
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    with efficient(SMALL, "bf16", GPU):
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
 @pytest.mark.parametrize("replayed", [False, True])
