@@ -179,9 +179,10 @@ def _output_deviations(lock: Lock, study: Study, output: Output | None) -> Itera
     """What an output shows otherwise than it was locked."""
     if output is None:
         return
-    metrics = [metric for metric in output.metrics if metric.name not in lock.metrics.get(metric.set, ())]
-    if metrics:
-        yield f"Shown but not locked: {listed([f'{metric.label} on {metric.set}' for metric in metrics])}."
+    unlocked = [metric for metric in output.metrics if metric.name not in lock.metrics.get(metric.set, ())]
+    if unlocked:
+        names = dict.fromkeys(f"{metric.label} on {metric.set}" for metric in unlocked)
+        yield f"Shown but not locked: {listed([*names])}."
     reference = lock.tests["reference"]
     if output.reference != reference:
         yield f"Differences are from {output.reference}, not from {reference}."

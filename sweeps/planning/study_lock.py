@@ -52,6 +52,7 @@ def _problems(plan: Plan) -> Iterator[Problem]:
     lock = read_lock(plan.folder)
     if lock is not None:
         yield Problem(OPTION, f"is given, but {name} has its {lock.name}", anew)
+        return
     with_result = next((planned.trial.name for planned in plan.trials if planned.result is not None), None)
     if with_result is not None:
         yield Problem(OPTION, f"comes too late: {name} has the result of {with_result}", anew)
