@@ -115,16 +115,16 @@ def deviations(lock: Lock, study: Study) -> Iterator[str]:
     if renamed:
         yield f"Rows renamed: {listed([f'{row} is {name} now' for row, name in renamed.items()])}."
     lock = _with_names(lock, renamed)
-    yield from _trial_deviations(lock, study)
+    yield from _trial_deviations(lock, study, renamed)
     yield from _setting_deviations(lock, study)
     yield from _test_deviations(lock, study)
 
 
-def _trial_deviations(lock: Lock, study: Study) -> Iterator[str]:
-    """Rows and seeds that were added or dropped."""
+def _trial_deviations(lock: Lock, study: Study, renamed: Mapping[str, str]) -> Iterator[str]:
+    """Rows and seeds that were added or dropped, ``renamed`` since or not."""
     today = {(trial.row, trial.seed) for trial in study.trials}
     new = [pair for pair in today if pair not in lock.keys]
-    dropped_names = {name for asked in study.asked for name in asked.get("dropped", ())}
+    dropped_names = _dropped_names(study, renamed)
     dropped = [pair for pair in lock.keys if pair not in today and _trial_name(pair) in dropped_names]
     new_rows = {row for row, _ in new if row not in lock.rows}
     dropped_rows = {row for row, _ in dropped} - {row for row, _ in today}
@@ -134,6 +134,13 @@ def _trial_deviations(lock: Lock, study: Study) -> Iterator[str]:
         seeds = sorted(pair for pair in pairs if pair[0] not in whole_rows)
         if seeds:
             yield f"Seeds {verb}: {_seed_words(seeds)}."
+
+
+def _dropped_names(study: Study, renamed: Mapping[str, str]) -> set[str]:
+    """All trials that were ever dropped, with today's names of their rows."""
+    names = [name for asked in study.asked for name in asked.get("dropped", ())]
+    parts = [name.rpartition("-s") for name in names]
+    return {f"{renamed.get(row, row)}-s{seed}" for row, _, seed in parts}
 
 
 def _setting_deviations(lock: Lock, study: Study) -> Iterator[str]:
