@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tracking.card import Card, Metric
-from tracking.files import DamagedFileError, Form, read_object, write_atomic
+from tracking.files import DamagedFileError, Form, read_object, unless_damaged, write_atomic
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.rows import BASE
 from tracking.study import Study, seconds
@@ -182,14 +182,24 @@ def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
         yield f'The rule for "agrees" changed: {listed(_labels(study.task, rules))}.'
 
 
+def not_locked(study: Study, metrics: Sequence[Metric]) -> list[str]:
+    """Those of the metrics that were not locked, such as "BLEU on dev"; [] without a lock that can be read."""
+    lock = unless_damaged(lambda: read_lock(study.folder), None)
+    return [] if lock is None else _not_locked(lock, metrics)
+
+
+def _not_locked(lock: Lock, metrics: Sequence[Metric]) -> list[str]:
+    unlocked = [metric for metric in metrics if metric.name not in lock.metrics.get(metric.set, ())]
+    return [f"{metric.label} on {metric.set}" for metric in unlocked]
+
+
 def _output_deviations(lock: Lock, study: Study, output: Output | None) -> Iterator[str]:
     """What an output shows otherwise than it was locked."""
     if output is None:
         return
-    unlocked = [metric for metric in output.metrics if metric.name not in lock.metrics.get(metric.set, ())]
+    unlocked = _not_locked(lock, output.metrics)
     if unlocked:
-        names = dict.fromkeys(f"{metric.label} on {metric.set}" for metric in unlocked)
-        yield f"Shown but not locked: {listed([*names])}."
+        yield f"Shown but not locked: {listed(unlocked)}."
     reference = lock.tests["reference"]
     if output.reference != reference:
         yield f"Differences are from {output.reference}, not from {reference}."

@@ -78,10 +78,6 @@ class Content:
         """By journal name."""
         return curve_figures(self.table.study, self.entries) if self.drawn else {}
 
-    @cached_property
-    def set_scores(self) -> list[dict[str, Any]]:
-        return set_scores(self.table, self.entries)
-
     @property
     def figures(self) -> list[Drawing]:
         return [*self.differences, *self.scores, *(figure for of in self.curves.values() for figure in of)]
@@ -126,7 +122,7 @@ def _sections(content: Content) -> list[Section]:
     heading = "Differences between rows" if reference == SEVERAL else f"Differences from {reference}"
     return [
         Section("table", "Results", "results.html", _results(content)),
-        Section("sets", "Scores on every set", "set_scores.html", content.set_scores),
+        Section("sets", "Scores on every set", "set_scores.html", set_scores(table, content.entries)),
         Section("differences", heading, "figures.html", differences),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         Section("scores", "Score against cost", "figures.html", scores),
@@ -186,8 +182,7 @@ def _results(content: Content) -> dict[str, Any]:
     """The study's table, and the lines below it."""
     table, known, costs = content.table, columns_of(content.table), _known_costs(content.table)
     columns = [known[name] for name in (*score_names(table), *costs)]
-    of_sets = [replace(metric, set=of["name"]) for of in content.set_scores for metric in of["metrics"]]
-    notes = caption(replace(table, view=View(intervals=True)), [*score_names(table), *COST_LABELS], of_sets)
+    notes = caption(replace(table, view=View(intervals=True)), [*score_names(table), *COST_LABELS])
     return {
         "metrics": table.card.tabled,
         "published": published_names(table),

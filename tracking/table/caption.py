@@ -47,9 +47,9 @@ COST_NOTES = {
 WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
-def caption(table: StudyTable, names: Collection[str], elsewhere: Sequence[Metric] = ()) -> str:
+def caption(table: StudyTable, names: Collection[str]) -> str:
     """An explanation of the columns with these names: the settings for scoring, the number of seeds, what was
-    tested. ``elsewhere``: further metrics that the same page shows."""
+    tested."""
     card, rows, shown = table.card, table.rows, {OF_SEED.sub("", name) for name in names}
     metrics, measured, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING))
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
@@ -68,10 +68,7 @@ def caption(table: StudyTable, names: Collection[str], elsewhere: Sequence[Metri
     notes = [f"{'; '.join(about)}." * bool(about), card.published_note * published, _seeds_note(rows)]
     scaled = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
-    chance = [
-        *_chance_notes(table, compared),
-        *lock_lines(table.study, [*metrics, *elsewhere], table.findings.reference),
-    ]
+    chance = [*_chance_notes(table, compared), *lock_lines(table.study, metrics, table.findings.reference)]
     return "\n".join(filter(None, [" ".join(filter(None, notes)), *chance, sizes, scaled]))
 
 
