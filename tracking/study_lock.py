@@ -18,7 +18,8 @@ from tracking.words import cell_text, listed
 
 LOCK_FILE = "lock.json"
 TRIAL: Form = {"row": str, "seed": int, "key": str}
-TESTS: Form = {"reference": str, "level": float, "paired": bool, "margins": {...: float}, "rules": {...: str}}
+RULE: Form = {"version": int, "negligible": float, "agrees_within": float | None, "text": str}
+TESTS: Form = {"reference": str, "level": float, "paired": bool, "margins": {...: float}, "rules": {...: RULE}}
 FORM: Form = {
     **{"ts": str, "digest": str, "settings": dict, "rows": {...: dict}},
     **{"trials": [TRIAL], "metrics": {...: [str]}, "tests": TESTS},
@@ -177,9 +178,14 @@ def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
     ]
     if changes:
         yield f"Tests changed: {'; '.join(changes)}."
-    rules = [name for name, text in lock.tests["rules"].items() if today["rules"].get(name) != text]
+    rules = [name for name, rule in lock.tests["rules"].items() if _is_other_rule(rule, today["rules"].get(name))]
     if rules:
         yield f'The rule for "agrees" changed: {listed(_labels(study.task, rules))}.'
+
+
+def _is_other_rule(locked: Mapping[str, Any], today: Mapping[str, Any] | None) -> bool:
+    """Whether it can come to another verdict. Its text, which people read, may be worded anew."""
+    return today is None or any(today[name] != locked[name] for name in RULE if name != "text")
 
 
 def not_locked(study: Study, metrics: Sequence[Metric]) -> list[str]:
@@ -244,11 +250,16 @@ def _with_names(lock: Lock, renamed: Mapping[str, str]) -> Lock:
 
 def _tests(study: Study, metrics: Iterable[str]) -> dict[str, Any]:
     """How the study's table tests differences, and its rule for "agrees" by the name of each metric."""
-    from tracking.statistics.verdict import rule  # NumPy, which a plan does not need
-
     known = {metric.name: metric for metric in study.task.metrics}
-    rules = {name: rule(known[name], BASE) for name in metrics if name in known}
+    rules = {name: _rule_of(known[name]) for name in metrics if name in known}
     return {"reference": BASE, "level": ALPHA, "paired": study.paired, "margins": study.margins, "rules": rules}
+
+
+def _rule_of(metric: Metric) -> dict[str, Any]:
+    from tracking.statistics.verdict import VERSION_OF_RULE, rule  # NumPy, which a plan does not need
+
+    numbers = {"negligible": metric.negligible, "agrees_within": metric.agrees_within}
+    return {"version": VERSION_OF_RULE, **numbers, "text": rule(metric, BASE)}
 
 
 def _settings(study: Study) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

@@ -74,10 +74,11 @@ def test_a_lock_holds_rows_seeds_metrics_and_tests_with_their_digest(place: Plac
     assert [trial["key"] for trial in lock["trials"]] == [trial["key"] for trial in planned]
     assert lock["metrics"] == {"test": ["score"]}
     rule = lock["tests"].pop("rules")["score"]
-    assert "a row agrees if" in rule
+    assert "a row agrees if" in rule.pop("text")
+    assert rule == {"version": 1, "negligible": 0.0, "agrees_within": None}
     assert lock["tests"] == {"reference": "base", "level": 0.05, "paired": False, "margins": {"score": 0.5}}
 
-    lock["tests"]["rules"] = {"score": rule}
+    lock = lock_of(place)
     digest = lock.pop("digest")
     text = json.dumps(lock, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert digest == hashlib.sha256(text.encode()).hexdigest()
@@ -229,6 +230,19 @@ def test_other_data_or_another_version_of_the_task_deviates(place: Place) -> Non
     expected = "Trials with other data, or of another version of the task: base-s1, base-s2, size_2-s1 and size_2-s2."
     place.environment = {"NEW": "process"}  # that imports the task again
     assert expected in " ".join(place.must("plan", *WORDS).split())
+
+
+def test_another_rule_deviates_and_other_words_for_it_do_not(place: Place) -> None:
+    stated = 'Metric("score", set="test", agrees_within=0.5)'
+    for task, metric in {"toy.py": stated, "later.py": stated.replace("0.5", "0.7")}.items():
+        place.write({task: TOY.replace('Metric("score", set="test")', metric)})
+    place.must("plan", *WORDS, "--lock")
+    path = place.study / "lock.json"
+    path.write_text(path.read_text("utf-8").replace("Rule for score:", "The rule for score:"), "utf-8")
+    place.environment = {"NEW": "process"}  # that imports the task again
+    assert 'The rule for "agrees" changed' not in place.must("plan", *WORDS)
+    place.write({"toy.py": (place.folder / "later.py").read_text("utf-8")})
+    assert 'The rule for "agrees" changed: score.' in " ".join(place.must("plan", *WORDS).split())
 
 
 def test_a_damaged_lock_is_named_and_left_alone(complete: Place) -> None:
