@@ -123,10 +123,11 @@ def deviations(lock: Lock, study: Study) -> Iterator[str]:
 
 def _trial_deviations(lock: Lock, study: Study, renamed: Mapping[str, str]) -> Iterator[str]:
     """Rows and seeds that were added or dropped, ``renamed`` since or not."""
+    locked = lock.keys
     today = {(trial.row, trial.seed) for trial in study.trials}
-    new = [pair for pair in today if pair not in lock.keys]
+    new = [pair for pair in today if pair not in locked]
     dropped_names = _dropped_names(study, renamed)
-    dropped = [pair for pair in lock.keys if pair not in today and _trial_name(pair) in dropped_names]
+    dropped = [pair for pair in locked if pair not in today and _trial_name(pair) in dropped_names]
     new_rows = {row for row, _ in new if row not in lock.rows}
     dropped_rows = {row for row, _ in dropped} - {row for row, _ in today}
     for verb, pairs, whole_rows in (("added", new, new_rows), ("dropped", dropped, dropped_rows)):
@@ -158,14 +159,14 @@ def _setting_deviations(lock: Lock, study: Study) -> Iterator[str]:
         changes = [f"{change} ({_row_words(names, lock)})" for change, names in rows_of_change.items()]
         yield f"Settings changed: {'; '.join(changes)}."
     changed_rows = {row for names in rows_of_change.values() for row in names}
-    keys = lock.keys
-    others = [
+    locked_keys = lock.keys
+    unexplained = [
         trial.name
         for trial in study.trials
-        if keys.get((trial.row, trial.seed), trial.key) != trial.key and trial.row not in changed_rows
+        if locked_keys.get((trial.row, trial.seed), trial.key) != trial.key and trial.row not in changed_rows
     ]
-    if others:
-        yield f"Trials with other data, or of another version of the task: {listed(others)}."
+    if unexplained:
+        yield f"Trials with other data, or of another version of the task: {listed(unexplained)}."
 
 
 def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
@@ -219,7 +220,8 @@ def _missing(lock: Lock, study: Study) -> Iterator[str]:
     """A sentence while locked trials have no result."""
     locked = _with_names(lock, _renamed_rows(lock, study)).keys
     standings = study.standings(trial for trial in study.trials if (trial.row, trial.seed) in locked)
-    finished = {(each.trial.row, each.trial.seed) for each in standings if each.result is not None}
+    finished_trials = [standing.trial for standing in standings if standing.result is not None]
+    finished = {(trial.row, trial.seed) for trial in finished_trials}
     missing = [_trial_name(pair) for pair in locked if pair not in finished]
     if missing:
         more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
@@ -250,8 +252,8 @@ def _with_names(lock: Lock, renamed: Mapping[str, str]) -> Lock:
 
 def _tests(study: Study, metrics: Iterable[str]) -> dict[str, Any]:
     """How the study's table tests differences, and its rule for "agrees" by the name of each metric."""
-    known = {metric.name: metric for metric in study.task.metrics}
-    rules = {name: _rule_of(known[name]) for name in metrics if name in known}
+    metrics_by_name = {metric.name: metric for metric in study.task.metrics}
+    rules = {name: _rule_of(metrics_by_name[name]) for name in metrics if name in metrics_by_name}
     return {"reference": BASE, "level": ALPHA, "paired": study.paired, "margins": study.margins, "rules": rules}
 
 

@@ -58,7 +58,7 @@ def _problems(plan: Plan) -> Iterator[Problem]:
         yield Problem(OPTION, f"comes too late: {name} has the result of {with_result}", anew)
     elif plan.before is not None and plan.before.showed_results:
         yield Problem(OPTION, f"comes too late: {name} has shown results", anew)
-    taken = next(iter(plan.to_take), None)
-    if taken is not None:
-        found = f"comes too late: {taken.trial.name} is taken from {plan.sources[taken.trial.name].study.name}"
-        yield Problem(OPTION, found, "choose other seeds, or train it again with sweep.share=false")
+    for planned in plan.to_take[:1]:
+        trial = planned.trial.name
+        fault = f"comes too late: {trial} is taken from {plan.sources[trial].study.name}"
+        yield Problem(OPTION, fault, "choose other seeds, or train it again with sweep.share=false")

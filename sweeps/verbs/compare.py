@@ -62,13 +62,13 @@ def compare(names: list[str], overrides: list[str], set_name: str | None, metric
     samples = with_texts(samples, pairs[0], Path(taken.settings.paths.data))
     shared = {side.row for side, _ in pairs}
     left_out = [[row for row in rows_of(named.study) if row not in shared] * of_studies for named in (first, second)]
-    of_locks = _lock_lines(each)
+    lock_texts = _lock_lines(each)
     if as_json:
-        print_json(_json(each, samples, left_out) | ({"locks": of_locks} if of_locks else {}))
+        print_json(_json(each, samples, left_out) | ({"locks": lock_texts} if lock_texts else {}))
         return
     for part in _shown(each, samples, left_out, of_studies):
         OUT.print(part)
-    for line in [*_notes(each), *of_locks]:
+    for line in [*_notes(each), *lock_texts]:
         OUT.print(line, style="dim", soft_wrap=True)
     next_verb("table", looking(first.study.folder, overrides))
 
@@ -269,10 +269,10 @@ def _notes(found: Sequence[Compared]) -> list[str]:
     return lines
 
 
-def _lock_lines(found: Sequence[Compared]) -> list[str]:
+def _lock_lines(pairs: Sequence[Compared]) -> list[str]:
     """Whether each study that has a lock, and what is compared of it here, follow that lock."""
-    metrics = [replace(of.metric, set=of.set_name) for of in found[0].metrics]
-    first, second = found[0].sides
+    metrics = [replace(scored.metric, set=scored.set_name) for scored in pairs[0].metrics]
+    first, second = pairs[0].sides
     reference = first.row if first.is_row and first.study.folder == second.study.folder else BASE
     lines = []
     for folder in dict.fromkeys([first.study.folder, second.study.folder]):

@@ -144,8 +144,8 @@ def status(
         OUT.print(Text(note), soft_wrap=True)
     where = "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
-    if of_lock := lock_line(study):
-        OUT.print(Text(of_lock), soft_wrap=True)
+    if lock_text := lock_line(study):
+        OUT.print(Text(lock_text), soft_wrap=True)
     states = {line["state"] for line in lines}
     if states <= {"finished"}:
         next_verb("table", looking(study.folder, overrides))

@@ -82,7 +82,7 @@ def plan(
 ) -> int:
     """Show what a sweep would run and cost, for a recorded study or for a new one.
 
-    Starts nothing, unless --calibrate lets it time some steps. Writes nothing, unless --lock lets it.
+    Starts nothing, unless --calibrate lets it time some steps. --lock writes down what the study is to be.
     """
     from sweeps.costs.estimate import estimate_of
     from sweeps.planning.continuation import plan_sweep
@@ -98,14 +98,14 @@ def plan(
         refuse_without_extra()
         if not calibrated(planned):
             return 1
-    of_lock = locked(planned, metrics or [], sets or []) if lock else ""
+    lock_text = locked(planned, metrics or [], sets or []) if lock else ""
     estimate = estimate_of(planned, cluster_nodes(planned) if check else None)
     if as_json:
         print_json(_plan_json(planned, estimate))
         return 0
     OUT.print(_plan_table(planned, estimate, overrides or []))
-    if of_lock:
-        OUT.print(of_lock, soft_wrap=True)
+    if lock_text:
+        OUT.print(lock_text, soft_wrap=True)
     if check:
         store = ", tracking store" if planned.composition.shared.tracking.enabled else ""
         OUT.print(f"[green]Checked[/]: places{store}, machines, memory and disk")
