@@ -32,6 +32,7 @@ REMEDIES = {
     "attempts.jsonl": "`allelse sweep` keeps its good lines",
     "journal.jsonl": "`allelse sweep` keeps its good lines",
     "mlflow-ledger.json": "`allelse sync` writes it again",
+    "lock.json": "put back your copy of it",
 }
 
 

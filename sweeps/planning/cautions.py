@@ -3,13 +3,18 @@
 from collections.abc import Iterator
 
 from sweeps.planning.plan import Plan
+from sweeps.planning.study_lock import planned_lock_line
 from sweeps.worker.checkpoint_files import folders_at
+from tracking.study_lock import FOLLOWS
 from tracking.uri import without_password
 
 
 def cautions(plan: Plan) -> Iterator[str]:
     """What is valid but probably unintended: one line per fault, with the trials that have it."""
     yield from _taken_place(plan)
+    lock_line = planned_lock_line(plan)
+    if lock_line and not lock_line.startswith(FOLLOWS):
+        yield lock_line
     found: dict[str, list[str]] = {}
     for planned in plan.pending:
         for line in planned.task.cautions(planned.config, planned.prepared_folder):

@@ -85,6 +85,9 @@ Multirun = Annotated[
 ]
 Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Calibrating = Annotated[bool, typer.Option("--calibrate", help="Time some steps of three rows, to know the hours.")]
+Locking = Annotated[
+    bool, typer.Option("--lock", help="Write rows, seeds, metrics and tests to lock.json, before the first result.")
+]
 Reporting = Annotated[bool, typer.Option("--report", help="At the end write the report, as `allelse report` does.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ from tracking.statistics.family import RowTest
 from tracking.statistics.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
-from tracking.study import Study
+from tracking.study import Study, read_study
+from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import number, signed
 
 SIDES_KEY = "compare"
@@ -61,12 +62,13 @@ def compare(names: list[str], overrides: list[str], set_name: str | None, metric
     samples = with_texts(samples, pairs[0], Path(taken.settings.paths.data))
     shared = {side.row for side, _ in pairs}
     left_out = [[row for row in rows_of(named.study) if row not in shared] * of_studies for named in (first, second)]
+    lock_texts = _lock_lines(each)
     if as_json:
-        print_json(_json(each, samples, left_out))
+        print_json(_json(each, samples, left_out) | ({"locks": lock_texts} if lock_texts else {}))
         return
     for part in _shown(each, samples, left_out, of_studies):
         OUT.print(part)
-    for line in _notes(each):
+    for line in [*_notes(each), *lock_texts]:
         OUT.print(line, style="dim", soft_wrap=True)
     next_verb("table", looking(first.study.folder, overrides))
 
@@ -264,6 +266,19 @@ def _notes(found: Sequence[Compared]) -> list[str]:
         seeds = ", ".join(map(str, side.diverged))
         number = len(side.diverged) + len(side.trials)
         lines.append(f"{side.label}: {len(side.diverged)} of {number} seeds diverged ({seeds}).")
+    return lines
+
+
+def _lock_lines(pairs: Sequence[Compared]) -> list[str]:
+    """Whether each study that has a lock, and what is compared of it here, follow that lock."""
+    metrics = [replace(scored.metric, set=scored.set_name) for scored in pairs[0].metrics]
+    first, second = pairs[0].sides
+    reference = first.row if first.is_row and first.study.folder == second.study.folder else BASE
+    lines = []
+    for folder in dict.fromkeys([first.study.folder, second.study.folder]):
+        if (folder / LOCK_FILE).exists():
+            study = read_study(folder)
+            lines.append(f"{study.name}: {lock_line(study, Output(study, metrics, reference))}")
     return lines
 
 

@@ -35,6 +35,7 @@ from tracking.log import FollowedLog
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
+from tracking.study_lock import lock_line
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.words import number, shell_line
 from tracking.words import time as as_time
@@ -143,6 +144,8 @@ def status(
         OUT.print(Text(note), soft_wrap=True)
     where = "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
+    if lock_text := lock_line(study):
+        OUT.print(Text(lock_text), soft_wrap=True)
     states = {line["state"] for line in lines}
     if states <= {"finished"}:
         next_verb("table", looking(study.folder, overrides))

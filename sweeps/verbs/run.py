@@ -26,6 +26,7 @@ from sweeps.verbs.command import (
     ChangedCode,
     Checking,
     Json,
+    Locking,
     Multirun,
     OverrideList,
     Reporting,
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
 UNKNOWN_COST = "unknown"
+LockedMetrics = Annotated[list[str] | None, typer.Option("--metric", help="Lock this metric; repeat it for several.")]
+LockedSets = Annotated[list[str] | None, typer.Option("--set", help="Lock scores on this set; repeat it for several.")]
 FEWEST = 4
 """Columns that a plan always has, however narrow the terminal is."""
 
@@ -72,16 +75,22 @@ def plan(
     check: Checking = False,
     multirun: Multirun = False,
     calibrate: Calibrating = False,
+    lock: Locking = False,
+    metrics: LockedMetrics = None,
+    sets: LockedSets = None,
     as_json: Json = False,
 ) -> int:
     """Show what a sweep would run and cost, for a recorded study or for a new one.
 
-    Starts nothing, unless --calibrate lets it time some steps.
+    Starts nothing, unless --calibrate lets it time some steps. --lock writes down what the study is to be.
     """
     from sweeps.costs.estimate import estimate_of
     from sweeps.planning.continuation import plan_sweep
     from sweeps.preflight.scored_steps import refuse_missing_steps
+    from sweeps.verbs.plan_lock import locked, refuse_options_without_lock
 
+    if not lock:
+        refuse_options_without_lock(metrics or [], sets or [])
     make = partial(plan_sweep, overrides or [], add, "plan", changed_code=changed_code)
     planned = _checked(make, overrides) if check else make()
     refuse_missing_steps(planned)
@@ -89,11 +98,14 @@ def plan(
         refuse_without_extra()
         if not calibrated(planned):
             return 1
+    lock_text = locked(planned, metrics or [], sets or []) if lock else ""
     estimate = estimate_of(planned, cluster_nodes(planned) if check else None)
     if as_json:
         print_json(_plan_json(planned, estimate))
         return 0
     OUT.print(_plan_table(planned, estimate, overrides or []))
+    if lock_text:
+        OUT.print(lock_text, soft_wrap=True)
     if check:
         store = ", tracking store" if planned.composition.shared.tracking.enabled else ""
         OUT.print(f"[green]Checked[/]: places{store}, machines, memory and disk")
@@ -166,11 +178,15 @@ def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: 
 def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     from sweeps.planning.cautions import cautions
+    from sweeps.planning.study_lock import planned_lock_line
 
     warnings = [*cautions(plan), *precision_lines(plan)]
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
     notes = [*_costs_notes(plan), *_both_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
     notes += plan.not_taken
+    lock_line = planned_lock_line(plan)
+    if lock_line not in warnings:
+        notes.append(lock_line)
     caption = "\n".join([escape(note) for note in notes if note])
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"

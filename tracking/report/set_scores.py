@@ -1,6 +1,7 @@
 """The scores of each set that was evaluated: what the study's table has no room for."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tracking.card import Metric
@@ -8,6 +9,7 @@ from tracking.report.drawing import Entry
 from tracking.statistics.findings import MIXED_SETTINGS
 from tracking.statistics.rows import metric_mean
 from tracking.study import Standing
+from tracking.study_lock import not_locked
 from tracking.table.columns import StudyTable
 
 
@@ -23,7 +25,12 @@ def set_scores(table: StudyTable, entries: Sequence[Entry]) -> list[dict[str, An
         return []
     standings = table.study.standings()
     return [
-        {"name": name, "metrics": metrics, "lines": list(_lines(name, metrics, entries, standings))}
+        {
+            "name": name,
+            "metrics": metrics,
+            "lines": list(_lines(name, metrics, entries, standings)),
+            "not_locked": not_locked(table.study, [replace(metric, set=name) for metric in metrics]),
+        }
         for name, metrics in shown.items()
         if metrics
     ]

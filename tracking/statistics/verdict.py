@@ -15,6 +15,8 @@ from tracking.card import Metric
 from tracking.statistics.family import Family, RowTest
 from tracking.statistics.rows import published_minus
 
+VERSION_OF_RULE = 1
+"""Rises when the same numbers come to another verdict: the lock of a study names it."""
 WORDS = ("agrees", "disagrees", "not shown", "not tested")
 PublishedNumbers = Mapping[str, float | None]
 """Of one metric: row -> published value, the reference included."""

@@ -16,7 +16,7 @@ from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
-from tracking.table.source_captions import source_lines, voucher_lines
+from tracking.table.source_captions import lock_lines, source_lines, voucher_lines
 from tracking.table.tested_captions import (
     delta_notes,
     named_by_reason,
@@ -68,7 +68,8 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     notes = [f"{'; '.join(about)}." * bool(about), card.published_note * published, _seeds_note(rows)]
     scaled = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
-    return "\n".join(filter(None, [" ".join(filter(None, notes)), *_chance_notes(table, compared), sizes, scaled]))
+    chance = [*_chance_notes(table, compared), *lock_lines(table.study, metrics, table.findings.reference)]
+    return "\n".join(filter(None, [" ".join(filter(None, notes)), *chance, sizes, scaled]))
 
 
 def _noted(metric: Metric, settings: Mapping[str, Any]) -> str:
@@ -222,6 +223,7 @@ def methods(table: StudyTable) -> str:
         f"{len(lost)} of {len(trained)} trainings diverged and are left out ({listed(lost)})." if lost else "",
         f"We report {_metrics(study, counted)}{', as means over seeds' * means}.",
         tested_sentences(study, findings) or _tested_over_samples(study, findings) or "No difference was tested.",
+        *lock_lines(study, study.task.tabled, findings.reference),
     ]
     return " ".join(filter(None, parts))
 

@@ -3,19 +3,20 @@
 A score that was chosen is the best of several, so it is marked wherever it stands.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rich.table import Table
 
 from tracking.card import Metric
-from tracking.statistics.rows import TableRow, deviation, metric_mean
+from tracking.statistics.rows import BASE, TableRow, deviation, metric_mean
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study, study_of_metrics
 from tracking.table.columns import change_of
 from tracking.table.latex import latex
 from tracking.table.row_captions import seed_words
+from tracking.table.source_captions import lock_lines
 from tracking.table.text import Column, TextTable, csv_text, html, json_text, lines_of, markdown, terminal
 from tracking.words import listed, number
 
@@ -213,7 +214,8 @@ def _caption(table: ChosenTable) -> str:
         rows_of_number.setdefault(chosen.among, []).append(chosen.row.row)
     parts = [f"{listed(rows)} chosen among {number_of} on {dev}" for number_of, rows in rows_of_number.items()]
     if not parts:
-        return "No score was chosen: no row has a rival with the same weights and a score."
+        nothing = "No score was chosen: no row has a rival with the same weights and a score."
+        return " ".join([nothing, *_lock_lines(table)])
     best = f"of the rows that score the same weights, the best by {metric.label}"
     lines = [
         f"{CHOSEN}: {best}: {'; '.join(parts)}.",
@@ -226,7 +228,12 @@ def _caption(table: ChosenTable) -> str:
     unscored = [row for chosen in table.rows for row in chosen.unscored]
     if unscored:
         lines.append(f"Not among them, without a score on {dev}: {listed(unscored)}.")
-    return " ".join(lines)
+    return " ".join([*lines, *_lock_lines(table)])
+
+
+def _lock_lines(table: ChosenTable) -> Iterator[str]:
+    metrics = [replace(table.metric, set=set_name) for set_name in table.sets]
+    return lock_lines(table.study, metrics, BASE)
 
 
 def _seeds_line(chosen: ChosenRow, set_name: str) -> str:

@@ -8,6 +8,7 @@ from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE
 from tracking.statistics.rows import decode_of
 from tracking.table.columns import StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
+from tracking.table.source_captions import lock_lines
 from tracking.table.tested_captions import paired_test_words, reference_words, short_delta_notes
 from tracking.words import listed, spanned
 
@@ -20,7 +21,9 @@ def short_caption(table: StudyTable, names: Sequence[str]) -> str:
     sentences = [". ".join(filter(None, parts)) + ".", *_marks(table, compared)]
     if any(name.startswith("paper_") for name in names):
         sentences.append(table.card.published_note)
-    return " ".join(filter(None, [*sentences, *_deviations(table, compared)]))
+    shown = [metric for metric in table.card.tabled if metric in (*scored, *compared)]
+    lock = lock_lines(table.study, shown, table.findings.reference)
+    return " ".join(filter(None, [*sentences, *_deviations(table, compared), *lock]))
 
 
 def _deviations(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:

@@ -1,8 +1,10 @@
-"""Below a table: which trials were taken from other studies, so that their costs were paid there."""
+"""Below a table: trials that were taken from other studies, which paid for them; and the study's lock."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from tracking.study import Study
+from tracking.card import Metric
+from tracking.study import Study, read_study
+from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import listed
 
 SEVERAL = "seeds"
@@ -27,6 +29,12 @@ def voucher_lines(study: Study) -> Iterator[str]:
     trials = dict.fromkeys(str(voucher["trial"]) for voucher in study.vouched)
     if trials:
         yield f"Versions of the code count as one, since they trained {listed([*trials])} to the same weights."
+
+
+def lock_lines(shown: Study, metrics: Sequence[Metric], reference: str) -> Iterator[str]:
+    """At most one line: whether the study, and a table of these trials and metrics, follow the study's lock."""
+    if (shown.folder / LOCK_FILE).exists():
+        yield lock_line(read_study(shown.folder), Output(shown, metrics, reference))
 
 
 def _seeds(seeds: list[int]) -> str:

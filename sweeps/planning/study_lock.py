@@ -1,0 +1,64 @@
+"""The lock of a plan: what it would record is written down before the first result, or compared with what was."""
+
+from collections.abc import Iterator, Mapping
+
+from filelock import FileLock
+
+from sweeps.config.schema import Schema
+from sweeps.planning.composition import decides_weights, values_of
+from sweeps.planning.plan import Plan, recorded
+from sweeps.schema import Problem, RefusedError
+from tracking.study_lock import LOCK_FILE, Lock, lock_line, lock_of, read_lock, write_lock
+from tracking.uri import is_secret
+
+OPTION = "--lock"
+
+
+def lock_plan(plan: Plan, metrics: Mapping[str, list[str]]) -> Lock:
+    """Write the lock of the plan's study, with the names of ``metrics`` by set.
+
+    Raises RefusedError if the study is locked, or if a result of it exists.
+    """
+    _refuse(plan)
+    with FileLock(plan.folder / ".locks" / "study"):
+        _refuse(plan)  # another process may have locked the study, or finished a trial
+        lock = lock_of(recorded(plan, []), _locked_keys(plan), metrics)
+        write_lock(plan.folder, lock)
+    return lock
+
+
+def planned_lock_line(plan: Plan) -> str:
+    """Whether the study would follow its lock with this plan; "" without a lock."""
+    return lock_line(recorded(plan, [])) if (plan.folder / LOCK_FILE).exists() else ""
+
+
+def _locked_keys(plan: Plan) -> set[str]:
+    """All that decides weights or scores, but for secrets and the places of data: trial keys hold its fingerprint."""
+    schema = Schema.of(plan.task)
+    keys = values_of(plan.composition.base)
+    lasting = {key for key in keys if decides_weights(schema, key) or key in schema.scores}
+    return {key for key in lasting if not is_secret(key)}
+
+
+def _refuse(plan: Plan) -> None:
+    if problems := list(_problems(plan)):
+        raise RefusedError(problems)
+
+
+def _problems(plan: Plan) -> Iterator[Problem]:
+    """Why the study cannot be locked, or not any more."""
+    name = plan.folder.name
+    anew = "choose another sweep.name, and lock it before its first result"
+    lock = read_lock(plan.folder)
+    if lock is not None:
+        yield Problem(OPTION, f"is given, but {name} has its {lock.name}", anew)
+        return
+    with_result = next((planned.trial.name for planned in plan.trials if planned.result is not None), None)
+    if with_result is not None:
+        yield Problem(OPTION, f"comes too late: {name} has the result of {with_result}", anew)
+    elif plan.before is not None and plan.before.showed_results:
+        yield Problem(OPTION, f"comes too late: {name} has shown results", anew)
+    for planned in plan.to_take[:1]:
+        trial = planned.trial.name
+        fault = f"comes too late: {trial} is taken from {plan.sources[trial].study.name}"
+        yield Problem(OPTION, fault, "choose other seeds, or train it again with sweep.share=false")

@@ -1,0 +1,304 @@
+"""What a study is to be: `lock.json`, written before its first result, and how the study deviates from it."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tracking.card import Card, Metric
+from tracking.files import DamagedFileError, Form, read_object, unless_damaged, write_atomic
+from tracking.statistics.finding import ALPHA
+from tracking.statistics.rows import BASE
+from tracking.study import Study, seconds
+from tracking.uri import without_password
+from tracking.words import cell_text, listed
+
+LOCK_FILE = "lock.json"
+TRIAL: Form = {"row": str, "seed": int, "key": str}
+RULE: Form = {"version": int, "negligible": float, "agrees_within": float | None, "text": str}
+TESTS: Form = {"reference": str, "level": float, "paired": bool, "margins": {...: float}, "rules": {...: RULE}}
+FORM: Form = {
+    **{"ts": str, "digest": str, "settings": dict, "rows": {...: dict}},
+    **{"trials": [TRIAL], "metrics": {...: [str]}, "tests": TESTS},
+}
+SHOWN_DIGITS = 12
+"""Of a digest of 64, in a caption."""
+MOST_NAMED = 4
+WORDS_OF_TESTS = {"level": "level of the tests", "paired": "sweep.paired", "margins": "sweep.margin"}
+FOLLOWS = "Follows"
+"""The first word of the line of a study that follows its lock."""
+EDITED = f"{LOCK_FILE} was edited after it was written: its digest is not that of its content."
+
+
+@dataclass(frozen=True)
+class Lock:
+    """``settings`` are base's by dotted key, ``rows`` the settings of each row that differ from them. ``metrics`` are
+    by set. ``tests`` say how differences are tested, and when a row agrees with the published one."""
+
+    ts: str  # UTC
+    settings: dict[str, Any]
+    rows: dict[str, dict[str, Any]]
+    trials: list[dict[str, Any]]  # {"row", "seed", "key"}
+    metrics: dict[str, list[str]]
+    tests: dict[str, Any]
+    digest: str = ""  # as the file states it
+
+    @property
+    def name(self) -> str:
+        """Such as "lock of 2026-11-26 21:03 UTC, digest 0123456789ab"."""
+        moment = datetime.fromtimestamp(seconds(self.ts) or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return f"lock of {moment}, digest {self.digest[:SHOWN_DIGITS]}"
+
+    @property
+    def keys(self) -> dict[tuple[str, int], str]:
+        """The trial key of each row and seed."""
+        return {(trial["row"], trial["seed"]): trial["key"] for trial in self.trials}
+
+    def content_digest(self) -> str:
+        """SHA-256 (64 hex digits) of everything else."""
+        content = {name: value for name, value in asdict(self).items() if name != "digest"}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Output:
+    """What an output shows: trials of ``study``, and metrics with differences from ``reference``."""
+
+    study: Study
+    metrics: Sequence[Metric]
+    reference: str = BASE
+
+
+def lock_of(study: Study, keys: Collection[str], metrics: Mapping[str, list[str]]) -> Lock:
+    """The lock of a study as it is now, with the settings of these ``keys`` and the names of metrics by set."""
+    settings, rows = _settings(study)
+    kept_rows = {row: _only(values, keys) for row, values in rows.items()}
+    trials = [{"row": trial.row, "seed": trial.seed, "key": trial.key} for trial in study.trials]
+    names = dict.fromkeys(name for of_set in metrics.values() for name in of_set)
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    lock = Lock(moment, _only(settings, keys), kept_rows, trials, dict(metrics), _tests(study, names))
+    return replace(lock, digest=lock.content_digest())
+
+
+def write_lock(folder: Path, lock: Lock) -> None:
+    """Write `lock.json` atomically."""
+    write_atomic(folder / LOCK_FILE, json.dumps(asdict(lock), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_lock(folder: Path) -> Lock | None:
+    """The lock of the study in ``folder``; None without one. Raises DamagedFileError."""
+    content = read_object(folder / LOCK_FILE, FORM)
+    return None if content is None else Lock(**{name: content[name] for name in FORM})
+
+
+def lock_line(study: Study, output: Output | None = None) -> str:
+    """Whether the study, and an output of it, follow its lock; and how many trials are missing. "" without a lock."""
+    try:
+        lock = read_lock(study.folder)
+    except DamagedFileError as error:
+        return f"{error.note}; nobody can tell whether the study follows its lock. To mend it: {error.remedy}."
+    if lock is None:
+        return ""
+    deviating = [*deviations(lock, study), *_output_deviations(lock, study, output)]
+    verb = "Deviates from" if deviating else FOLLOWS
+    return " ".join([f"{verb} its {lock.name}.", *deviating, *_missing(lock, study)])
+
+
+def deviations(lock: Lock, study: Study) -> Iterator[str]:
+    """One sentence for each way in which the study is not the one that was locked."""
+    if lock.digest != lock.content_digest():
+        yield EDITED
+    renamed = _renamed_rows(lock, study)
+    if renamed:
+        yield f"Rows renamed: {listed([f'{row} is {name} now' for row, name in renamed.items()])}."
+    lock = _with_names(lock, renamed)
+    yield from _trial_deviations(lock, study, renamed)
+    yield from _setting_deviations(lock, study)
+    yield from _test_deviations(lock, study)
+
+
+def _trial_deviations(lock: Lock, study: Study, renamed: Mapping[str, str]) -> Iterator[str]:
+    """Rows and seeds that were added or dropped, ``renamed`` since or not."""
+    locked = lock.keys
+    today = {(trial.row, trial.seed) for trial in study.trials}
+    new = [pair for pair in today if pair not in locked]
+    dropped_names = _dropped_names(study, renamed)
+    dropped = [pair for pair in locked if pair not in today and _trial_name(pair) in dropped_names]
+    new_rows = {row for row, _ in new if row not in lock.rows}
+    dropped_rows = {row for row, _ in dropped} - {row for row, _ in today}
+    for verb, pairs, whole_rows in (("added", new, new_rows), ("dropped", dropped, dropped_rows)):
+        if whole_rows:
+            yield f"Rows {verb}: {listed(sorted(whole_rows))}."
+        seeds = sorted(pair for pair in pairs if pair[0] not in whole_rows)
+        if seeds:
+            yield f"Seeds {verb}: {_seed_words(seeds)}."
+
+
+def _dropped_names(study: Study, renamed: Mapping[str, str]) -> set[str]:
+    """All trials that were ever dropped, with today's names of their rows."""
+    names = [name for asked in study.asked for name in asked.get("dropped", ())]
+    parts = [name.rpartition("-s") for name in names]
+    return {f"{renamed.get(row, row)}-s{seed}" for row, _, seed in parts}
+
+
+def _setting_deviations(lock: Lock, study: Study) -> Iterator[str]:
+    """Settings with another value, then trials whose key has changed although no setting has."""
+    settings, rows = _settings(study)
+    rows_of_change: dict[str, list[str]] = {}
+    for row, values in lock.rows.items():
+        today = {**settings, **rows.get(row, {})} if row in rows else {}
+        for key, locked in {**lock.settings, **values}.items():
+            if key in today and today[key] != locked:
+                change = f"{key} {_value_words(locked)}, now {_value_words(today[key])}"
+                rows_of_change.setdefault(change, []).append(row)
+    if rows_of_change:
+        changes = [f"{change} ({_row_words(names, lock)})" for change, names in rows_of_change.items()]
+        yield f"Settings changed: {'; '.join(changes)}."
+    changed_rows = {row for names in rows_of_change.values() for row in names}
+    locked_keys = lock.keys
+    unexplained = [
+        trial.name
+        for trial in study.trials
+        if locked_keys.get((trial.row, trial.seed), trial.key) != trial.key and trial.row not in changed_rows
+    ]
+    if unexplained:
+        yield f"Trials with other data, or of another version of the task: {listed(unexplained)}."
+
+
+def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
+    """Another level, margin or pairing of the tests, or another rule for "agrees"."""
+    today = _tests(study, lock.tests["rules"])
+    changes = [
+        f"{words} {_value_words(lock.tests[name])}, now {_value_words(today[name])}"
+        for name, words in WORDS_OF_TESTS.items()
+        if today[name] != lock.tests[name]
+    ]
+    if changes:
+        yield f"Tests changed: {'; '.join(changes)}."
+    rules = [name for name, rule in lock.tests["rules"].items() if _is_other_rule(rule, today["rules"].get(name))]
+    if rules:
+        yield f'The rule for "agrees" changed: {listed(_labels(study.task, rules))}.'
+
+
+def _is_other_rule(locked: Mapping[str, Any], today: Mapping[str, Any] | None) -> bool:
+    """Whether it can come to another verdict. Its text, which people read, may be worded anew."""
+    return today is None or any(today[name] != locked[name] for name in RULE if name != "text")
+
+
+def not_locked(study: Study, metrics: Sequence[Metric]) -> list[str]:
+    """Those of the metrics that were not locked, such as "BLEU on dev"; [] without a lock that can be read."""
+    lock = unless_damaged(lambda: read_lock(study.folder), None)
+    return [] if lock is None else _not_locked(lock, metrics)
+
+
+def _not_locked(lock: Lock, metrics: Sequence[Metric]) -> list[str]:
+    unlocked = [metric for metric in metrics if metric.name not in lock.metrics.get(metric.set, ())]
+    return [f"{metric.label} on {metric.set}" for metric in unlocked]
+
+
+def _output_deviations(lock: Lock, study: Study, output: Output | None) -> Iterator[str]:
+    """What an output shows otherwise than it was locked."""
+    if output is None:
+        return
+    unlocked = _not_locked(lock, output.metrics)
+    if unlocked:
+        yield f"Shown but not locked: {listed(unlocked)}."
+    reference = lock.tests["reference"]
+    if output.reference != reference:
+        yield f"Differences are from {output.reference}, not from {reference}."
+    shown = {trial.name for trial in output.study.trials}
+    hidden = sorted((trial.row, trial.seed) for trial in study.trials if trial.name not in shown)
+    if hidden:
+        yield f"Seeds left out here: {_seed_words(hidden)}."
+
+
+def _missing(lock: Lock, study: Study) -> Iterator[str]:
+    """A sentence while locked trials have no result."""
+    locked = _with_names(lock, _renamed_rows(lock, study)).keys
+    standings = study.standings(trial for trial in study.trials if (trial.row, trial.seed) in locked)
+    finished_trials = [standing.trial for standing in standings if standing.result is not None]
+    finished = {(trial.row, trial.seed) for trial in finished_trials}
+    missing = [_trial_name(pair) for pair in locked if pair not in finished]
+    if missing:
+        more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
+        names = listed([*missing[:MOST_NAMED], *more])
+        verb = "is" if len(missing) == 1 else "are"
+        yield (
+            f"{len(missing)} of {len(locked)} locked trials {verb} missing ({names}): "
+            f"no test should be published before all are there."
+        )
+
+
+def _renamed_rows(lock: Lock, study: Study) -> dict[str, str]:
+    """Today's name of each locked row that has another one: its trials have the same keys."""
+    locked_rows = {key: row for (row, _), key in lock.keys.items()}
+    return {
+        locked_rows[trial.key]: trial.row
+        for trial in study.trials
+        if trial.row not in lock.rows and trial.key in locked_rows
+    }
+
+
+def _with_names(lock: Lock, renamed: Mapping[str, str]) -> Lock:
+    """The lock with other names of rows."""
+    rows = {renamed.get(row, row): values for row, values in lock.rows.items()}
+    trials = [trial | {"row": renamed.get(trial["row"], trial["row"])} for trial in lock.trials]
+    return replace(lock, rows=rows, trials=trials)
+
+
+def _tests(study: Study, metrics: Iterable[str]) -> dict[str, Any]:
+    """How the study's table tests differences, and its rule for "agrees" by the name of each metric."""
+    metrics_by_name = {metric.name: metric for metric in study.task.metrics}
+    rules = {name: _rule_of(metrics_by_name[name]) for name in metrics if name in metrics_by_name}
+    return {"reference": BASE, "level": ALPHA, "paired": study.paired, "margins": study.margins, "rules": rules}
+
+
+def _rule_of(metric: Metric) -> dict[str, Any]:
+    from tracking.statistics.verdict import VERSION_OF_RULE, rule  # NumPy, which a plan does not need
+
+    numbers = {"negligible": metric.negligible, "agrees_within": metric.agrees_within}
+    return {"version": VERSION_OF_RULE, **numbers, "text": rule(metric, BASE)}
+
+
+def _settings(study: Study) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Base's settings by dotted key, and those of each row that differ, as JSON has them."""
+    settings = {f"{group}.{name}": value for group, values in study.settings.items() for name, value in values.items()}
+    rows = {row["row"]: row["values"] for row in study.rows}
+    as_json: tuple[dict[str, Any], dict[str, dict[str, Any]]] = json.loads(json.dumps([settings, rows]))
+    return as_json
+
+
+def _only(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key in keys}
+
+
+def _labels(card: Card, names: Collection[str]) -> list[str]:
+    return [metric.label for metric in card.metrics if metric.name in names]
+
+
+def _trial_name(pair: tuple[str, int]) -> str:
+    row, seed = pair
+    return f"{row}-s{seed}"
+
+
+def _seed_words(pairs: Sequence[tuple[str, int]]) -> str:
+    """Such as "4, 5 of base; 4 of wide"."""
+    seeds_of_row: dict[str, list[str]] = {}
+    for row, seed in pairs:
+        seeds_of_row.setdefault(row, []).append(str(seed))
+    return "; ".join(f"{', '.join(seeds)} of {row}" for row, seeds in seeds_of_row.items())
+
+
+def _row_words(names: Sequence[str], lock: Lock) -> str:
+    return "every row" if len(names) == len(lock.rows) else listed(names)
+
+
+def _value_words(value: Any) -> str:
+    """A value as a caption shows it, without secrets."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {number:g}" for name, number in value.items()) or "none"
+    return without_password(cell_text(value))
