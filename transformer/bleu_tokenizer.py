@@ -12,7 +12,7 @@ BleuTokenizer = Literal[
     "13a", "zh", "intl", "char", "none", "ja-mecab", "ko-mecab", "flores101", "flores200", "spBLEU-1K"
 ]
 USUAL: BleuTokenizer = "13a"
-"""That of sacreBLEU itself, for languages that separate words by spaces."""
+"""sacreBLEU's default, for languages that separate words by spaces."""
 KEY = "data.bleu_tokenizer"
 PACKAGES = {
     "ja-mecab": (("MeCab", "ipadic"), "sacrebleu[ja]"),
@@ -32,28 +32,31 @@ LEAST_SHARE = 0.5
 
 
 def package_faults(tokenizer: str) -> Iterator[Fault]:
-    """The packages that the tokenizer needs and that are not installed."""
+    """A fault if packages that the tokenizer needs are not installed."""
     modules, package = PACKAGES.get(tokenizer, ((), ""))
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
-        yield Fault(KEY, f"is {tokenizer}, which needs {' and '.join(missing)}", f"must be: pip install '{package}'")
+        problem = f"is {tokenizer}, which needs {' and '.join(missing)}"
+        yield Fault(KEY, problem, f"must be: pip install '{package}'")
 
 
 def misfit(tokenizer: str, lines: Iterable[str]) -> str | None:
     """A caution if most of these target lines are in a script that the tokenizer cannot split."""
     if tokenizer not in AT_SPACES:
         return None
-    scripts, total = Counter[str](), 0
+    scripts = Counter[str]()
+    total = 0
     for line in lines:
         total += 1
         scripts.update(_unspaced_script(line))
-    written = scripts.total()
-    if written == 0 or written < LEAST_SHARE * total:
+    unspaced_lines = scripts.total()
+    if unspaced_lines == 0 or unspaced_lines < LEAST_SHARE * total:
         return None
     fitting = max(scripts, key=lambda name: (scripts[name], name))
-    script = UNSPACED[fitting][0]
-    found = f"{KEY} is {tokenizer}, which splits at spaces, but {written} of {total} dev targets are in {script} script"
-    return f"{found}; BLEU needs {KEY}={fitting}"
+    script, _ = UNSPACED[fitting]
+    tokenizer_problem = f"{KEY} is {tokenizer}, which splits at spaces"
+    text_problem = f"{unspaced_lines} of {total} dev targets are in {script} script"
+    return f"{tokenizer_problem}, but {text_problem}; BLEU needs {KEY}={fitting}"
 
 
 def _unspaced_script(line: str) -> list[str]:
@@ -62,7 +65,9 @@ def _unspaced_script(line: str) -> list[str]:
     Kana make a line Japanese: its other letters are shared with Chinese.
     """
     letters = sum(letter.isalpha() for letter in line)
-    counts = {name: len(re.findall(f"[{ranges}]", line)) for name, (_, ranges) in UNSPACED.items()}
+    counts = {}
+    for name, (_, ranges) in UNSPACED.items():
+        counts[name] = len(re.findall(f"[{ranges}]", line))
     if letters == 0 or sum(counts.values()) < letters / 2:
         return []
     return ["ja-mecab" if counts["ja-mecab"] else max(counts, key=lambda name: counts[name])]

@@ -111,27 +111,38 @@ CARD = Card(
 
 
 def signatures(scores: Iterable[Numbers]) -> list[tuple[str, str]]:
-    """Each metric's label and signature, as the sets' scores have them; every pair once, in their order."""
-    found, metrics = [CARD.scores(each).signatures for each in scores], CARD.metrics
-    named = ((metric.label, each[metric.name]) for metric in metrics for each in found if metric.name in each)
-    return list(dict.fromkeys(named))
+    """Pairs of a metric's label and its signature in the sets' scores; each pair once.
+
+    The metrics keep the order of the card.
+    """
+    signatures_by_set = [CARD.scores(set_scores).signatures for set_scores in scores]
+    pairs: list[tuple[str, str]] = []
+    for metric in CARD.metrics:
+        for set_signatures in signatures_by_set:
+            if metric.name in set_signatures:
+                pairs.append((metric.label, set_signatures[metric.name]))
+    return list(dict.fromkeys(pairs))
 
 
 def words(values: Mapping[str, Any]) -> str:
     """A row's changed values by short name, as text such as "h 4, d_k = d_v = 16"."""
-    changed, heads = dict(values), []
+    changed = dict(values)
     positions = changed.pop("positions", None)
+    heads = []
     if {"d_k", "d_v"} <= changed.keys() and changed["d_k"] == changed["d_v"]:
         del changed["d_k"]
         heads = [f"d_k = d_v = {changed.pop('d_v')}"]
-    order = [name for name in (*CARD.symbols, *changed) if name in changed]
-    before = [_phrase(name, changed[name]) for name in dict.fromkeys(order) if name in ARCHITECTURE]
-    after = [_phrase(name, changed[name]) for name in dict.fromkeys(order) if name not in ARCHITECTURE]
-    last = [] if positions is None else [POSITIONS.get(str(positions), str(positions))]
-    return ", ".join([*before, *heads, *after, *last])
+    names = [name for name in dict.fromkeys([*CARD.symbols, *changed]) if name in changed]
+    architecture = [_phrase(name, changed[name]) for name in names if name in ARCHITECTURE]
+    training = [_phrase(name, changed[name]) for name in names if name not in ARCHITECTURE]
+    phrases = [*architecture, *heads, *training]
+    if positions is not None:
+        phrases.append(POSITIONS.get(str(positions), str(positions)))
+    return ", ".join(phrases)
 
 
 def _phrase(name: str, value: Any) -> str:
+    """The symbol and the value, such as "P_drop 0.1"; steps as "100K steps"."""
     if name == "steps" and isinstance(value, int):
         return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
     return f"{CARD.symbols.get(name, name)} {value}"

@@ -60,7 +60,7 @@ def _train_text(config: TrialConfig, prepared: Path) -> tuple[int, float]:
 
 @cache
 def _prepared_text(prepared: Path) -> tuple[int, float]:
-    """The same, counted. Raises OSError or ValueError."""
+    """The same numbers, counted in prepared text. Raises OSError or ValueError."""
     from transformer.data.prepared import Prepared
 
     sides = Prepared(prepared).pairs("train").longest_sides
@@ -68,7 +68,8 @@ def _prepared_text(prepared: Path) -> tuple[int, float]:
 
 
 def _vocabulary_cautions(config: TrialConfig) -> Iterator[str]:
-    model, vocabulary = config.model, config.data.vocab_size
+    model = config.model
+    vocabulary = config.data.vocab_size
     has_paper_sizes = (model.n_layers, model.d_model, model.d_ff) == PAPER_SIZES
     is_of_paper = has_paper_sizes or config.train.steps >= PAPER_STEPS
     if is_of_paper and vocabulary != PAPER_VOCABULARY:

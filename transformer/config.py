@@ -123,16 +123,21 @@ class TrialConfig:
     @property
     def averaged_steps(self) -> list[int]:
         """The steps of the weights that are scored: the last multiples of ``average_every``, or only the last step."""
-        n, every = self.decode.average_checkpoints, self.decode.average_every
-        last = self.train.steps // every
-        return [every * multiple for multiple in range(last - n + 1, last + 1)] if n > 1 else [self.train.steps]
+        n = self.decode.average_checkpoints
+        if n <= 1:
+            return [self.train.steps]
+        interval = self.decode.average_every
+        last = self.train.steps // interval
+        return [interval * multiple for multiple in range(last - n + 1, last + 1)]
 
     def problems(self) -> list[Problem]:
-        """Conflicts between keys that are each valid alone."""
+        """Conflicts between keys whose values are valid one by one."""
         return [*self._model_problems(), *self._average_problems(), *self._data_problems()]
 
     def _model_problems(self) -> Iterator[Problem]:
-        train, d_model, longest = self.train, self.model.d_model, self.model.max_positions
+        train = self.train
+        d_model = self.model.d_model
+        longest = self.model.max_positions
         if self.model.positions == "sinusoids" and d_model % 2:
             allowed = "must be even with sinusoids, which pair sines and cosines"
             yield Problem("model.d_model", f"is {d_model}", allowed)
@@ -145,9 +150,13 @@ class TrialConfig:
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
 
     def _average_problems(self) -> Iterator[Problem]:
-        n, every, steps = self.decode.average_checkpoints, self.decode.average_every, self.train.steps
-        if n > 1 and n * every > steps:
-            allowed = f"must be at most {max(1, steps // every)}: decode.average_every is {every}, train.steps {steps}"
+        n = self.decode.average_checkpoints
+        interval = self.decode.average_every
+        steps = self.train.steps
+        if n > 1 and n * interval > steps:
+            most = max(1, steps // interval)
+            reason = f"decode.average_every is {interval}, train.steps {steps}"
+            allowed = f"must be at most {most}: {reason}"
             yield Problem("decode.average_checkpoints", f"is {n}", allowed)
 
     def _data_problems(self) -> Iterator[Problem]:
@@ -165,5 +174,8 @@ def read_trial(tree: object) -> TrialConfig:
     """The configuration in plain data, as ``asdict`` gives it. Raises FaultyError."""
     trial, problems = parse(TrialConfig, tree)
     if trial is None:
-        raise FaultyError(*(Fault(each.key, each.found, each.allowed, each.nearest) for each in problems))
+        faults = []
+        for problem in problems:
+            faults.append(Fault(problem.key, problem.found, problem.allowed, problem.nearest))
+        raise FaultyError(*faults)
     return trial

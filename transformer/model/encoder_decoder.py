@@ -132,7 +132,7 @@ class DecoderLayer(nn.Module):
         """One position of N outputs of each source.
 
         The N outputs share the source's memory, and each sees only its own past. Returns the
-        layer's output [B, N, D], and the keys and values [B·N, H, S, ·] to pass as ``past`` next time.
+        layer's output [B, N, D], and the keys and values [B·N, H, S, ·]: the next step's ``past``.
         """
         sequences = x_BND.flatten(0, 1)[:, None]  # [B·N, 1, D]
         attended, present = self.attention(sequences, None, past)
