@@ -1,4 +1,4 @@
-"""The tokenizers of sacreBLEU: whether their packages are installed, and which one fits a script."""
+"""The tokenizers of sacreBLEU: whether they are installed, and which one fits a script."""
 
 import importlib.util
 import re
@@ -9,7 +9,16 @@ from typing import Literal
 from transformer.faults import Fault
 
 BleuTokenizer = Literal[
-    "13a", "zh", "intl", "char", "none", "ja-mecab", "ko-mecab", "flores101", "flores200", "spBLEU-1K"
+    "13a",
+    "zh",
+    "intl",
+    "char",
+    "none",
+    "ja-mecab",
+    "ko-mecab",
+    "flores101",
+    "flores200",
+    "spBLEU-1K",
 ]
 USUAL: BleuTokenizer = "13a"
 """sacreBLEU's default, for languages that separate words by spaces."""
@@ -24,11 +33,14 @@ AT_SPACES = ("13a", "intl", "none")
 UNSPACED = {
     "ja-mecab": ("Japanese", r"\u3040-\u30ff\uff66-\uff9d"),
     "zh": ("Chinese", r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"),
-    "flores200": ("Thai, Lao, Khmer, Burmese or Tibetan", r"\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"),
+    "flores200": (
+        "Thai, Lao, Khmer, Burmese or Tibetan",
+        r"\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff",
+    ),
 }
-"""Scripts without spaces between words, as ranges of a regular expression, by the tokenizer that fits."""
+"""Scripts without spaces between words, by the tokenizer that fits: name and regex ranges."""
 LEAST_SHARE = 0.5
-"""Of the lines: the share in such a script from which a tokenizer that splits at spaces does not fit."""
+"""A tokenizer that splits at spaces does not fit if this share of the lines is in such a script."""
 
 
 def package_faults(tokenizer: str) -> Iterator[Fault]:
@@ -60,7 +72,7 @@ def misfit(tokenizer: str, lines: Iterable[str]) -> str | None:
 
 
 def _unspaced_script(line: str) -> list[str]:
-    """The tokenizer that fits the line, if at least half of its letters are in a script without spaces.
+    """The tokenizer that fits the line, if half of its letters are in a script without spaces.
 
     Kana make a line Japanese: its other letters are shared with Chinese.
     """

@@ -1,4 +1,4 @@
-"""Translation, as files and tables know it: Table 3 of "Attention Is All You Need", in the paper's words."""
+"""The metrics and words of translation, as files and tables use them, in the paper's terms."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,15 +9,17 @@ from transformer.config import SEMANTICS, TRAIN_SAMPLE
 OF_WEIGHTS = ("average_checkpoints", "average_every")
 """The settings of `decode` that change the score of a reference."""
 OF_SEARCH = ("beam", "alpha", "max_extra", *OF_WEIGHTS)
-"""Those that change the translations."""
+"""The settings of `decode` that change the translations."""
 TOKENIZER = "bleu_tokenizer"
 PIECES = "pieces"
 """Among the scores of a set: a digest of the vocabulary's pieces and of those of the set."""
 ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
 POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
 
-BLEU_NOTE = "sacreBLEU's {bleu_tokenizer:13a} (published BLEU, like bleu_paper in result.json, is on tokenized text)"
-ACCURACY_UNIT = "share of target pieces that the model ranks first after the gold pieces before them, 0 to 1"
+PUBLISHED_BLEU = "published BLEU, like bleu_paper in result.json, is on tokenized text"
+BLEU_NOTE = f"sacreBLEU's {{bleu_tokenizer:13a}} ({PUBLISHED_BLEU})"
+RANKED_FIRST = "target pieces that the model ranks first after the gold pieces before them"
+ACCURACY_UNIT = f"share of {RANKED_FIRST}, 0 to 1"
 
 CARD = Card(
     name="translation",
@@ -100,7 +102,11 @@ CARD = Card(
     groups=("model", "train", "decode", "data"),
     artifacts=("hypotheses",),
     sets_without_artifacts=(TRAIN_SAMPLE,),
-    cost_notes={"seconds": "measured", "params": "computed", "flops": "computed from the real lengths"},
+    cost_notes={
+        "seconds": "measured",
+        "params": "computed",
+        "flops": "computed from the real lengths",
+    },
     millions=True,
     published_note=(
         "Published values come from another vocabulary and corpus: compare the differences, not the values."

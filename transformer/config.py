@@ -34,7 +34,10 @@ MOST_PIECES = 2**24  # SentencePiece takes a minute to refuse a hundred times as
 PositiveCount = Annotated[int, Range(1, INT32_MAX)]
 Probability = Annotated[float, Range(0, 1, below=True)]
 TRAIN_SAMPLE = "train_sample"
-"""A set of training pairs, which is scored without being translated; and the key of `decode` that asks for it."""
+"""The name of a set of training pairs, which is scored but not translated.
+
+It is also the key of `decode` that asks for it.
+"""
 ADAM_BETA1 = 0.9
 ADAM_BETA2 = 0.98
 ADAM_EPSILON = 1e-9
@@ -43,7 +46,7 @@ ADAM_EPSILON = 1e-9
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The encoder–decoder of section 3; d_k and d_v are independent of d_model / n_heads (Table 3, row B)."""
+    """The encoder–decoder of section 3; d_k and d_v do not follow from d_model (Table 3, row B)."""
 
     n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth")]
     d_model: Annotated[PositiveCount, Symbol("d_model"), Divided("width")]
@@ -61,7 +64,11 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Optimization (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
+    """Optimization (section 5).
+
+    ``tokens_per_batch`` bounds sentences × longest side, over all workers. A ``score_every`` of 0
+    means no scores during training. Without ``tokens_per_micro_batch`` the kind of device sets it.
+    """
 
     steps: Annotated[PositiveCount, Symbol("steps"), Divided("steps", optional=True)]
     warmup_steps: PositiveCount
@@ -74,8 +81,8 @@ class TrainConfig:
     evaluate_every: Annotated[PositiveCount, Observes()]
     checkpoint_every: Annotated[PositiveCount, Observes()]
     keep_checkpoints: Annotated[PositiveCount, Observes()]
-    score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0  # 0: not while training
-    tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None  # None: by the kind of device
+    score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0
+    tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None
     adam_beta1: Annotated[Probability, Symbol("β₁"), Neutral(ADAM_BETA1)] = ADAM_BETA1
     adam_beta2: Annotated[Probability, Symbol("β₂"), Neutral(ADAM_BETA2)] = ADAM_BETA2
     adam_epsilon: Annotated[float, Range(0, above=True), Symbol("ε"), Neutral(ADAM_EPSILON)] = ADAM_EPSILON
@@ -83,9 +90,10 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search (section 6.1): width, GNMT length penalty, extra output length; and the weights that are used.
+    """Beam search (section 6.1): width, GNMT length penalty, extra output length; and the weights.
 
-    These are the mean of ``average_checkpoints`` checkpoints that are ``average_every`` steps apart.
+    The weights are the mean of ``average_checkpoints`` checkpoints, ``average_every`` steps apart.
+    ``train_sample`` says whether a sample of train is also scored.
     """
 
     beam: Annotated[int, Range(1, 32), Scores()]
@@ -93,12 +101,16 @@ class DecodeConfig:
     max_extra: Annotated[int, Range(0, INT32_MAX), Scores()]
     average_checkpoints: Annotated[int, Range(1, 1_000), Scores()]
     average_every: Annotated[PositiveCount, Scores()]
-    train_sample: Annotated[bool, Scores(), Neutral(False)] = False  # whether a sample of train is a set, too
+    train_sample: Annotated[bool, Scores(), Neutral(False)] = False
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """The source of the text; ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``."""
+    """The source of the text.
+
+    ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``.
+    ``bleu_tokenizer`` changes BLEU, but nothing that is trained.
+    """
 
     name: Annotated[Literal["synthetic", "multi30k", "files"], Fingerprinted()]
     source: Annotated[str, Fingerprinted()]
@@ -108,7 +120,7 @@ class DataConfig:
     train: Annotated[list[str] | None, Fingerprinted(place=True)]
     dev: Annotated[list[str] | None, Fingerprinted(place=True)]
     test: Annotated[list[str] | None, Fingerprinted(place=True)]
-    bleu_tokenizer: Annotated[BleuTokenizer, Scores(), Neutral(USUAL)] = USUAL  # it decides BLEU, and nothing trained
+    bleu_tokenizer: Annotated[BleuTokenizer, Scores(), Neutral(USUAL)] = USUAL
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,10 @@ class TrialConfig:
 
     @property
     def averaged_steps(self) -> list[int]:
-        """The steps of the weights that are scored: the last multiples of ``average_every``, or only the last step."""
+        """The steps of the weights that are scored.
+
+        They are the last multiples of ``average_every``, or only the last step.
+        """
         n = self.decode.average_checkpoints
         if n <= 1:
             return [self.train.steps]
@@ -142,7 +157,8 @@ class TrialConfig:
             allowed = "must be even with sinusoids, which pair sines and cosines"
             yield Problem("model.d_model", f"is {d_model}", allowed)
         if train.tokens_per_batch < longest:
-            allowed = f"must be at least model.max_positions ({longest}), or the longest pair fits in no batch"
+            least = f"model.max_positions ({longest})"
+            allowed = f"must be at least {least}, or the longest pair fits in no batch"
             yield Problem("train.tokens_per_batch", f"is {train.tokens_per_batch}", allowed)
         uniform = 1 - 1 / self.data.vocab_size
         if train.label_smoothing > uniform:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """A wrong value: its key or file, the problem, what is allowed, and the nearest valid override."""
+    """A wrong value: its key or file, the problem, what is allowed, the nearest valid override."""
 
     key: str
     found: str
@@ -37,7 +37,7 @@ FIX = "Use an earlier checkpoint, or train again with a smaller train.lr_factor.
 
 
 class NotFiniteError(ArithmeticError):
-    """A model computed NaN or an infinite score; ``places`` are the sentences' numbers, counted from 0.
+    """A model computed NaN or an infinite score; ``places`` are sentence numbers, counted from 0.
 
     ``where`` names their set, such as "dev"; ``item`` names the unit, such as "sentence".
     """
@@ -46,7 +46,7 @@ class NotFiniteError(ArithmeticError):
         self.places = sorted(places)
         self.where = where
         self.item = item
-        super().__init__(self.places, where, item)  # the arguments that unpickling passes to __init__
+        super().__init__(self.places, where, item)  # unpickling passes these to __init__
 
     def __str__(self) -> str:
         place = f"{self.item} {self.places[0] + 1}"

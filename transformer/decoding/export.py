@@ -1,4 +1,4 @@
-"""Export of a trained model to a folder, as weights, configuration and vocabulary; or for CTranslate2.
+"""Export of a trained model to a folder: weights, configuration, vocabulary; or for CTranslate2.
 
 ``open_exported`` reads the folder. MLflow calls ``_load_pyfunc`` to serve it.
 """
@@ -42,9 +42,10 @@ READING_ERRORS = (
 
 
 def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> None:
-    """Write weights (safetensors), configuration (JSON) and SentencePiece model for ``open_exported``.
+    """Write weights, configuration (JSON) and SentencePiece model for ``open_exported``.
 
-    ``folder`` exists. Paths and mirrors of the text are left out: a mirror may contain a password, a path a name.
+    ``folder`` exists. Paths and mirrors of the text are left out: a mirror may contain a password,
+    and a path a name.
     """
     data = replace(trial.data, mirror=None, train=None, dev=None, test=None)
     config = {"format": FORMAT, "trial": asdict(replace(trial, data=data))}
@@ -85,7 +86,8 @@ def _reading(path: Path) -> Iterator[Path]:
     except READING_ERRORS as error:
         reason = " ".join(str(error).split()[:30])
         problem = f"cannot be read: {reason}"
-        raise FaultyError(Fault(str(path), problem, "must be unchanged since the export")) from error
+        allowed = "must be unchanged since the export"
+        raise FaultyError(Fault(str(path), problem, allowed)) from error
 
 
 @contextmanager
@@ -124,7 +126,7 @@ def _load_pyfunc(path: str) -> Served:
 
 Attention = SelfAttention | CrossAttention
 NEVER = -10_000.0
-"""A logit that means probability zero, in float16 too: padding and beginning-of-sentence are never generated."""
+"""The logit of padding and beginning-of-sentence: probability zero, also in float16."""
 
 
 def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> None:

@@ -91,13 +91,13 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The ``n_best`` best hypotheses of each sentence, best first.
 
-    ``n_best`` is at most ``decode.beam``, its default. A smaller ``n_best`` ends the search earlier,
-    with the same best hypotheses.
+    ``n_best`` is at most ``decode.beam``, its default. A smaller ``n_best`` ends the search
+    earlier, with the same best hypotheses.
 
     The longest output of a sentence is its input + ``decode.max_extra`` pieces, both with
-    end-of-sentence. It is at most ``max_positions``, which no input may exceed. If no hypothesis has
-    finished by then, the result is the best unfinished ones. Raises NotFiniteError with row numbers
-    of ``source_BS``.
+    end-of-sentence. It is at most ``max_positions``, which no input may exceed. If no hypothesis
+    has finished by then, the result is the best unfinished ones. Raises NotFiniteError with row
+    numbers of ``source_BS``.
     """
     if not len(source_BS):
         return []

@@ -34,7 +34,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class Translator:
-    """A trained model in evaluation mode, with its decode settings; ``precision`` is "fp32" or "bf16"."""
+    """A trained model in evaluation mode, with its vocabulary and decode settings."""
 
     model: Transformer
     vocabulary: Vocabulary
@@ -50,7 +50,7 @@ class Translator:
         return efficient(self.model.config, self.precision, self.device)
 
     def translate(self, lines: list[str]) -> list[str]:
-        """The best translation of each line; a line longer than the model's positions is cut there."""
+        """The best translation of each line; a line beyond the model's positions is cut there."""
         with self.efficient():
             sources, _ = self.sources(lines)
             return [best[0].text for best in self.translations(sources, n_best=1)]

@@ -1,7 +1,7 @@
 """``allelse evaluate``: scores of trained models on sets.
 
-A set that was evaluated before is read from the trial's folder. If you type ``decode`` settings that
-differ from the trial's, its result stays unchanged: their output has a separate name, such as
+A set that was evaluated before is read from the trial's folder. If you type ``decode`` settings
+that differ from the trial's, its result stays unchanged: their output has a separate name, such as
 ``hypotheses/dev@beam8.txt``.
 """
 
@@ -28,7 +28,8 @@ from transformer.verbs.models import Average, averaging, refusing, translator_of
 if TYPE_CHECKING:
     from transformer.decoding.evaluation import EvaluationSet  # loads torch, which no refusal needs
 
-SetName = Annotated[str | None, typer.Option("--set", help="Only this set, of the trial's data or of sacreBLEU.")]
+SetOption = typer.Option("--set", help="Only this set, of the trial's data or of sacreBLEU.")
+SetName = Annotated[str | None, SetOption]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 TABLE_WIDTH = 120
 """The width of a table in a file or a pipe."""
@@ -124,7 +125,8 @@ def _evaluate_trials(
             finished = sum(evaluation.decoded for evaluation in evaluations)
             note = ""
             if finished:
-                note = f"The evaluations that finished before ({finished}) are kept and not repeated."
+                earlier = f"The evaluations that finished before ({finished})"
+                note = f"{earlier} are kept and not repeated."
             raise RefusedError(error.problems, note) from error
         scores = trial.scored
         for name, evaluation_set in requests.items():
@@ -191,7 +193,7 @@ def _requested_sets(
 
 
 def _has_output(trial: Trained[TrialConfig], set_name: str) -> bool:
-    """Whether the trial's folder holds the hypotheses of this set, if it is a set with hypotheses."""
+    """Whether the trial's folder holds the hypotheses of this set, if it has any."""
     if not is_translated(set_name):
         return True
     from transformer.decoding.evaluation import hypotheses_file
@@ -254,12 +256,13 @@ def _add_section(
 
 def _varied_settings(evaluations: list[Evaluation]) -> list[str]:
     """The names of the decode settings that differ between evaluations."""
-    values_by_name: dict[str, set[str]] = {}
-    names = dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores["decode"])
-    for name in names:
-        values = {repr(evaluation.scores["decode"].get(name)) for evaluation in evaluations}
-        values_by_name[name] = values
-    return [name for name, values in values_by_name.items() if len(values) > 1]
+    settings_by_set = [evaluation.scores["decode"] for evaluation in evaluations]
+    varied_names = []
+    for name in dict.fromkeys(name for settings in settings_by_set for name in settings):
+        values = {repr(settings.get(name)) for settings in settings_by_set}
+        if len(values) > 1:
+            varied_names.append(name)
+    return varied_names
 
 
 def _settings_text(evaluation: Evaluation, names: Sequence[str]) -> str:

@@ -73,7 +73,8 @@ def _check(folder: Path, to: ExportKind, register: str | None) -> None:
     """Find mistakes before the model is loaded. Raises RefusedError."""
     problems = []
     if folder.exists():
-        problems.append(Problem("--output", f"{folder} exists", "must be a new folder: --output NEW"))
+        allowed = "must be a new folder: --output NEW"
+        problems.append(Problem("--output", f"{folder} exists", allowed))
     if register is not None and to is not ExportKind.mlflow:
         allowed = "needs --to mlflow: MLflow serves no other format"
         problems.append(Problem("--register", f"is given with --to {to}", allowed))
@@ -91,7 +92,12 @@ def _next_command(to: ExportKind, folder: str) -> str:
 
 
 @refusing()
-def _export(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
+def _export(
+    trial: Trained[TrialConfig],
+    to: ExportKind,
+    folder: Path,
+    register: str | None,
+) -> str | None:
     """Write the whole folder or nothing, so that you can repeat the command.
 
     Returns the command that serves a registered model, None if it isn't registered. Raises

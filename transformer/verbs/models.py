@@ -1,4 +1,4 @@
-"""The model that a verb works on: a trained trial, or an exported folder; and faults as refusals."""
+"""The model that a verb works on, a trained trial or an exported folder; faults as refusals."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -70,7 +70,8 @@ def translator_of(trained: Trained[TrialConfig]) -> "Translator":
         model.load_state_dict(mean_weights(trained.states(steps), model))
     except StateError as error:
         raise RefusedError([Problem(trained.name, "cannot be loaded", str(error))]) from error
-    return Translator(model.to(pick_device()).eval(), vocabulary, config.decode, config.train.precision)
+    model = model.to(pick_device()).eval()
+    return Translator(model, vocabulary, config.decode, config.train.precision)
 
 
 @refusing()

@@ -22,9 +22,15 @@ from transformer.faults import FaultyError, NotFiniteError
 from transformer.verbs.models import Average, averaging, translator_in, translator_of
 
 if TYPE_CHECKING:
-    from transformer.decoding.translator import Translation, Translator  # loads torch, which no refusal needs
+    # It loads torch, which no refusal needs.
+    from transformer.decoding.translator import Translation, Translator
 
-NBest = Annotated[int | None, typer.Option(min=1, help="Print N lines per sentence: score TAB text.")]
+SourceOption = typer.Option("--input", help="Read this file, not standard input.")
+Source = Annotated[Path | None, SourceOption]
+TargetOption = typer.Option("--output", help="Write this file, not standard output.")
+Target = Annotated[Path | None, TargetOption]
+NBestOption = typer.Option(min=1, help="Print N lines per sentence: score TAB text.")
+NBest = Annotated[int | None, NBestOption]
 WINDOW_LINES = 1_000
 """How many lines are sorted by length together."""
 NO_HYPOTHESIS = f"{-math.inf:.6f}\t"
@@ -35,8 +41,8 @@ PAUSE_S = 0.05
 def translate(
     model: Trained[TrialConfig] | Path,
     typed: Typed,
-    source: Annotated[Path | None, typer.Option("--input", help="Read this file, not standard input.")] = None,
-    target: Annotated[Path | None, typer.Option("--output", help="Write this file, not standard output.")] = None,
+    source: Source = None,
+    target: Target = None,
     nbest: NBest = None,
     average: Average = None,
 ) -> int:
@@ -47,13 +53,24 @@ def translate(
         model = averaging(model, average, typed)
         _check_nbest(nbest, model.config.decode.beam)
     with err.status(f"Loading {escape(model.name)}"):
-        translator = translator_in(model, average, typed) if isinstance(model, Path) else translator_of(model)
+        translator = _open(model, average, typed)
     _check_nbest(nbest, translator.decode.beam)
     try:
         return _translate_lines(translator, source, target, nbest, err)
     except NotFiniteError as error:
         err.print(f"[bold red]Failed[/]: {escape(str(error))}", soft_wrap=True)
         return 1
+
+
+def _open(
+    model: Trained[TrialConfig] | Path,
+    average: int | None,
+    typed: Typed,
+) -> "Translator":
+    """The translator of a trial, or in an exported folder. Raises RefusedError."""
+    if isinstance(model, Path):
+        return translator_in(model, average, typed)
+    return translator_of(model)
 
 
 def _check_nbest(nbest: int | None, beam: int) -> None:
@@ -64,7 +81,10 @@ def _check_nbest(nbest: int | None, beam: int) -> None:
 
 
 def _check(source: Path | None, target: Path | None) -> None:
-    """Find mistakes before the model is loaded and before an output replaces the input. Raises RefusedError."""
+    """Find mistakes before the model is loaded and before an output replaces the input.
+
+    Raises RefusedError.
+    """
     problems = []
     if source and (source.is_dir() or not os.access(source, os.R_OK)):
         allowed = "must be a text file, one sentence per line"
@@ -82,7 +102,8 @@ def _output_problems(target: Path, source: Path | None) -> list[Problem]:
     """At most one problem of ``--output``."""
     folder = target.absolute().parent
     if not folder.is_dir():
-        return [Problem("--output", f"{target.parent} is not a folder", "must be in a folder that exists")]
+        problem = f"{target.parent} is not a folder"
+        return [Problem("--output", problem, "must be in a folder that exists")]
     if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
         return [Problem("--output", f"{target} cannot be written", "must be a writable file")]
     if target.is_file() and _is_input(target, source):
