@@ -63,7 +63,6 @@ Chosen = Annotated[
     str | None,
     typer.Option("--chosen", help="Of rows that score the same weights, only the best one by this metric."),
 ]
-Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 WithNames = Annotated[bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")]
 Short = Annotated[
     bool | None,
@@ -89,7 +88,6 @@ def table(
     verdict: Verdicts = False,
     sentences: WithSentences = False,
     chosen_by: Chosen = None,
-    methods: Methods = False,
     names: WithNames = False,
     short: Short = None,
     caption: Caption = None,
@@ -98,14 +96,11 @@ def table(
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from tracking.table.layout import shown, written
 
-    if methods and as_format is not None:
-        found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
-        raise RefusedError([Problem("--methods", found, allowed)])
     _refuse_label(label, as_format)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     if chosen_by is not None:
-        typed: dict[str, object] = {"--methods": methods, "--row": names, "--short": short is not None}
+        typed: dict[str, object] = {"--row": names, "--short": short is not None}
         typed.update(zip(OPTIONS_OF_CHOICE, options, strict=True))
         _refuse_with_chosen(typed)
         whole = Choice(study, settings, overrides or []).seeds_chosen()
@@ -114,11 +109,7 @@ def table(
     made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
     view = replace(made.view, names=names, short=short, caption=caption, label=label or "")
     made = replace(made, view=view)
-    if methods:
-        from tracking.table.caption import methods as paragraph
-
-        print(paragraph(made))
-    elif as_format is None:
+    if as_format is None:
         OUT.print(shown(made, OUT.width))
         next_verb("ui", looking(study.folder, overrides))
     else:

@@ -93,7 +93,6 @@ COMMANDS = [
     Case("table sweep.name=small --set test --metric nll --metric bleu_paper --base b_key_16 --format csv", "csv"),
     Case("table sweep.name=small --format md", says="| base d_k 2 ±"),
     Case("table sweep.name=small --format html --intervals --best", says="<table not tested"),
-    Case("table sweep.name=small --methods", says="two random seeds"),
     Case("report sweep.name=small --output report.html", says="report.html", writes="report.html"),
     Case("compare base b_key_16 sweep.name=small --json", "json", "pairs samples not_compared"),
     Case("evaluate base-s1 sweep.name=small --set dev --json", "json"),

@@ -1,4 +1,4 @@
-"""What is said of a table: the lines below it, and a paragraph on methods that one can paste into a paper.
+"""What is said of a table: the lines below it, and the report's paragraph on methods.
 
 The lines tell how its numbers came about, what its marks mean, and what the numbers cannot show.
 """

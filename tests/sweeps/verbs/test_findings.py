@@ -74,6 +74,11 @@ def lines(folder: Path, *more: str) -> dict[str, dict[str, Any]]:
     return {line["row"]: line for line in json.loads(said(folder, "table", "--format", "json", *more))}
 
 
+def report_page(folder: Path) -> str:
+    said(folder, "report", "--no-figures")
+    return html.unescape((folder / "runs" / "made" / "report.html").read_text("utf-8"))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("made")
@@ -123,7 +128,7 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
         "Δ: difference from base, between means over all seeds of both",
     ):
         assert told in text
-    assert "With the stated margin δ (BLEU 3), the intervals also show" in said(stated, "table", "--methods")
+    assert "With the stated margin δ (BLEU 3), the intervals also show" in report_page(stated)
 
 
 def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, stated: Path) -> None:
@@ -143,8 +148,7 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
     of_csv = {each["row"]: each for each in csv.DictReader(io.StringIO(said(made, "table", "--format", "csv")))}
     files = study_files(whole)["table.csv"]
     of_mlflow = {each["row"]: each for each in csv.DictReader(io.StringIO(files))}
-    said(made, "report", "--no-figures")
-    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
+    page = report_page(made)
     texts = (
         study_note(whole),
         said(made, "table", "--format", "md"),
@@ -188,8 +192,7 @@ def test_a_diverged_seed_leaves_the_mean_and_takes_its_row_out_of_the_family(mad
     )
     assert line["note"] == "1 of 3 diverged (s2 at step 7): mean of the others"
     assert (line["p_bleu"], line["low_bleu"]) == (None, None)
-    said(made, "report", "--no-figures")
-    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
+    page = report_page(made)
     number = sum(map(len, ROWS.values()))
     for told in (
         f"{number} of {number} trials finished",
