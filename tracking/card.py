@@ -52,7 +52,7 @@ TAKEN_NAMES = (
 """Fields of the table that are no metrics."""
 NEW_NAMES = frozenset({"cpu_seconds", *DEVICE_COSTS, "summary", "device_hours"})
 """Those that metrics of recorded studies may have: their tables show the metric."""
-TESTED = ("low", "high", "p", "p_dunnett", "p_welch")
+TESTED = ("low", "high", "p")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
 OF_METRIC = ("delta", "delta_common_seeds", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)
 BEFORE = ("", *(f"{kind}_" for kind in OF_METRIC))

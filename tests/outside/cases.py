@@ -20,8 +20,9 @@ ACCEPTED = {
     "a difference is from the mean over all seeds of base": r"points > delta/\w+|delta_seeds",
     "a row may say how large it is": "rows > [0-9] > size",
     "differences have one mark; tests over samples are asked for": (
-        r" > ((finding|test|p_dunnett)_\w+|diverged|sample_tests|metrics > [0-9] > rows|seed [0-9] > \w+)"
+        r" > ((finding|test)_\w+|diverged|sample_tests|metrics > [0-9] > rows|seed [0-9] > \w+)"
     ),
+    "tests that make no mark have no p": r" > p_(dunnett|welch)\w*",
     "compare has the digits of the table": "metrics > [0-9] > difference",
     "compare shows code and machine": "pairs > [0-9] > (origin|code)",
     "token accuracy is measured on every set": r" > (\S+/)?(accuracy|right)",
