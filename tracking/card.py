@@ -46,7 +46,7 @@ is. Only where it is known what the devices sustain."""
 TAKEN_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, *DEVICE_COSTS),
     *("diverged", "paper_params_m", "summary"),
-    *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "sample_tests", "best_step", "best_by_seed"),
+    *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "best_step", "best_by_seed"),
     *("device_hours", "weights", "reference", "paired"),
 )
 """Fields of the table that are no metrics."""

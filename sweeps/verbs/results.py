@@ -55,10 +55,6 @@ Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % inte
 Verdicts = Annotated[
     bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")
 ]
-WithSentences = Annotated[
-    bool,
-    typer.Option("--sentences", help="Test one seed over the sentences of the set; other seeds may differ."),
-]
 Chosen = Annotated[
     str | None,
     typer.Option("--chosen", help="Of rows that score the same weights, only the best one by this metric."),
@@ -86,7 +82,6 @@ def table(
     best: Best = False,
     intervals: Intervals = False,
     verdict: Verdicts = False,
-    sentences: WithSentences = False,
     chosen_by: Chosen = None,
     names: WithNames = False,
     short: Short = None,
@@ -98,7 +93,7 @@ def table(
 
     _refuse_label(label, as_format)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
-    options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
+    options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict)
     if chosen_by is not None:
         typed: dict[str, object] = {"--row": names, "--short": short is not None}
         typed.update(zip(OPTIONS_OF_CHOICE, options, strict=True))
@@ -118,7 +113,7 @@ def table(
 
 OPTIONS_OF_CHOICE = (
     *("--set", "--metric", "--base", "--rows", "--columns", "--sort"),
-    *("--best", "--intervals", "--verdict", "--sentences"),
+    *("--best", "--intervals", "--verdict"),
 )
 """In the order of `Choice`'s fields."""
 
@@ -178,7 +173,6 @@ class Choice:
     best: bool = False
     intervals: bool = False
     verdict: bool = False
-    sentences: bool = False
     checked: Checked = field(default_factory=Checked)
 
     def table(self) -> StudyTable:
@@ -206,7 +200,7 @@ class Choice:
     def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
         columns = [*listed(self.columns), self.sort or ""]
         journals = self.programs or any(name.startswith("best_") for name in columns)
-        found = find(study, rows, base, self.study.task.headline if journals else None, self.sentences)
+        found = find(study, rows, base, self.study.task.headline if journals else None)
         if self.verdict and not found.verdicts:
             needs = f"needs published values of {base} and of another row"
             self.checked.problems.append(Problem("--verdict", needs, "write them in the rows' files, as row.published"))

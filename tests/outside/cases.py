@@ -19,7 +19,7 @@ ACCEPTED = {
     "runs have their kind, row, mean and mark": r"tags > (kind|row(\.\w+)?)",
     "a difference is from the mean over all seeds of base": r"points > delta/\w+|delta_seeds",
     "a row may say how large it is": "rows > [0-9] > size",
-    "differences have one mark; tests over samples are asked for": (
+    "differences have one mark; compare tests over samples": (
         r" > ((finding|test)_\w+|diverged|sample_tests|metrics > [0-9] > rows|seed [0-9] > \w+)"
     ),
     "tests that make no mark have no p": r" > p_(dunnett|welch)\w*",

@@ -211,7 +211,7 @@ def _seed_names(table: StudyTable) -> list[str]:
 def json_names(table: StudyTable) -> list[str]:
     """The columns of CSV but for seeds, then changed cells, settings and seeds as objects."""
     seeds, findings = {*_seed_names(table)}, table.findings
-    more = ["sample_tests"] * bool(findings.samples) + ["best_by_seed"] * (findings.best_of is not None)
+    more = ["best_by_seed"] if findings.best_of else []
     return [*(name for name in csv_names(table) if name not in seeds), *OBJECTS, "summary", *more]
 
 

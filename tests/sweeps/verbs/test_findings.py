@@ -8,7 +8,6 @@ import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +227,7 @@ def test_settings_mixed_over_the_seeds_of_base_are_the_reason_of_every_row(tmp_p
 
 
 def test_a_diverged_seed_is_in_no_number(tmp_path: Path) -> None:
-    """Neither in tests over sentences, alone or as the reason for them, nor in the best reports."""
+    """Neither in tests over sentences, nor in the best reports."""
     rows = {"base": 0.6, "better": 0.95, "lost": 0.95}
     study = sentence_studies.make(tmp_path / "runs" / "made", rows, seeds=(1, 2))
     for trial in study.trials:
@@ -237,26 +236,10 @@ def test_a_diverged_seed_is_in_no_number(tmp_path: Path) -> None:
         if trial.row == "lost" and trial.seed == 2:
             result = json.loads(folder.result_path.read_text())
             folder.result_path.write_text(json.dumps(result | {"diverged": 5}))
-    line = lines(tmp_path, "--sentences")["lost"]
-    assert line["sample_tests"]["accuracy"]["2"] == "lost-s2 diverged"
-    assert list(line["best_by_seed"]) == ["1"]
-    text = said(tmp_path, "table", "--sentences", "--format", "md")
-    assert "°" not in text
-    assert "1 of 2 diverged" in text
-
-
-def test_sentences_are_tested_only_where_the_difference_is_of_one_seed_and_the_same(tmp_path: Path) -> None:
-    """Otherwise the interval of row s1 − base s1 would stand below another difference."""
-    study = sentence_studies.make(tmp_path / "runs" / "made", {"base": 0.6, "better": 0.95}, seeds=(1, 2))
-    write_study(replace(study, trials=study.trials[:3]))
-    text = said(tmp_path, "table", "--sentences", "--intervals", "--format", "md")
-    assert "°" not in text
-    assert "[" not in text
-    write_study(replace(study, trials=(study.trials[0], study.trials[2])))
-    assert "°" not in said(tmp_path, "table", "--format", "md"), "only where they are asked for"
-    text = said(tmp_path, "table", "--sentences", "--intervals", "--format", "md")
-    assert "°: the row differs from base" in text
-    assert "[ ]: 95 % interval of Δ over these samples, of each row alone." in text
+    pair = json.loads(said(tmp_path, "compare", "base", "lost", "--metric", "accuracy", "--json"))["pairs"][0]
+    assert list(pair["metrics"][0]["over_samples"]) == ["seed 1"]
+    assert list(lines(tmp_path)["lost"]["best_by_seed"]) == ["1"]
+    assert "1 of 2 diverged" in said(tmp_path, "table", "--format", "md")
 
 
 def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
