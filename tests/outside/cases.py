@@ -81,7 +81,7 @@ COMMANDS = [
     Case("plan scale=tiny data=synthetic --json", "json", PLAN),
     Case("plan scale=half data=multi30k sweep.rows=[base,big] --json", "json", PLAN),
     Case("plan sweep.name=made sweep.vary={model.n_heads:[1,4]} --json", "json", PLAN),
-    Case("plan sweep.name=made sweep.grid={model.d_k:[8,16],train.label_smoothing:[0.0,0.1]} --json", "json", PLAN),
+    Case("plan sweep.name=made model.d_k=8,16 train.label_smoothing=0.0,0.1 --json", "json", PLAN),
     Case("plan sweep.name=made sweep.rows=[base,mine] --json", "json", PLAN, file="conf/row/mine.yaml", content=NARROW),
     Case("sweep sweep.name=small", says="6 of 6 finished"),
     Case("studies --json", "json", STUDIES),
