@@ -150,7 +150,7 @@ OF_STUDY = [
 ]
 
 FIELDS = {
-    "study.json": "name task settings rows seeds chosen trials cells code identity margins moves paired vouched",
+    "study.json": "name task settings rows seeds chosen trials cells code identity margins paired vouched",
     "base-s1/result.json": "key row seed step attempt params flops scores scoring weights",
     "base-s1/provenance.json": (
         "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs"

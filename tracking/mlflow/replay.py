@@ -69,8 +69,8 @@ class PassOutcome:
 class Replay:
     """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
 
-    def __init__(self, folder: Path, store: Store, uri: str, moved: bool) -> None:
-        self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
+    def __init__(self, folder: Path, store: Store, uri: str) -> None:
+        self._place = ""  # of the folder that has sent the runs
         self._folder, self._store, self._uri = folder, store, uri
         self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> the id of its run
@@ -153,7 +153,7 @@ class Replay:
         self._stored = self._store.runs(study.mark)
         active = {key: [run for run in every if run.is_active] for key, every in self._stored.items()}
         tags = {key: every[0].tags for key, every in active.items() if every}
-        self._place = "" if self._moved else tags.get(STUDY, {}).get(PLACE, "")
+        self._place = tags.get(STUDY, {}).get(PLACE, "")
         refuse_other_place(study, self._uri, self._place, tags)
         self._held = {run.id: run for every in active.values() for run in every}
         self._runs = {key: run for key, run in self._runs.items() if run in self._held}
@@ -365,7 +365,7 @@ class Replay:
         self._due.discard(trial.key)
 
     def _study_page(self, study: Study, begun: list[StudyTrial]) -> None:
-        """The tags of rows and the study's files; while trials run, one version per minute: it takes seconds to make."""
+        """The tags of rows and the study's files; while trials run, once per minute: they take seconds to make."""
         table = whole_table(study, study.task.headline)
         words = pages.row_words(table)
         for trial in begun:
