@@ -14,7 +14,7 @@ from pathlib import Path
 from sweeps.task import Costs, Keep, Numbers, PrecisionChoice, Problem, Task, Told, Trial, added_later
 from transformer.card import CARD, words
 from transformer.cautions import cautions
-from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig
+from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig, sacrebleu_set
 from transformer.cost import parameters, planned_lengths, training_flops, training_memory
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
@@ -125,11 +125,16 @@ def _diverged(config: TrialConfig, scores: Numbers) -> bool:
 
 def _resolved(config: TrialConfig, here: Path) -> TrialConfig:
     data = config.data
-    train, dev, test = (
-        files and [_absolute(name, here) for name in files] for files in (data.train, data.dev, data.test)
-    )
+    train, dev, test = (_absolute_files(files, here) for files in (data.train, data.dev, data.test))
     mirror = data.mirror and _absolute(data.mirror, here)
     return replace(config, data=replace(data, mirror=mirror, train=train, dev=dev, test=test))
+
+
+def _absolute_files(files: list[str] | None, here: Path) -> list[str] | None:
+    """Where the files of a split lie; a set of sacreBLEU has its own place."""
+    if files is None or sacrebleu_set(files) is not None:
+        return files
+    return [_absolute(name, here) for name in files]
 
 
 def _absolute(name: str, here: Path) -> str:

@@ -183,7 +183,10 @@ def _longest(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
     """Where the longest sentence of a set is."""
     line = int(pairs.longest_sides.argmax())
     in_target = int(pairs.target.lengths[line] > pairs.source.lengths[line])
-    return f"{files[in_target]}:{line + 1}" if files else f"a sentence of {name}"
+    if not files:
+        return f"a sentence of {name}"
+    place = files[0] if len(files) == 1 else files[in_target]  # one name is that of a set of sacreBLEU
+    return f"{place}:{line + 1}"
 
 
 LINES_AT_ONCE = 10_000

@@ -129,7 +129,8 @@ def _asked(trial: Trained[TrialConfig], set_name: str | None) -> Iterator[tuple[
     Raises RefusedError.
     """
     from transformer.data.prepared import Prepared
-    from transformer.decoding.evaluation import EvaluationSet, hypotheses_file, known_sets
+    from transformer.data.sacrebleu_sets import known_sets
+    from transformer.decoding.evaluation import EvaluationSet, hypotheses_file
     from transformer.decoding.tokenizer import check_tokenizer
 
     prepared, config, scored = Prepared(trial.data), trial.config, trial.scored
