@@ -252,7 +252,7 @@ def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -
     shown = [known[name] for name in names or [metric.name for metric in study.task.tabled]]
     tabled = [replace(metric, tabled=True, set=set_name or metric.set) for metric in shown]
     others = [replace(metric, tabled=False) for metric in known.values() if metric not in shown]
-    moved = {new.name for new, metric in zip(tabled, shown, strict=True) if new.set != metric.set}
+    moved = {new.published_name for new, metric in zip(tabled, shown, strict=True) if new.set != metric.set}
     note = "" if len(moved) == len(tabled) else study.task.published_note
     card = replace(study.task, metrics=(*tabled, *others), published_note=note)
     return replace(study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials))

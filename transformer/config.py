@@ -33,6 +33,9 @@ INT32_MAX = 2**31 - 1
 MOST_PIECES = 2**24  # SentencePiece takes a minute to refuse a hundred times as many
 PositiveCount = Annotated[int, Range(1, INT32_MAX)]
 Probability = Annotated[float, Range(0, 1, below=True)]
+SPLITS = ("train", "dev", "test")
+SACREBLEU = "sacrebleu:"
+"""Stands before the name of one of sacreBLEU's test sets, in the place of two files."""
 TRAIN_SAMPLE = "train_sample"
 """The name of a set of training pairs, which is scored but not translated.
 
@@ -108,7 +111,8 @@ class DecodeConfig:
 class DataConfig:
     """The source of the text.
 
-    ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``.
+    ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``. ``dev`` and
+    ``test`` may also be a set of sacreBLEU: ``[sacrebleu:wmt13]``. ``test`` may be missing.
     ``bleu_tokenizer`` changes BLEU, but nothing that is trained.
     """
 
@@ -176,14 +180,38 @@ class TrialConfig:
             yield Problem("decode.average_checkpoints", f"is {n}", allowed)
 
     def _data_problems(self) -> Iterator[Problem]:
-        for split in ("train", "dev", "test"):
+        for split in SPLITS:
             files = getattr(self.data, split)
-            if self.data.name == "files" and (files is None or len(files) != 2):
-                yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
+            if self.data.name == "files" and not _is_text(split, files):
+                yield Problem(f"data.{split}", f"is {files}", TEXT_OF[split])
             if self.data.name != "files" and files is not None:
                 yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
         for fault in package_faults(self.data.bleu_tokenizer):
             yield Problem(fault.key, fault.found, fault.allowed)
+
+
+TEXT_OF = {
+    "train": "must be [source file, target file]",
+    "dev": "must be [source file, target file], or a set of sacreBLEU: [sacrebleu:wmt13]",
+    "test": "must be [source file, target file], a set of sacreBLEU: [sacrebleu:wmt14], or null",
+}
+"""What each split of ``data=files`` may be."""
+
+
+def sacrebleu_set(files: list[str] | None) -> str | None:
+    """The set of sacreBLEU that a split names, such as wmt13; None if it names files or nothing."""
+    if files is None or len(files) != 1 or not files[0].startswith(SACREBLEU):
+        return None
+    return files[0].removeprefix(SACREBLEU)
+
+
+def _is_text(split: str, files: list[str] | None) -> bool:
+    """Whether a split of ``data=files`` has a form that is allowed for it."""
+    if files is None:
+        return split == "test"
+    if split != "train" and sacrebleu_set(files) is not None:
+        return True
+    return len(files) == 2
 
 
 def read_trial(tree: object) -> TrialConfig:

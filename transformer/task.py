@@ -24,7 +24,7 @@ from sweeps.task import (
 )
 from transformer.card import CARD, words
 from transformer.cautions import cautions
-from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig
+from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig, sacrebleu_set
 from transformer.cost import parameters, planned_lengths, training_flops, training_memory
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
@@ -168,7 +168,10 @@ def _resolved(config: TrialConfig, folder: Path) -> TrialConfig:
 
 
 def _absolute_files(names: list[str] | None, folder: Path) -> list[str] | None:
-    return names and [_absolute(name, folder) for name in names]
+    """The absolute paths of a split's files; a set of sacreBLEU has its own place."""
+    if names is None or sacrebleu_set(names) is not None:
+        return names
+    return [_absolute(name, folder) for name in names]
 
 
 def _absolute(name: str, folder: Path) -> str:

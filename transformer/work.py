@@ -17,7 +17,7 @@ from transformer.decoding.tokenizer import check_tokenizer
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.training.meter import rates
-from transformer.training.precision import efficient
+from transformer.training.precision import check_precision, efficient
 from transformer.training.state import TrainState, compare, mean_weights, start
 from transformer.training.train import fit
 from transformer.training.worker_group import (
@@ -59,6 +59,7 @@ def _train_and_score(trial: Trial[TrialConfig]) -> None:
     config = trial.config
     worker = worker_of(trial)
     prepared = Prepared(trial.data)
+    check_precision(config.train.precision, worker.device)
     with efficient(config.model, config.train.precision, worker.device):
         state = start(config, len(prepared.vocabulary), worker.device)
         if trial.saved is not None:

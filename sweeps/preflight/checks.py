@@ -13,8 +13,9 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
 from sweeps.planning.compose import compose_base
 from sweeps.planning.composition import Composition
-from sweeps.planning.naming import chosen, command, naming
+from sweeps.planning.naming import chosen, command, naming, some_of
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
+from sweeps.preflight.machine import cards_without_bf16
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import (
     disk_problems,
@@ -119,7 +120,9 @@ def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem]
             nodes = nodes_of(shared.cluster, asked)
     except RefusedError as error:
         return error.problems, []
-    problems = [*group_problems(shared.cluster, nodes), *(memory_problems(plan, nodes) if plan else ())]
+    problems = [*group_problems(shared.cluster, nodes)]
+    if plan is not None:
+        problems += [*memory_problems(plan, nodes), *precision_problems(plan)]
     return [*problems, *node_problems(nodes, shared)], list(node_notices(nodes, shared))
 
 
@@ -144,6 +147,8 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
 BYTES_IN_TRAINING = 16
 """In training: the weight, its gradient and Adam's two moments, 4 bytes each. Activations come on top."""
 ROUNDING = 1e-6
+SHOWN_CARDS = 3
+"""So many kinds of cards are named; the others are counted."""
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
 
 
@@ -188,6 +193,22 @@ def _memory_of_a_worker(cluster: Cluster, nodes: list[Node]) -> tuple[float, str
         return float(max(node.gpu_memory for node in nodes) or LARGEST_GPU), "the largest GPU"
     largest = max(node.memory for node in nodes)
     return largest / (cluster.workers if len(nodes) == 1 else 1), "each worker's share of the memory"
+
+
+def precision_problems(plan: Plan) -> Iterator[Problem]:
+    """GPUs of this machine without bfloat16, if trials are to train in it: torch would emulate it, slowly.
+
+    Those of other nodes show on the worker: Ray hides every GPU from a task that takes none.
+    """
+    cluster, task = plan.composition.shared.cluster, plan.task
+    if cluster.address is not None or cluster.gpus_per_worker == 0:
+        return
+    if all(task.precision(config) != "bf16" for config in configurations(plan.pending)):
+        return
+    if cards := cards_without_bf16():
+        found = f"is bf16, but {some_of(list(dict.fromkeys(cards)), SHOWN_CARDS)} cannot compute in it"
+        key = task.precision_choice.key if task.precision_choice else "cluster.gpus_per_worker"
+        yield Problem(key, found, "must be fp32 below compute capability 8.0")
 
 
 def _largest_key(planned: PlannedTrial) -> str:

@@ -55,6 +55,18 @@ def gpu_problems() -> list[Problem]:
     return [Problem("cluster.gpus_per_worker", found, "install a CUDA build of torch, or set it to 0")]
 
 
+def cards_without_bf16() -> list[str]:
+    """The names of this machine's GPUs that lack bfloat16: those below compute capability 8.0. Imports torch."""
+    import torch
+
+    lacking = list[str]()
+    for card in range(torch.cuda.device_count()):
+        with torch.cuda.device(card):
+            if not torch.cuda.is_bf16_supported(including_emulation=False):
+                lacking.append(torch.cuda.get_device_name(card))
+    return lacking
+
+
 EXAMINED_PACKAGES = ("hydra-core", "torch", "ray", "mlflow", "sentencepiece", "sacrebleu")
 
 

@@ -205,7 +205,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         steps=mean([known_step(result) for result in counted.values()]),
         scores=empty | {each.name: metric_mean(each, shared[each.name]) for each in card.tabled if each.name in shared},
         **{name: mean([result.get(name) for result in counted.values()]) for name in (*COSTS, *DEVICE_COSTS)},
-        published={name: first.published.get(name) for name in (*names, "params_m")},
+        published=_published(card, first.published),
         deltas=empty,
         published_deltas=empty,
         cells=study.cells.get(first.row, {}),
@@ -362,6 +362,12 @@ def minus(value: float | None, base: float | None) -> float | None:
         return None
     difference = value - base
     return 0.0 if abs(difference) <= ROUNDING * max(abs(value), abs(base)) else difference
+
+
+def _published(card: Card, values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """A row's published values: of each metric of the table, and its parameters in millions."""
+    of_metrics = {metric.name: values.get(metric.published_name) for metric in card.tabled}
+    return of_metrics | {"params_m": values.get("params_m")}
 
 
 def published_minus(value: float | None, base: float | None) -> float | None:

@@ -213,6 +213,8 @@ def _longest_sentence(pairs: ParallelSet, files: list[str] | None, name: str) ->
     if not files:
         return f"a sentence of {name}"
     line = int(pairs.longest_sides.argmax())
+    if len(files) == 1:  # the name of a set of sacreBLEU
+        return f"{files[0]}:{line + 1}"
     source_file, target_file = files
     target_is_longer = pairs.target.lengths[line] > pairs.source.lengths[line]
     return f"{target_file if target_is_longer else source_file}:{line + 1}"

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from transformer.config import ModelConfig, Precision
+from transformer.faults import Fault, FaultyError
 
 WORTH_IT_ON_INTEL = 256
 WORTH_IT = 128
@@ -38,6 +39,14 @@ float32 has an error of about 3e-7, bfloat16 of about 3e-3.
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
     """A context in which matmuls run at ``precision``."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+
+
+def check_precision(precision: Precision, device: torch.device) -> None:
+    """Raises FaultyError for a GPU that lacks bfloat16: torch would emulate it, slowly."""
+    if precision != "bf16" or device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False):
+        return
+    found = f"is bf16, but {torch.cuda.get_device_name(device)} cannot compute in it"
+    raise FaultyError(Fault("train.precision", found, "must be fp32 below compute capability 8.0"))
 
 
 @contextmanager

@@ -166,7 +166,8 @@ def _requested_sets(
     RefusedError, FaultyError.
     """
     from transformer.data.prepared import Prepared
-    from transformer.decoding.evaluation import EvaluationSet, known_sets
+    from transformer.data.sacrebleu_sets import known_sets
+    from transformer.decoding.evaluation import EvaluationSet
     from transformer.decoding.tokenizer import check_tokenizer
 
     prepared = Prepared(trial.data)

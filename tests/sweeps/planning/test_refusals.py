@@ -51,7 +51,6 @@ TYPED: list[tuple[str, list[str]]] = [
         [
             "data.train (conf/data/files.yaml:6) is None must be [source file, target file]",
             "data.dev (command line) is ['only one']",
-            "data.test (conf/data/files.yaml:8) is None",
         ],
     ),
     (
