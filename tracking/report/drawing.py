@@ -123,6 +123,13 @@ class Drawing:
         """A file of its own, in which texts are outlines or embedded fonts."""
         return self._saved(kind) if kind != "svg" else ElementTree.tostring(self._svg("path"), "utf-8")
 
+    def svg_with_text(self) -> bytes:
+        """SVG in which texts stay text, on paper: the same bytes on each machine, and readable in dark mode."""
+        root = self._svg("none")
+        root.set("style", f"background: {PAPER}")
+        text = ElementTree.tostring(root, "unicode")
+        return text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif").encode()
+
     def _svg(self, font: str) -> ElementTree.Element:
         """Parts with a mark have the class of their row, and a title."""
         ElementTree.register_namespace("", SVG)
