@@ -1,5 +1,6 @@
 """The verb ``publish``: a study's finished trials as small files, with its table, its report and its figures."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,18 +46,27 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
 def write_pages(study: Study, settings: "Settings") -> list[str]:
     """Write table, report and figures into a published study; returns the names of the files.
 
-    They follow from its files alone: no text of a corpus, no time and no place of this machine is in them.
+    They follow from its files alone: no text of a corpus, no time and no place of this machine is in them. Without all
+    locked trials, no test is in them.
     """
     from sweeps.verbs.results import Choice
     from tracking.files import write_atomic
     from tracking.report.page import Content, page
+    from tracking.statistics.withheld_findings import withheld
+    from tracking.study_lock import missing_trials
     from tracking.table.layout import written
 
     table = Choice(study, settings, []).table()
+    missing = missing_trials(study)
+    note = ""
+    if missing:
+        why = f"{len(missing)} of {len(study.trials)} locked trials are missing"
+        note = f"{why}; no test is published before all are there."
+        table = replace(table, findings=withheld(table.findings, why))
     content = Content(table)
     pages = {f"table.{kind}": written(kind, table).encode() for kind in ("md", "tex")}
     pages["report.html"] = page(content).encode()
-    figures = {f"{figure.name}.svg": figure.svg_with_text() for figure in content.figures}
+    figures = {f"{figure.name}.svg": figure.svg_with_text(note) for figure in content.figures}
     for path in study.folder.glob("*.svg"):
         if path.name not in figures:
             path.unlink()
