@@ -60,8 +60,8 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
     missing = missing_trials(study)
     note = ""
     if missing:
-        why = f"{len(missing)} of {len(study.trials)} locked trials are missing"
-        note = f"{why}; no test is published before all are there."
+        why = f"{len(missing)} of {len(study.trials)} trials are missing"
+        note = f"{why}: no test is published yet."
         table = replace(table, findings=withheld(table.findings, why))
     content = Content(table)
     pages = {f"table.{kind}": written(kind, table).encode() for kind in ("md", "tex")}
