@@ -109,7 +109,7 @@ def test_it_has_ten_lines_of_each_output_and_no_other_text(tmp_path: Path, study
     text = all_text(tmp_path / "studies")
     shown = {int(place) for place in re.findall(r"output of sample (\d+)", text)}
     assert shown == {1, 5, 9, 13, 17, 21, 25, 29, 33, 37}
-    assert all_text(study.folder).count(OUTPUTS[1]) == len(study.trials), "the study has all of them"
+    assert all_text(study.folder).count(f"{OUTPUTS[1]}\n") == len(study.trials), "the study has all of them"
 
 
 def test_no_test_is_published_before_all_locked_trials_are_there(tmp_path: Path, study: Study) -> None:
