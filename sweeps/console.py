@@ -19,7 +19,7 @@ from sweeps.running.stopping import Interrupted, discard
 from sweeps.schema import RefusedError, damaged
 from tracking.files import DamagedFileError
 from tracking.uri import shown_words, without_password
-from tracking.words import shell_line
+from tracking.words import plural, shell_line
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
 
@@ -125,7 +125,7 @@ def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> Non
     """Print each problem's key, the value found and what is allowed, then the outcome: its own, or else this one."""
     error = refused if isinstance(refused, RefusedError) else RefusedError([damaged(refused)])
     count = len(error.problems)
-    ERR.print(f"[bold red]Refused[/], for {count} reason{'s' * (count > 1)}:")
+    ERR.print(f"[bold red]Refused[/], for {count} {plural('reason', count)}:")
     for problem in error.problems:
         place = f" [dim]({escape(problem.place)})[/]" if problem.place else ""
         ERR.print(f"  [bold]{escape(problem.key)}[/]{place} {escape(problem.found)}", soft_wrap=True)

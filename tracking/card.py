@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tracking.files import misfit
-from tracking.words import number
+from tracking.words import number, plural
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -142,7 +142,7 @@ def formula_fault(from_counts: Sequence[str]) -> str | None:
         return f"must have one of {', '.join(FORMULAS)} as the formula of from_counts, but has {formula}"
     expected = FORMULAS[formula]
     if len(fields) != expected:
-        return f"must have {expected} field{'s' * (expected > 1)} after {formula} in from_counts, but has {len(fields)}"
+        return f"must have {expected} {plural('field', expected)} after {formula} in from_counts, but has {len(fields)}"
     return None
 
 

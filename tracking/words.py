@@ -76,6 +76,11 @@ def cell_text(value: Any) -> str:
     return shortened(repr(value) if value in LOOKS_LIKE_NO_TEXT else str(value))
 
 
+def plural(noun: str, count: float) -> str:
+    """The noun for this many: seed, seeds."""
+    return noun if count == 1 else f"{noun}s"
+
+
 def listed(names: Sequence[str]) -> str:
     """A, B and C."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

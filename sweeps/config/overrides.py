@@ -94,7 +94,9 @@ class _Reader:
         if texts:
             key = next(iter(self.library.schema.short_names))
             plainly = all(re.fullmatch(r"[\w./-]+", text) for text in texts)
-            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}" + f"; {QUOTES}" * (not plainly)
+            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}"
+            if not plainly:
+                allowed = f"{allowed}; {QUOTES}"
             self._refuse(" ".join(texts), "is not key=value", allowed, self._meant(texts[0]))
 
     def _meant(self, text: str) -> str | None:

@@ -20,7 +20,7 @@ def cautions(plan: Plan) -> Iterator[str]:
         for line in planned.task.cautions(planned.config, planned.prepared_folder):
             found.setdefault(line, []).append(planned.trial.name)
     for line, names in found.items():
-        others = f" and {len(names) - 1} more" * (len(names) > 1)
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield f"{names[0]}{others}: {line}"
 
 

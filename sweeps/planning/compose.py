@@ -20,6 +20,7 @@ from sweeps.planning.composition import ComposedRow, Composition, StudyRecord
 from sweeps.planning.naming import known_study, other_study
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Tree, assigned, differences, dotted
 from tracking.study import Study
+from tracking.words import plural
 
 TASK_KEY = "task"
 
@@ -318,7 +319,7 @@ class _Composer:
         for key in deciding:
             rows = [row for row, changed in changes.items() if key in changed]
             if rows:
-                found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"
+                found = f"is changed by {plural('row', len(rows))} {', '.join(rows)}"
                 allowed = "remove the override, or select rows that keep base's value"
                 self.found.every.append(Problem(key, found, allowed, None, self.found.source(key)))
 

@@ -55,18 +55,22 @@ class Composition:
     @property
     def notes(self) -> list[str]:
         """What became of row differences in keys that the scale sets, and what else was told."""
-        scale, steps = self.base.scale.name, self.base.source.task.steps(self.base.trial)
+        scale = self.base.scale.name
+        notes = []
         kept = [f"{row.name} {key} {value}" for row in self.rows for key, value in row.kept.values.items()]
+        if kept:
+            notes.append(f"Scale {scale} sets these, so rows keep them in proportion to base: {', '.join(kept)}.")
         left_out = [f"{key} of {row.name}" for row in self.rows for key in row.kept.left_out]
-        notes = [f"Scale {scale} sets these, so rows keep them in proportion to base: {', '.join(kept)}."] * bool(kept)
-        ignored = f"At scale {scale} every row trains for {steps} steps; ignored: {', '.join(left_out)}."
-        return [*notes, *[ignored] * bool(left_out), *self.told]
+        if left_out:
+            steps = self.base.source.task.steps(self.base.trial)
+            notes.append(f"At scale {scale} every row trains for {steps} steps; ignored: {', '.join(left_out)}.")
+        return [*notes, *self.told]
 
     def names(self, rows: Collection[str]) -> list[str]:
         """A line that explains the names of those of the rows which a scale makes other values of."""
         changes = {row.name: row.before_scaling for row in self.rows if row.before_scaling and row.name in rows}
         note = scaling_note(changes)
-        return [note] * bool(note)
+        return [note] if note else []
 
     @property
     def shared(self) -> Settings:

@@ -19,6 +19,7 @@ from sweeps.planning.shared_trials import with_sources
 from sweeps.planning.user_code import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Values
 from tracking.study import Study
+from tracking.words import plural
 
 RowSeed = tuple[str, int]
 
@@ -218,7 +219,7 @@ class _Continued:
         rows, seeds = list(self.record.rows), list(dict.fromkeys(seed for _, seed in self.record.pairs))
         new_rows = list(dict.fromkeys(row for row, _ in new if row not in rows))
         new_seeds = list(dict.fromkeys(seed for _, seed in new if seed not in seeds))
-        parts = [_listed("row", new_rows)] * bool(new_rows) + [_listed("seed", new_seeds)] * bool(new_seeds)
+        parts = [_listed(noun, names) for noun, names in (("row", new_rows), ("seed", new_seeds)) if names]
         names = " and ".join(parts) or ", ".join(f"{row}-s{seed}" for row, seed in new)
         found = f"names {names}, not yet in {self.record.study.name}"
         recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
@@ -247,4 +248,4 @@ class _Continued:
 
 def _listed(noun: str, values: Sequence[object]) -> str:
     """For example "seeds 1, 3"."""
-    return f"{noun}{'s' * (len(values) > 1)} {', '.join(map(str, values))}"
+    return f"{plural(noun, len(values))} {', '.join(map(str, values))}"

@@ -292,7 +292,7 @@ def _lost(error: DamagedFileError) -> Problem:
 
 def _refusal(study: Study, before: Code, now: Code, names: list[str]) -> Problem:
     lines = list(code_diff(before, now, names))
-    more = [f"… {len(lines) - LINES} lines more"] * (len(lines) > LINES)
+    more = [f"… {len(lines) - LINES} lines more"] if len(lines) > LINES else []
     shown = "\n".join(["", *lines[:LINES], *more])
     found = f"has changed since {study.name} began: {', '.join(names)}{shown}"
     allowed = (

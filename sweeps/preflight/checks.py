@@ -27,6 +27,7 @@ from sweeps.preflight.places import (
 from sweeps.preflight.scored_steps import step_problems
 from sweeps.processes.ray_private import JOB
 from sweeps.schema import Problem, RefusedError
+from tracking.words import plural
 
 OF_ALL_ROWS = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""
@@ -76,7 +77,8 @@ def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
     selecting = "row=", "sweep.rows=", "sweep.seeds=", f"{own_seed}="
     others = [override for override in overrides if not override.startswith(selecting)]
     chosen_trial = [f"sweep.rows=[{trial.row}]", f"sweep.seeds=[{trial.seed}]"]
-    sweep = command("sweep", *chosen_trial, *others, *["--add"] * bool(plan.added))
+    option = ["--add"] if plan.added else []
+    sweep = command("sweep", *chosen_trial, *others, *option)
     found = f"is {workers}, but `allelse train` runs one process"
     return [Problem("cluster.workers", found, f"run `{sweep}`")]
 
@@ -199,7 +201,7 @@ def _largest_key(planned: PlannedTrial) -> str:
 def _have(kind: str, cluster: Cluster, nodes: list[Node]) -> str:
     totals = [node.total.get(kind, 0) for node in nodes]
     if cluster.address is None:
-        return f"this machine has {totals[0]:g} {kind}{'s' * (totals[0] != 1)}"
+        return f"this machine has {totals[0]:g} {plural(kind, totals[0])}"
     free = sum(node.free.get(kind, 0) for node in nodes)
     each = f" ({' + '.join(f'{total:g}' for total in totals)})" if len(totals) > 1 else ""
     return f"the cluster has {sum(totals):g}{each} {kind}s, of which {free:g} are free"

@@ -18,6 +18,7 @@ from sweeps.processes.times import ASK_FREE_S, EXPLAINED_AFTER_S
 from sweeps.running.queue import Queue
 from sweeps.running.trial_process import TrialProcess, TuneCallback
 from tracking.code import Code
+from tracking.words import plural
 
 
 class Places(Searcher):  # type: ignore[misc]
@@ -121,5 +122,7 @@ class Wait:
         needs = {"GPU": cluster.gpus_per_worker * cluster.workers, "CPU": cluster.cpus_per_worker * cluster.workers}
         short = [kind for kind, count in needs.items() if count > free.get(kind, 0)]
         kind = next(iter(short), "GPU" if needs["GPU"] else "CPU")
-        are, spread = free.get(kind, 0), "" if short else ", but not where a whole worker group fits"
-        return f"{needs[kind]:g} {kind}{'s' * (needs[kind] != 1)}, {are:g} {'is' if are == 1 else 'are'} free{spread}"
+        count = free.get(kind, 0)
+        verb = "is" if count == 1 else "are"
+        spread = "" if short else ", but not where a whole worker group fits"
+        return f"{needs[kind]:g} {plural(kind, needs[kind])}, {count:g} {verb} free{spread}"

@@ -201,10 +201,15 @@ def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str
     if console.measure(status_table(study, lines), options=wide).maximum <= console.width:
         return []
     noted = [line for line in lines if _note(line) and line["state"] != "running"]
-    named = [f"{line['row']}-s{line['seed']}: " * (shown_state(line) != "waiting") + line["note"] for line in noted]
-    known = list(dict.fromkeys(named))  # many trials wait for the same
-    more = len(known) - MOST_NOTES
-    return [*known[:MOST_NOTES], *([f"and {more} more; --json lists all"] if more > 0 else [])]
+    notes = list(dict.fromkeys(map(_named_note, noted)))  # many trials wait for the same
+    more = len(notes) - MOST_NOTES
+    return [*notes[:MOST_NOTES], *([f"and {more} more; --json lists all"] if more > 0 else [])]
+
+
+def _named_note(line: Line) -> str:
+    """With its trial, unless it only waits."""
+    note: str = line["note"]
+    return note if shown_state(line) == "waiting" else f"{line['row']}-s{line['seed']}: {note}"
 
 
 def shown_state(line: Line) -> str:

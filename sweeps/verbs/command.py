@@ -141,7 +141,7 @@ def next_run(verb: str, study: Study, settings: "Settings", overrides: list[str]
         OUT.print(f"{escape(', '.join(changed))} changed since {escape(study.name)} began: {mark}.", soft_wrap=True)
     elif failed and changed is not None:
         OUT.print(f"After a change of the task's code, add --changed-code: {mark}.", style="dim", soft_wrap=True)
-    next_verb(verb, [*overrides, *["--changed-code"] * bool(changed)])
+    next_verb(verb, [*overrides, "--changed-code"] if changed else overrides)
 
 
 def print_notices(notices: Iterable[str]) -> None:

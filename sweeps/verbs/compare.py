@@ -38,7 +38,7 @@ from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
 from tracking.study import Study, read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
-from tracking.words import number, signed
+from tracking.words import number, plural, signed
 
 SIDES_KEY = "compare"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
@@ -49,8 +49,9 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 def compare(names: list[str], overrides: list[str], set_name: str | None, metric: str | None, as_json: bool) -> None:
     """Print how the two that are named differ. Raises RefusedError."""
     if len(names) != 2:
-        found = f"names {'only ' * (len(names) == 1)}{', '.join(names)}" if names else "is missing"
-        raise RefusedError([Problem(SIDES_KEY, found, "must be two trials, two rows or two studies")])
+        only = "only " if len(names) == 1 else ""
+        named = f"names {only}{', '.join(names)}" if names else "is missing"
+        raise RefusedError([Problem(SIDES_KEY, named, "must be two trials, two rows or two studies")])
     taken = study_to_read(overrides)
     first, second = _named(names, taken.study, Path(taken.settings.paths.runs))
     if any(each.study.folder == taken.study.folder and each.row for each in (first, second)):
@@ -159,7 +160,7 @@ def _shown(
 ) -> Iterator[RenderableType]:
     """Configuration, origin, metrics, samples, each below its heading. ``left_out``: the rows that only one study has
     finished, by study."""
-    first, second = (side.label.removesuffix(f"/{side.row}" * of_studies) for side in found[0].sides)
+    first, second = (side.label.removesuffix(f"/{side.row}") if of_studies else side.label for side in found[0].sides)
     yield f"[bold]{escape(first)}[/] and [bold]{escape(second)}[/]: differences are {escape(second)} − {escape(first)}"
     if found[0].configuration:
         yield _two_sided("Configuration", found[0], found[0].configuration)
@@ -208,10 +209,11 @@ def _metrics_table(found: Sequence[Compared], names: tuple[str, str], of_studies
     noun = found[0].sides[0].study.task.sample
     table.add_column(f"chance over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
     for pair in found:
-        row = [escape(pair.sides[0].row)] * of_studies
         for metric in pair.metrics:
-            table.add_row(*row, *_metric_cells(metric, len(sets) > 1), end_section=metric is pair.metrics[-1])
-            row = [""] * of_studies
+            cells = _metric_cells(metric, len(sets) > 1)
+            if of_studies:
+                cells.insert(0, escape(pair.sides[0].row) if metric is pair.metrics[0] else "")
+            table.add_row(*cells, end_section=metric is pair.metrics[-1])
     return table
 
 
@@ -298,7 +300,7 @@ def _samples(compared: Compared, found: Differing) -> Iterator[RenderableType]:
     noun = compared.sides[0].study.task.sample
     if found.metric is not None and found.samples:
         seeds = dict.fromkeys(trial.seed for trial in found.trials or ())
-        named = f"seed{'s' * (len(seeds) > 1)} {' and '.join(map(str, seeds))}"
+        named = f"{plural('seed', len(seeds))} {' and '.join(map(str, seeds))}"
         of = f"{escape(found.metric.label)} on {escape(found.set_name)}, {named}"
         yield f"\n[bold]The {len(found.samples)} {noun}s that differ most[/] [dim]({of})[/]"
         for sample in found.samples:

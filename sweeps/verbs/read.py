@@ -79,7 +79,7 @@ def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
         said("active", lambda of: (of["active"] or "").replace("T", " ")[:16], "number", "last active, UTC"),
         said("base", lambda of: of["damage"] or of["headline"] or ""),
     )
-    styles = tuple("red" * bool(of["damage"]) for of in lines)
+    styles = tuple("red" if line["damage"] else "" for line in lines)
     return terminal(TextTable("", columns, lines_of(columns, lines), styles=styles), width, text=8)
 
 
@@ -184,7 +184,8 @@ def stop(arguments: Arguments = None) -> None:
     study = taken_study(overrides)[0] if names_study(overrides) else _running_study(overrides)
     for line in _request(study, names, overrides):
         OUT.print(escape(line), soft_wrap=True)
-    next_verb("status", [*looking(study.folder, overrides), *["--watch"] * (not names)])
+    watching = [] if names else ["--watch"]
+    next_verb("status", [*looking(study.folder, overrides), *watching])
 
 
 @guarded
@@ -231,7 +232,7 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
             request_stop(study.folder, runner, own or None)
             alone = stop_requests(study.folder, runner) is not None
             what = ", ".join(own) if alone else "The sweep"
-            more = "; the other trials go on" * alone
+            more = "; the other trials go on" if alone else ""
             answers.append(f"{what} ({runner.process}) will stop after the current step, with a checkpoint{more}")
     return answers
 

@@ -112,7 +112,8 @@ def plan(
     if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
     elif planned.pending or planned.to_take:
-        next_verb("sweep", [*_overrides_to_run(planned, overrides), *["--changed-code"] * changed_code])
+        option = ["--changed-code"] if changed_code else []
+        next_verb("sweep", [*_overrides_to_run(planned, overrides), *option])
     else:
         next_verb("table", looking(planned.folder, overrides))
     return 0
@@ -224,9 +225,13 @@ def _states(states: Sequence[str]) -> str:
 
 def _costs_notes(plan: "Plan") -> list[str]:
     """How the known costs come about; nothing if all are unknown."""
-    params = ["params"] * any(planned.costs.params is not None for planned in plan.trials)
-    known = params + ["FLOPs"] * any(planned.costs.flops is not None for planned in plan.trials)
-    return [plan.task.costs_note or f"{' and '.join(known)} are computed"] if known else []
+    costs = [planned.costs for planned in plan.trials]
+    computed = {
+        "params": any(cost.params is not None for cost in costs),
+        "FLOPs": any(cost.flops is not None for cost in costs),
+    }
+    names = [name for name, is_known in computed.items() if is_known]
+    return [plan.task.costs_note or f"{' and '.join(names)} are computed"] if names else []
 
 
 def _both_notes(plan: "Plan") -> list[str]:
@@ -316,11 +321,12 @@ def _overrides_to_run(planned: "Plan", overrides: list[str] | None) -> list[str]
     """The overrides that run a displayed plan: all typed ones for a new study, only changes for a recorded one."""
     from sweeps.planning.named_study import going_on
 
+    adding = ["--add"] if planned.added else []
     if planned.before is None or not planned.before.begun:
-        return [*(overrides or []), *["--add"] * bool(planned.added)]
+        return [*(overrides or []), *adding]
     selected = SELECTING if planned.partial or planned.added else ()
     words = going_on(planned.folder, overrides, selected, scores_again=True)
-    return [*words, *["--add"] * bool(planned.added)]
+    return [*words, *adding]
 
 
 def _show_outcome(

@@ -255,8 +255,12 @@ def _first_line(table: StudyTable) -> str:
     scores = ", ".join(f"{of.label} {known[of.name].text(base)}" for of in table.card.tabled if base)
     diverged, asked = sum(len(row.diverged) for row in rows), sum(row.asked for row in rows)
     finished = f"{sum(row.seeds for row in rows) + diverged} of {asked} trials finished"
-    parts = [f"{len(rows)} rows", finished, f"{diverged} diverged" * (diverged > 0), f"base: {scores}" * bool(scores)]
-    return f"**{table.study.name}**: {'; '.join(filter(None, parts))}"
+    parts = [f"{len(rows)} rows", finished]
+    if diverged:
+        parts.append(f"{diverged} diverged")
+    if scores:
+        parts.append(f"base: {scores}")
+    return f"**{table.study.name}**: {'; '.join(parts)}"
 
 
 def _command(asked: dict[str, str]) -> str:

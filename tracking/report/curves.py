@@ -25,7 +25,7 @@ from tracking.report.drawing import (
 )
 from tracking.statistics.rows import BASE
 from tracking.study import Study
-from tracking.words import file_name
+from tracking.words import file_name, plural
 
 COLUMN_POINTS = 120
 """As many as a column of a paper can show."""
@@ -151,7 +151,8 @@ def _panel(
 
 def _line(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, place: int) -> Any:
     color, dashes = (INK, "solid") if entry.is_base else _line_style(place)
-    text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {curve.seeds} seed{'s' * (curve.seeds > 1)}"
+    seeds = f"{curve.seeds} {plural('seed', curve.seeds)}"
+    text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {seeds}"
     if curve.seeds > 1:
         band = axes.fill_between(curve.steps, curve.low, curve.high, color=color, alpha=0.16, linewidth=0)
         drawing.mark(band, entry, text)

@@ -5,7 +5,7 @@ the numbers come from, with every trial's state.
 """
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -35,8 +35,8 @@ from tracking.table.columns import (
 )
 from tracking.table.layout import brief, published_names, score_names
 from tracking.table.tested_captions import SEVERAL, reference_words
-from tracking.table.text import templates
-from tracking.words import stopped_at, time
+from tracking.table.text import Column, templates
+from tracking.words import plural, stopped_at, time
 
 SHOWN_SAMPLES = 8
 SetTexts = Mapping[str, Sequence[str]]
@@ -140,9 +140,14 @@ def _figure_notes(table: StudyTable) -> tuple[str, str]:
     tested = any(family.tests for metric in table.card.tabled for family in findings.families_of(metric))
     spread = any(value is not None for row in table.rows for value in row.sd.values())
     published = any(row.published.get(of.name) is not None for row in table.rows for of in table.card.tabled)
-    of_differences = [INTERVALS] * tested + [HOLLOW_NOTE] * published
-    of_scores = [DEVIATIONS] * spread + [SIDE_BY_SIDE] + [PUBLISHED_COSTS] * published
-    return " ".join(of_differences), " ".join(of_scores)
+    of_differences = ((INTERVALS, tested), (HOLLOW_NOTE, published))
+    of_scores = ((DEVIATIONS, spread), (SIDE_BY_SIDE, True), (PUBLISHED_COSTS, published))
+    return _applying(of_differences), _applying(of_scores)
+
+
+def _applying(notes: Iterable[tuple[str, bool]]) -> str:
+    """Those of the notes that apply, as one text."""
+    return " ".join(note for note, applies in notes if applies)
 
 
 def _facts(content: Content) -> list[str]:
@@ -154,7 +159,7 @@ def _facts(content: Content) -> list[str]:
     return [
         f"Ablation study of {study.task.name}",
         f"{len(rows)} rows",
-        f"{seeds} seed{'s' * (seeds > 1)}",
+        f"{seeds} {plural('seed', seeds)}",
         f"{finished} of {len(study.trials)} trials finished",
         *([f"{diverged} diverged"] if diverged else []),
         *([f"last active {_utc(active)}"] if active else []),
@@ -211,10 +216,19 @@ def _cells(table: StudyTable, columns: Sequence[StudyColumn], row: TableRow) -> 
     for column, cell in zip(columns, brief(table.card, columns, row), strict=True):
         text, _, sd = cell.text.partition(" ± ")
         first = column.name in (*scores, first_cost)
-        role = "first" * first + "delta" * (column.name in about) + "published" * column.faint
+        role = _role(column, first, column.name in about)
         known = column.name not in (*scores, *about) or column.value(row) is not None
         found.append(Score(role, text, sd, about.get(column.name, ""), known))
     return found
+
+
+def _role(column: Column[TableRow], is_first: bool, is_delta: bool) -> str:
+    """The class of a cell in the page's style sheet, or none."""
+    if is_first:
+        return "first"
+    if is_delta:
+        return "delta"
+    return "published" if column.faint else ""
 
 
 def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
@@ -238,7 +252,7 @@ def _costs(content: Content) -> dict[str, Any]:
     sums = {name: write[name](sum(of.get(name) or 0 for of in results)) for name in known if name in SUMMED}
     notes = "; ".join(f"{labels[name]}: {cost_note(content.table, name)}" for name in known)
     return {
-        "heads": [f"{labels[name]}{' per seed' * (name in sums)}" for name in known],
+        "heads": [f"{labels[name]} per seed" if name in sums else labels[name] for name in known],
         "lines": list(zip(content.entries, cells, strict=True)),
         "sums": [sums.get(name, "") for name in known],
         "seeds": len(results),

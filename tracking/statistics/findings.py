@@ -239,13 +239,18 @@ def later_note(study: Study) -> str:
         seeds = sorted({seed for row, seed in new if row in known})
         known |= {row for row, _ in new}
         saw = saw or _saw_results(study, asked)
-        if saw:
-            added += [seeds] * bool(seeds)
-            drops += bool(asked.get("dropped"))
+        if saw and seeds:
+            added.append(seeds)
+        if saw and asked.get("dropped"):
+            drops += 1
     listed = ", ".join(dict.fromkeys(str(seed) for seeds in added for seed in seeds))
-    told = f"Seeds were added {_often(len(added))} after first results ({listed}): p values assume a fixed number."
-    dropped = f"Trials were dropped {_often(drops)} after first results: p values do not account for that."
-    return " ".join([told] * bool(added) + [dropped] * bool(drops))
+    notes = []
+    if added:
+        times = _often(len(added))
+        notes.append(f"Seeds were added {times} after first results ({listed}): p values assume a fixed number.")
+    if drops:
+        notes.append(f"Trials were dropped {_often(drops)} after first results: p values do not account for that.")
+    return " ".join(notes)
 
 
 def _saw_results(study: Study, asked: Mapping[str, Any]) -> bool:

@@ -324,7 +324,8 @@ def _diverged(steps: Mapping[int, int], others: int) -> str:
     if not steps:
         return ""
     named = ", ".join(f"s{seed} at step {step}" for seed, step in sorted(steps.items()))
-    return f"{len(steps)} of {len(steps) + others} diverged ({named})" + ": mean of the others" * bool(others)
+    note = f"{len(steps)} of {len(steps) + others} diverged ({named})"
+    return f"{note}: mean of the others" if others else note
 
 
 def _stops(stopped: Mapping[int, str]) -> str:

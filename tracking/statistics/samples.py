@@ -22,6 +22,7 @@ from tracking.files import DamagedFileError, unless_damaged
 from tracking.statistics.finding import ALPHA, DRAWS
 from tracking.statistics.seed_tests import LARGEST_EXPONENT, holm
 from tracking.study import Study, StudyTrial
+from tracking.words import plural
 
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
@@ -134,7 +135,7 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
 
 def _too_few(samples: int, noun: str) -> str:
     """Such as "3 sentences", if resampling them says nothing; otherwise empty."""
-    return f"{samples} {noun}{'s' * (samples != 1)}" if samples < LEAST_SAMPLES else ""
+    return f"{samples} {plural(noun, samples)}" if samples < LEAST_SAMPLES else ""
 
 
 def _unlike(metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet) -> str:

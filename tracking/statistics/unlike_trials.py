@@ -16,6 +16,7 @@ from tracking.files import unless_damaged
 from tracking.provenance import DISTRIBUTION, scored_by, trained_by
 from tracking.same_code import SameCode
 from tracking.study import Study, StudyTrial, trial_folder
+from tracking.words import plural
 
 WORKERS = " × "  # how a device names the number of its workers
 SHOWN_DIGITS = 12  # of a commit or a hash, that are shown
@@ -45,7 +46,7 @@ class Unlike:
     @property
     def text(self) -> str:
         """Such as "torch 2.12.0, not 2.13.0 (seed 2)", or "torch 2.13.0, then 2.12.0, not 2.13.0"."""
-        named = f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
+        named = f"{plural('seed', len(self.seeds))} {', '.join(map(str, self.seeds))}"
         return f"{self.what} {self.value}, not {self.usual}" + ("" if self.all_seeds else f" ({named})")
 
 

@@ -73,7 +73,9 @@ def rule(metric: Metric, reference: str) -> str:
         return " ".join([*said, "No margin is stated for it, so it is not shown."])
     margin = f"{metric.agrees_within:g} {'in ln ' if metric.exp_of else ''}{metric.label}"
     said.append(f"It agrees if our whole interval lies within ± {margin}, and disagrees if all of it lies outside.")
-    return " ".join(said + [f"For that, {metric.label} is compared as ln {metric.label}."] * bool(metric.exp_of))
+    if metric.exp_of:
+        said.append(f"For that, {metric.label} is compared as ln {metric.label}.")
+    return " ".join(said)
 
 
 def rank_agreement(order: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], tuple[float, float]] | None:

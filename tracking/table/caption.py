@@ -25,7 +25,7 @@ from tracking.table.tested_captions import (
     tested_lines,
     tested_sentences,
 )
-from tracking.words import listed, millions, parameters, spanned
+from tracking.words import listed, millions, parameters, plural, spanned
 
 COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 COMPARING = ("delta_", "delta_common_seeds_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
@@ -63,9 +63,11 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
         *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
         *(f"{ALL_COST_LABELS[name]}: {cost_note(table, name)}" for name in COST_ORDER if name in shown),
         *_difference_notes(table, compared),
-        *["±: standard deviation over seeds"] * any(row.sd[of.name] is not None for row in rows for of in scores),
     ]
-    notes = [f"{'; '.join(about)}." * bool(about), card.published_note * published, _seeds_note(rows)]
+    if any(row.sd[metric.name] is not None for row in rows for metric in scores):
+        about.append("±: standard deviation over seeds")
+    sentence = f"{'; '.join(about)}." if about else ""
+    notes = [sentence, card.published_note if published else "", _seeds_note(rows)]
     scaled = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
     chance = [*_chance_notes(table, compared), *lock_lines(table.study, metrics, table.findings.reference)]
@@ -116,7 +118,9 @@ def _seeds_note(rows: Sequence[TableRow]) -> str:
 
 def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
     """Such as "accuracy and loss: measured on test, threshold 0.5", for each set."""
-    words = setting_words(card, decode_of(rows)) or [MIXED_SETTINGS] * any(row.mixed_decode for row in rows)
+    words = setting_words(card, decode_of(rows))
+    if not words and any(row.mixed_decode for row in rows):
+        words = [MIXED_SETTINGS]
     for name in dict.fromkeys(metric.set for metric in metrics):
         labels = [metric.label for metric in metrics if metric.set == name]
         yield f"{listed(labels)}: measured on {', '.join([name, *words])}"
@@ -189,7 +193,7 @@ def _unlike(table: StudyTable) -> Iterator[str]:
 
 
 def _stopped(rows: Sequence[TableRow]) -> Iterator[str]:
-    named = [f"{row.row} (seed{'s' * (len(row.stopped) > 1)} {_numbers(row.stopped)})" for row in rows if row.stopped]
+    named = [f"{row.row} ({plural('seed', len(row.stopped))} {_numbers(row.stopped)})" for row in rows if row.stopped]
     if named:
         yield f"{STOPPED}: training ended before its planned steps; means include these seeds: {', '.join(named)}."
 
@@ -301,4 +305,4 @@ def _tested_over_samples(study: Study, findings: Findings) -> str:
 
 def _count(number: int, noun: str) -> str:
     word = COUNTED[number] if number < len(COUNTED) else str(number)
-    return f"{word} {noun}{'s' * (number != 1)}"
+    return f"{word} {plural(noun, number)}"

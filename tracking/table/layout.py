@@ -249,7 +249,7 @@ def published_names(table: StudyTable) -> list[str]:
 
 def _settings_names(table: StudyTable) -> list[str]:
     """The columns for changes: symbols that any row has a value for, and what has no symbol if any row has it."""
-    other = any(other_changes(table.card, row) for row in table.rows)
     valued = {name for row in table.rows for name in row.cells}
     symbols = [CHANGED + name for name in table.card.symbols if name in valued]
-    return ["row", *symbols, *["other"] * other]
+    has_other = any(other_changes(table.card, row) for row in table.rows)
+    return ["row", *symbols, "other"] if has_other else ["row", *symbols]

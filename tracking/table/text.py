@@ -113,11 +113,16 @@ def terminal(table: TextTable, width: int | None = None, needed: int = 1, text: 
         _add_column(shown, column, [line[at] for line in kept.lines], room) for at, column in enumerate(kept.columns)
     ]
     for place in range(len(kept.lines)):
-        group = [escape(kept.groups[place]) if kept.begins(place) else ""] * kept.has_groups
+        group = [_group_cell(kept, place)] if kept.has_groups else []
         ends = place + 1 < len(kept.lines) and kept.begins(place + 1)
         style = kept.styles[place] if kept.styles else ""
         shown.add_row(*group, *(column[place] for column in cells), end_section=ends, style=style or None)
     return shown
+
+
+def _group_cell(table: TextTable, place: int) -> str:
+    """The name of the group, in its first line."""
+    return escape(table.groups[place]) if table.begins(place) else ""
 
 
 def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> TextTable:
