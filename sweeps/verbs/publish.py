@@ -60,7 +60,8 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
     missing = missing_trials(study)
     note = ""
     if missing:
-        why = f"{len(missing)} of {len(study.trials)} trials are missing"
+        verb = "is" if len(missing) == 1 else "are"
+        why = f"{len(missing)} of {len(study.trials)} trials {verb} missing"
         note = f"{why}: no test is published yet."
         table = replace(table, findings=withheld(table.findings, why))
     content = Content(table)

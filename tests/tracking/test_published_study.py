@@ -115,19 +115,19 @@ def test_it_has_ten_lines_of_each_output_and_no_other_text(tmp_path: Path, study
 def test_no_test_is_published_before_all_locked_trials_are_there(tmp_path: Path, study: Study) -> None:
     write_lock(study.folder, lock_of(study, (), {"dev": ["accuracy"]}))
     answer(tmp_path, "publish", NAME)
-    complete = (tmp_path / "studies/reading/table.md").read_text()
-    assert "not tested" not in complete, "rows of three seeds are tested"
-    shutil.rmtree(tmp_path / "studies")
+    published = tmp_path / "studies" / "reading"
+    assert "t-test" in (published / "table.md").read_text(), "rows of three seeds are tested"
+    shutil.rmtree(published)
     shutil.rmtree(study.trial_folder(study.trials[-1]).path)  # the last seed of far
+    assert "t-test" in answer(tmp_path, "table", NAME, "--format", "md"), "close still has three seeds"
     answer(tmp_path, "publish", NAME)
-    table = (tmp_path / "studies/reading/table.md").read_text()
-    assert "2 rows not tested" in table
-    assert "1 of 9 locked trials is missing (far-s3)" in table
-    report = (tmp_path / "studies/reading/report.html").read_text()
-    assert "2 rows not tested" in report
-    figures = sorted((tmp_path / "studies/reading").glob("*.svg"))
+    for name in ("table.md", "table.tex", "report.html"):
+        text = (published / name).read_text()
+        assert "t-test" not in text, name
+        assert "1 of 9 locked trials is missing (far-s3)" in text, name
+    figures = sorted(published.glob("*.svg"))
     assert figures
-    assert all("1 of 9 trials are missing: no test is published yet." in path.read_text() for path in figures)
+    assert all("1 of 9 trials is missing: no test is published yet." in path.read_text() for path in figures)
 
 
 def test_no_verb_writes_into_a_published_study(tmp_path: Path, study: Study) -> None:
