@@ -260,6 +260,7 @@ def report(
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
+    _refuse_published(study, output)
     made = Choice(study, settings, overrides or []).table()
     write_report(made, settings, output, figures, drawn=not no_figures)
     next_verb("ui", looking(study.folder, overrides))
@@ -285,6 +286,15 @@ def write_report(
         OUT.print(f"Wrote {number} files of figures to {escape(str(figures))}", soft_wrap=True)
     write_atomic(page_path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(page_path))}[/]; open it in a browser", soft_wrap=True)
+
+
+def _refuse_published(study: Study, output: Path | None) -> None:
+    """Raises RefusedError without a place for the page: what lies in a published study stays as it is."""
+    from tracking.published_study import is_published
+
+    if output is None and is_published(study.folder):
+        fault = f"is missing, and {study.name} is published: its own page stays as it is"
+        raise RefusedError([Problem("--output", fault, "must be a file elsewhere", "--output report.html")])
 
 
 def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) -> None:

@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import ERR, OUT
+from sweeps.planning.published_copy import writable
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from tracking.study import Study, separate
@@ -33,7 +34,7 @@ def sync(
 ) -> int:
     """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
     refuse_without_extra()
-    study, settings = taken_study(overrides)
+    study, settings = writable(*taken_study(overrides))
     if again:
         separate(study.folder)
     return send(study, settings)
@@ -99,10 +100,11 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
     runs, study = Path(settings.paths.runs), None
     uri = settings.tracking.uri or default_uri(runs)
     try:
-        study, _ = taken_study(overrides)
+        study, settings = writable(*taken_study(overrides))
     except RefusedError:  # no study, or none that can be read: the runs of others may still be in the default store
         pass
     else:
+        runs = Path(settings.paths.runs)
         uri = _store_of(study, settings.tracking.uri)
     if uri == default_uri(runs):
         _refuse_missing(runs)
