@@ -43,7 +43,9 @@ class CalibrationError(RuntimeError):
 
     def __init__(self, name: str, cause: str, details: str) -> None:
         super().__init__(f"{name}: {cause}")
-        self.name, self.cause, self.details = name, cause, details
+        self.name = name
+        self.cause = cause
+        self.details = details
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,9 @@ def _started(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, pl
         checkpoints=str(folder / "checkpoints"),
         evaluated={},
     )
-    answer, log, request = folder / "answer.json", folder / "log.txt", folder / "request.json"
+    answer = folder / "answer.json"
+    log = folder / "log.txt"
+    request = folder / "request.json"
     request.write_text(to_request(assignment, plan.code, limits, answer), "utf-8")
     with log.open("wb") as output:
         popen = subprocess.Popen(

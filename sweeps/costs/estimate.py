@@ -87,7 +87,8 @@ def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) 
     ``nodes`` are the resources of a cluster's nodes, by kind; without them only this machine is known.
     """
     shared = plan.composition.shared
-    cluster, here = shared.cluster, shared.cluster.address is None
+    cluster = shared.cluster
+    here = shared.cluster.address is None
     running = {planned.trial.name for planned in plan.running}
     works = {planned.trial.name: work_to_predict(planned) for planned in plan.trials}
     measured = measurements(plan, works.values())

@@ -53,7 +53,8 @@ def faster_precision(settings: Settings) -> FasterPrecision | None:
 
     None also where trials run elsewhere, and where it cannot be measured.
     """
-    task, cluster = settings.source.task, settings.cluster
+    task = settings.source.task
+    cluster = settings.cluster
     if task.precision_choice is None or cluster.address is not None or cluster.gpus_per_worker > 0:
         return None
     seconds = _seconds(task, task.precision_choice, settings.trial)
@@ -75,7 +76,8 @@ def examined_precisions(here: Path) -> Iterator[Examined]:
         choice = base.source.task.precision_choice
         if choice is None:
             continue
-        faster, what = faster_precision(base), f"precision of {scale}"
+        faster = faster_precision(base)
+        what = f"precision of {scale}"
         if faster is not None:
             yield Examined(what, "warning", str(faster), faster.advice)
         else:
@@ -84,7 +86,8 @@ def examined_precisions(here: Path) -> Iterator[Examined]:
 
 def _seconds(task: Task[Any], choice: PrecisionChoice[Any], config: Any) -> Mapping[str, float]:
     """Seconds by precision, as kept or measured now; {} without the packages that training needs."""
-    path, name = cache_path(), _identity(task, config)
+    path = cache_path()
+    name = _identity(task, config)
     entries = _entries(path)
     if name not in entries:
         try:

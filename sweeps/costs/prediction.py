@@ -116,7 +116,8 @@ def _interpolated(flops: float, rows: Sequence[Measurement]) -> float | None:
     points = [(row.flops_per_step or 0.0, row.seconds_per_step) for row in rows]
     if not points:
         return None
-    lowest, highest = min(points)[0], max(points)[0]
+    lowest = min(points)[0]
+    highest = max(points)[0]
     if not lowest / REACH <= flops <= highest * REACH:
         return None
     base, slope = fitted_line(points)

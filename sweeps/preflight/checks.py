@@ -73,7 +73,8 @@ def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
     workers = plan.composition.shared.cluster.workers
     if workers == 1:
         return []
-    trial, own_seed = plan.trials[0].trial, Schema.of(plan.task).seed or "sweep.seeds"
+    trial = plan.trials[0].trial
+    own_seed = Schema.of(plan.task).seed or "sweep.seeds"
     selecting = "row=", "sweep.rows=", "sweep.seeds=", f"{own_seed}="
     others = [override for override in overrides if not override.startswith(selecting)]
     chosen_trial = [f"sweep.rows=[{trial.row}]", f"sweep.seeds=[{trial.seed}]"]
@@ -154,7 +155,7 @@ def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
     fits = sum(min(_times(node.total.get(kind, 0), each) for kind, each in needs.items()) for node in nodes)
     if fits >= cluster.workers:
         return
-    lacking = [kind for kind in needs if not any(_times(node.total.get(kind, 0), needs[kind]) for node in nodes)]
+    lacking = [need for need in needs if not any(_times(node.total.get(need, 0), needs[need]) for node in nodes)]
     have = ", and ".join(_have(kind, cluster, nodes) for kind in lacking or needs)
     if fits and cluster.workers > 1:
         found = (
@@ -163,7 +164,8 @@ def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
         yield Problem("cluster.workers", found, f"must be at most {fits}; {have}")
     else:
         kind = next(iter([*lacking, *reversed(needs)]))
-        found, allowed = f"is {needs[kind]:g}", f"each worker must fit on one machine; {have}"
+        found = f"is {needs[kind]:g}"
+        allowed = f"each worker must fit on one machine; {have}"
         yield Problem(f"cluster.{kind.lower()}s_per_worker", found, allowed)
 
 

@@ -75,7 +75,9 @@ def _version(name: str) -> str | None:
 
 
 def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
-    key, version, torch = "cluster.address", ours["allelse"] or "this version", ours["torch"]
+    key = "cluster.address"
+    version = ours["allelse"] or "this version"
+    torch = ours["torch"]
     if theirs["digest"] is None:
         fix = f"install allelse {version} for the Python that starts Ray there"
         yield Problem(key, "allelse is not installed", fix)
@@ -100,7 +102,10 @@ def main() -> None:
     """
     import ray
 
-    address, list_s, answer_s, mark = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+    address = sys.argv[1]
+    list_s = int(sys.argv[2])
+    answer_s = float(sys.argv[3])
+    mark = sys.argv[4]
     question = json.load(sys.stdin)
     signal.alarm(list_s)
     try:

@@ -69,7 +69,7 @@ def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float
         if not by_ray:
             raise
         named = "is auto, and RAY_ADDRESS"
-        raise RefusedError(replace(each, found=f"{named} {each.found}") for each in error.problems) from None
+        raise RefusedError(replace(problem, found=f"{named} {problem.found}") for problem in error.problems) from None
 
 
 def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[Node]:
@@ -153,7 +153,8 @@ def node_problems(nodes: list[Node], shared: Settings, answer_s: float = NODE_AN
 
 def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
     """A line if some nodes do not see the folder of the data: trials run nevertheless."""
-    key, task = "paths.data", shared.source.task
+    key = "paths.data"
+    task = shared.source.task
     effect = "the data must lie there, too" if task.prepare is None else "the data is prepared there once more"
     if names := [node.name for node in nodes if not _sees(node, key)]:
         where = f"{key}: {shared.paths.data} is not shared by {some_of(names, SHOWN_NODES)}"

@@ -151,7 +151,8 @@ def _nearest_protocol(place: str) -> str | None:
     """The known protocol that an unknown one most likely means."""
     import fsspec
 
-    protocol, known = place.partition("://")[0].split("::")[0], fsspec.available_protocols()
+    protocol = place.partition("://")[0].split("::")[0]
+    known = fsspec.available_protocols()
     near = None if protocol in known else nearest(protocol, known)
     return near and f"{near}://"
 

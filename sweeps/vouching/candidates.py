@@ -75,7 +75,8 @@ def chosen_candidate(plan: Plan, study: Study, code: Code | None, name: str | No
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """In what two records of attempts differ that can change the bits of the weights; what one lacks is left out."""
-    recorded, today = _conditions(before), _conditions(now)
+    recorded = _conditions(before)
+    today = _conditions(now)
     for name, value in recorded.items():
         if name in today and today[name] != value:
             yield f"{name} is {today[name]}, but was {value}"
