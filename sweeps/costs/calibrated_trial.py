@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.preflight.sent_code import from_plain, to_plain
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.code_imports import enter_code
@@ -22,8 +23,6 @@ from sweeps.worker.events import Assignment, Event, Finished, Report
 from sweeps.worker.pace import peak_memory
 from tracking.code import Code
 
-BYTES = "latin-1"
-"""An encoding in which each byte is a character."""
 CONNECTION_BYTES = 40_000_000
 """Memory that a Ray worker needs for its connections, and this process does not. Measured."""
 
@@ -192,18 +191,10 @@ def _assignment(request: dict[str, Any]) -> Assignment:
     """The assignment of the request, with the folder from which this process imports the task."""
     assignment = Assignment(**request["assignment"])
     study_folder = Path(assignment.study_folder)
-    task_folder = enter_code(_requested_code(request), study_folder, lasting=False)
+    task_folder = enter_code(from_plain(request["code"]), study_folder, lasting=False)
     if task_folder is None:
         return assignment
     return replace(assignment, folder=str(task_folder))
-
-
-def _requested_code(request: dict[str, Any]) -> Code | None:
-    code = request["code"]
-    if code is None:
-        return None
-    files = {name: text.encode(BYTES) for name, text in code["files"].items()}
-    return Code(files, code["roots"])
 
 
 def _first_trial_extra(watch: Stopwatch, answer: dict[str, Any]) -> dict[str, float]:
@@ -267,17 +258,12 @@ def to_request(assignment: Assignment, code: Code | None, limits: Limits, answer
     del assignment_fields["lineage"]  # it belongs to no study
     request = {
         "assignment": assignment_fields,
-        "code": None if code is None else _plain_code(code),
+        "code": to_plain(code),
         "limits": asdict(limits),
         "answer": str(answer),
         "started": time.time(),
     }
     return json.dumps(request)
-
-
-def _plain_code(code: Code) -> dict[str, Any]:
-    files = {name: content.decode(BYTES) for name, content in code.files.items()}
-    return {"files": files, "roots": dict(code.roots)}
 
 
 if __name__ == "__main__":
