@@ -43,12 +43,15 @@ def retrial_of(candidate: Candidate, plan: Plan, code: Code | None, folder: Path
     """A plan of only this trial, in its own study in ``folder``, with the workers and threads of its record."""
     digest = "" if code is None else code.digest
     recorded = candidate.planned
-    settings = _retrial_settings(recorded.settings, candidate, folder)
+
+    def adapt(settings: Settings) -> Settings:
+        return _retrial_settings(settings, candidate, folder)
+
+    settings = adapt(recorded.settings)
     planned = PlannedTrial(recorded.trial, settings, recorded.fingerprint, recorded.costs, digest)
     composition = plan.composition
-    rows = tuple(replace(row, settings=_retrial_settings(row.settings, candidate, folder)) for row in composition.rows)
-    base = _retrial_settings(composition.base, candidate, folder)
-    composition = replace(composition, rows=rows, base=base)
+    rows = tuple(replace(row, settings=adapt(row.settings)) for row in composition.rows)
+    composition = replace(composition, rows=rows, base=adapt(composition.base))
     return Plan(composition, (planned,), code=code, codes=(digest,) if digest else ())
 
 
