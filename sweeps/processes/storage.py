@@ -63,7 +63,8 @@ def storage_fault(error: Exception, place: str) -> StorageError | None:
     number = getattr(error, "errno", None)  # also of an error of ours that was made from the system's
     words = getattr(error, "strerror", None)
     if number is None and not AWAY_ERRORS.isdisjoint(kind.__name__ for kind in type(error).__mro__):
-        number, words = errno.ETIMEDOUT, str(error).partition("\n")[0]
+        number = errno.ETIMEDOUT
+        words = str(error).partition("\n")[0]
     if number not in FIXES:
         return None
     target = getattr(error, "filename2", None)  # where a file was copied or renamed to
@@ -98,7 +99,9 @@ def patiently(act: Callable[[], Result], place: str, tell: Callable[[str], None]
 
     Raises StorageError once ``STORAGE_S`` have passed since it first failed, or once ``left`` is set.
     """
-    left, since, failed = left or Event(), math.inf, ""
+    left = left or Event()
+    since = math.inf
+    failed = ""
     while True:
         try:
             found = act()

@@ -41,7 +41,8 @@ class CheckpointCopy:
         self._copy_own_files()
 
     def _copy(self, place: Place) -> None:
-        folder, target = f"{self._source.root}/{place}", f"{self._root}/{place}"
+        folder = f"{self._source.root}/{place}"
+        target = f"{self._root}/{place}"
         manifest = self._source.files.manifest(folder)
         if manifest is None:
             raise FileNotFoundError(folder)

@@ -93,14 +93,16 @@ def died(error: BaseException, name: str, place: Any = None) -> Lost:
     raised = getattr(error, "cause", None)  # by the work, in Ray's words
     error = raised if isinstance(raised, BaseException) else error
     text = str(error).strip() or type(error).__name__
-    pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
+    pid = _found(r"pid: (\d+)", text)
+    address = _found(r"ip: (\S+)", text)
     lines: list[str] = place.last_lines() if place else []
     where = place or (f"pid {pid} on {address}" if pid and address else None)
     process = f"{name} ({where})" if where else name
     if missing := NOT_INSTALLED.search(text):
         found = f"runs a different allelse; {INSTALL_SAME}" if missing[1] else f"found no allelse; {INSTALL_IT}"
         return Lost(f"{process} {found}", text, unfit=True)
-    how, details = _how(error, text, lines), "\n\n".join(filter(None, [text, "\n".join(lines)]))
+    how = _how(error, text, lines)
+    details = "\n\n".join(filter(None, [text, "\n".join(lines)]))
     return Lost(f"{process} {how}", details, memory=how == BY_RAY)
 
 
@@ -150,8 +152,10 @@ class Silence:
 
     def stalled(self, signs: Sequence[int | None]) -> bool:
         """Look at the signs of all unfinished workers so far, None for one that never answered."""
-        before, self._signs = self._signs, signs
-        since, self._looked = self._looked, time.monotonic()
+        before = self._signs
+        self._signs = signs
+        since = self._looked
+        self._looked = time.monotonic()
         if before != signs:
             self._silent_s = 0.0
             if any(each is not None and each != now for each, now in zip(before, signs, strict=False)):
@@ -168,7 +172,8 @@ class StackTimer:
     """
 
     def __init__(self, stall_s: float, file: "IO[bytes] | int") -> None:
-        self._after_s, self._file = STACKS_AFTER * stall_s, file
+        self._after_s = STACKS_AFTER * stall_s
+        self._file = file
         self._seen: int | None = None
 
     def look(self) -> None:
@@ -187,7 +192,8 @@ def ended_if_it_hangs(stall_s: float, log: Path, tell: Callable[[Failed], None])
 
     The main thread may hang within C code, so it cannot end in order.
     """
-    over, failed = threading.Event(), Failed(silent(stall_s), "log.txt has its stacks.")
+    over = threading.Event()
+    failed = Failed(silent(stall_s), "log.txt has its stacks.")
 
     def watch() -> None:
         silence = Silence(stall_s, [signs()])

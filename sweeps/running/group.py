@@ -189,7 +189,9 @@ class WorkerGroup:
     """
 
     def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None) -> None:
-        self._cluster, self._stall_s, self._packages = cluster, stall_s, packages
+        self._cluster = cluster
+        self._stall_s = stall_s
+        self._packages = packages
         self._code = ray.put(code)  # once, and not with each trial
         self._workers: list[Any] = []
         self._beginning: Waits[None] | None = None
@@ -232,7 +234,8 @@ class WorkerGroup:
     def _end_workers(self) -> None:
         for worker in self._workers:
             ray.kill(worker)
-        self._workers, self._polls = [], {}
+        self._workers = []
+        self._polls = {}
 
     def _go_on(self, beginning: Waits[None], within_s: float) -> Sequence[Event]:
         """Let them begin, as far as it goes within that time; what they tell if one cannot."""
@@ -252,7 +255,8 @@ class WorkerGroup:
         if unfit := next(self._unfit(), None):
             yield [unfit]
         yield from self._started(assignment)
-        self._unfinished, self._recorded = set(range(len(self._workers))), 0
+        self._unfinished = set(range(len(self._workers)))
+        self._recorded = 0
         self._signs: list[int | None] = [None] * len(self._workers)
         self._cpu = [0.0] * len(self._workers)  # seconds
         self._silence = Silence(self._stall_s)

@@ -140,7 +140,8 @@ def prepare_data(plan: Plan, console: Console) -> None:
 
 def _prepare(task: Task[Any], sharing: list[PlannedTrial], console: Console) -> list[Problem]:
     """Prepare or open the data of these trials; what is wrong with it for them. ``task`` is from the study's code."""
-    planned, place = sharing[0], sharing[0].prepared_folder
+    planned = sharing[0]
+    place = sharing[0].prepared_folder
     configs = [Schema.of(task).config(asdict(config)) for config in configurations(sharing)]
     is_new = not place.is_dir()
     if is_new and (earlier := earlier_copy(task, place.parents[1], planned.fingerprint, planned.code)):
@@ -154,7 +155,8 @@ def _prepare(task: Task[Any], sharing: list[PlannedTrial], console: Console) -> 
 @contextmanager
 def _shown(name: str, new: bool, console: Console) -> Iterator[Told]:
     """In a terminal the step that is under way; elsewhere a line at the start of a preparation, and one at its end."""
-    began, lines = time.monotonic(), new and not console.is_terminal
+    began = time.monotonic()
+    lines = new and not console.is_terminal
     if lines:
         console.print(f"Preparing {escape(name)}")
     with console.status(f"Preparing {escape(name)}") as status:
@@ -220,7 +222,8 @@ def _is_whole(planned: PlannedTrial) -> bool:
 
 
 def _repaired(planned: PlannedTrial) -> Iterator[str]:
-    folder, follows = planned.folder, WHAT_FOLLOWS | (FINISHED if planned.finished else {})
+    folder = planned.folder
+    follows = WHAT_FOLLOWS | (FINISHED if planned.finished else {})
     for error in folder.damage():
         parts = [error.note, folder.repair(error), follows.get(error.path.name, "")]
         yield "; ".join(filter(None, parts))

@@ -48,7 +48,8 @@ class Progress:
     """Displays the events of trials; use it as a context manager."""
 
     def __init__(self, plan: Plan, console: Console) -> None:
-        self.plan, self.console = plan, console
+        self.plan = plan
+        self.console = console
         self._pending = {planned.trial.name: planned for planned in plan.pending}
         names = [planned.trial.name for planned in plan.trials]
         self._states = {name: "waiting" if name in self._pending else "finished" for name in names}
@@ -109,7 +110,8 @@ class Progress:
                 if (host := self._going_on.pop(name, None)) is not None:  # it did not resume
                     self._say(f"{name}: starts at step 1, since no checkpoint is visible{host}")
                     begun.safe = 0
-                begun.step, begun.safe = step, begun.safe if checkpoint is None else checkpoint
+                begun.step = step
+                begun.safe = begun.safe if checkpoint is None else checkpoint
             case Stopped(step):
                 begun.step = begun.safe = step
                 self._become(name, "stopped")
@@ -284,6 +286,7 @@ def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line
 
 def _took(look: Look) -> float:
     """Seconds of a finished trial: of all its training, or of its last attempt."""
-    attempt, result = look.attempt, look.result or {}
+    attempt = look.attempt
+    result = look.result or {}
     whole = attempt.ended - attempt.began if attempt and attempt.ended else 0.0
     return max(whole, float(result.get("seconds") or 0))

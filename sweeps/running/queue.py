@@ -54,7 +54,9 @@ class Queue:
         max_failures: int,
         hosts: Mapping[str, str] | None = None,
     ) -> None:
-        self.recorders, self.progress, self.stopping = recorders, progress, stopping
+        self.recorders = recorders
+        self.progress = progress
+        self.stopping = stopping
         self._max_failures = max_failures
         self._waiting = deque(recorders)
         self._hosts = {name: host for name, host in (hosts or {}).items() if host in recorders}

@@ -77,7 +77,8 @@ class Recorder:
     ) -> None:
         self.origin = dict(origin or {})  # what holds for all attempts of this sweep
         self.codes = codes  # the hashes of all code that the study has been trained with
-        self.planned, self.folder = planned, planned.folder
+        self.planned = planned
+        self.folder = planned.folder
         self.prepared_as = planned.prepared_as()
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
@@ -92,7 +93,8 @@ class Recorder:
     def assignment(self) -> Assignment:
         """The attempt as its workers receive it. Raises WithoutWeightsError."""
         self._weights = self._host_weights()
-        trial, settings = self.planned.trial, self.planned.settings
+        trial = self.planned.trial
+        settings = self.planned.settings
         return Assignment(
             task=settings.source.name,
             folder=settings.source.folder,
@@ -159,7 +161,8 @@ class Recorder:
 
         They count for the weights of the attempt that they name, and for no others.
         """
-        key, weights = self.planned.trial.key, self._weights
+        key = self.planned.trial.key
+        weights = self._weights
         if weights is None:
             last = self._ended() or self.planned.steps
             return self.folder.scored_heads(key, last, self.planned.scoring)
@@ -281,7 +284,7 @@ class Recorder:
     def _restore(self, step: int, reports: tuple[Report, ...] = ()) -> None:
         """Make the journal end at the step that the attempt started from, with all reports up to that step."""
         if not self.restored:
-            history = [(each.ts, each.step, each.metrics, each.checkpoint) for each in reports]
+            history = [(report.ts, report.step, report.metrics, report.checkpoint) for report in reports]
             self.folder.restore(self.attempt, step, history)
             self.restored = True
 
@@ -292,7 +295,8 @@ class Recorder:
 
     def _is_removed(self) -> bool:
         """Whether the record of its attempts is gone from a study that is still there: a person removed the folder."""
-        begun, study = self.began or self.attempt > 1, self.folder.path.parent / STUDY_FILE
+        begun = self.began or self.attempt > 1
+        study = self.folder.path.parent / STUDY_FILE
         return begun and not self.folder.attempts_path.exists() and study.exists()
 
     def end(self, reason: str) -> None:
@@ -310,7 +314,8 @@ class Recorder:
             append_log(self.folder.log_path, text)
 
     def _finish(self, event: Finished) -> None:
-        trial, before = self.planned.trial, self.folder.result()
+        trial = self.planned.trial
+        before = self.folder.result()
         head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
         planned = {} if event.steps is None else {"steps": event.steps}
         planned |= {} if event.diverged is None else {"diverged": event.diverged}
@@ -348,7 +353,8 @@ def _is_of_one_group(records: Sequence[Provenance]) -> bool:
     """Whether all attempts trained on as many devices of one kind: one rate counts for all their seconds."""
     groups = set[str]()
     for record in records:
-        rate, cpu = record.get("sustained") or {}, record.get("cpu") or {}
+        rate = record.get("sustained") or {}
+        cpu = record.get("cpu") or {}
         conditions = [record.get("device"), record.get("gpus_per_worker"), cpu.get("model")]
         groups.add(to_json([*conditions, rate.get("source"), rate.get("precision"), rate.get("threads")]))
     return len(groups) < 2

@@ -42,7 +42,8 @@ class _Lone:
     """The only process of a run, which takes the orders of the queue, and tells it what its work says."""
 
     def __init__(self, queue: Queue, recorder: Recorder, folder: Path | None) -> None:
-        self._queue, self._recorder = queue, recorder
+        self._queue = queue
+        self._recorder = recorder
         self._folder = folder  # from which the task is imported; None for our own
         self._order: Order = NOTHING
         self._driver: Driver | None = None

@@ -32,7 +32,10 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, number: int, lines: tuple[str, ...] = (), at_once: bool = False, fault: str = "") -> None:
         super().__init__()
-        self.number, self.lines, self.at_once, self.fault = number, lines, at_once, fault
+        self.number = number
+        self.lines = lines
+        self.at_once = at_once
+        self.fault = fault
 
     @property
     def exit_code(self) -> int:
@@ -92,10 +95,13 @@ class Stopping:
 
     def note(self, number: int) -> bool:
         """Record a signal; False if it is only the echo of the signal before."""
-        again, now = self.requested(), time.monotonic()
+        again = self.requested()
+        now = time.monotonic()
         if again and number in (self.number, signal.SIGHUP) and now - self._since < ECHO_S:
             return False
-        self.number, self._since, self._at_once = number, now, again
+        self.number = number
+        self._since = now
+        self._at_once = again
         return True
 
     def end(self, fault: str) -> None:
@@ -158,7 +164,9 @@ class Announcement(threading.Thread):
 
     def __init__(self, study: Path, runner: Runner, stopping: Stopping) -> None:
         super().__init__(name="announcement", daemon=True)
-        self.study, self.runner, self.stopping = study, runner, stopping
+        self.study = study
+        self.runner = runner
+        self.stopping = stopping
         self._written, self._ended = 0.0, threading.Event()
 
     def run(self) -> None:
@@ -175,7 +183,8 @@ class Announcement(threading.Thread):
         withdraw(self.study, self.runner)
 
     def beat(self) -> None:
-        waiting, left = self.stopping.waiting, self.stopping.seconds_left
+        waiting = self.stopping.waiting
+        left = self.stopping.seconds_left
         self.runner = replace(self.runner, seen=time.time(), waiting=waiting, left=left)
         with suppress(OSError):  # a full disk: the next beat writes it
             announce(self.study, self.runner)

@@ -100,7 +100,8 @@ class Connection:
     """Disconnects at the end of its context. After a failure the logs of its own Ray stay, and a line says where."""
 
     def __init__(self, cluster: Cluster, console: Console) -> None:
-        self._cluster, self._console = cluster, console
+        self._cluster = cluster
+        self._console = console
         self._own_session: Path | None = None
         self.failed = False  # whether a trial has failed
 
@@ -134,7 +135,8 @@ class Connection:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if ray := sys.modules.get("ray"):
             ray.shutdown()
-        refused, left = isinstance(error, RefusedError), isinstance(error, Interrupted) and not error.fault
+        refused = isinstance(error, RefusedError)
+        left = isinstance(error, Interrupted) and not error.fault
         ended_well = error is None or refused or left
         if self._own_session and ended_well and not self.failed:
             _remove(self._own_session)
@@ -205,7 +207,8 @@ def _remove(session: Path) -> None:
 
 SYNCER = "tracking.mlflow.sync"
 """It carries the rest to MLflow, and then ends by itself."""
-NODE, HEAD = "raylet", "gcs_server"
+NODE = "raylet"
+HEAD = "gcs_server"
 RAY_ENDS = {HEAD: "Ray's head process (gcs_server) ended", NODE: "Ray's node process (raylet) ended"}
 OWN_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL)
 
@@ -220,7 +223,9 @@ class RayWatch:
     def __init__(self, say: Callable[[str], None], record: Callable[[str], None]) -> None:
         import ray
 
-        self._address, self._say, self._record = ray.get_runtime_context().gcs_address, say, record
+        self._address = ray.get_runtime_context().gcs_address
+        self._say = say
+        self._record = record
         self._closing = threading.Event()
         own = _named(psutil.Process().children())
         self._needed = own or _named(each for each in psutil.process_iter() if _is_our_node(each, self._address))
@@ -251,7 +256,8 @@ class RayWatch:
         return f"Ray's head at {self._address} no longer answers" if silent else None
 
     def _silent(self) -> bool:
-        before, answers = self._looked, _answers(self._address)
+        before = self._looked
+        answers = _answers(self._address)
         self._looked = now = time.monotonic()
         if answers or now - before > HEAD_SILENT_S / 2:  # this process itself was stopped meanwhile
             self._answered = now
@@ -277,7 +283,7 @@ class RayWatch:
 
 def _named(processes: Iterable[psutil.Process]) -> dict[str, psutil.Process]:
     """Those of Ray's own that nothing runs without, by name."""
-    return {each.name(): each for each in processes if each.name() in RAY_ENDS}
+    return {process.name(): process for process in processes if process.name() in RAY_ENDS}
 
 
 def _is_our_node(process: psutil.Process, head: str) -> bool:

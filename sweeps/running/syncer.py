@@ -39,7 +39,8 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
 
     A run that is left at once does not wait: `allelse sync` carries the rest.
     """
-    syncer, patience = Syncer(settings, console), CARRYING_S
+    syncer = Syncer(settings, console)
+    patience = CARRYING_S
     try:
         yield
     except Interrupted as error:
@@ -53,7 +54,8 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
 
 
 def _way_to_carry(settings: Settings) -> str:
-    study, tracking = settings.study_folder.resolve(), settings.tracking
+    study = settings.study_folder.resolve()
+    tracking = settings.tracking
     shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
     there = [] if shown == (tracking.uri or "") else [f"tracking.uri={quoted(shown)}"]
     there += [] if tracking.experiment is None else [f"tracking.experiment={quoted(tracking.experiment)}"]
@@ -68,7 +70,8 @@ class Syncer:
     """
 
     def __init__(self, settings: Settings, console: Console) -> None:
-        self._settings, self._console = settings, console
+        self._settings = settings
+        self._console = console
         self._closing = threading.Event()
         self._lock = threading.Lock()  # of the process: none may start after ``close``
         self._process = self._start()

@@ -43,7 +43,8 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
         self.reset_config({})
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self._turn, self._lost = Turn(self._group), ""
+        self._turn = Turn(self._group)
+        self._lost = ""
         self._process: Any = ray.get_runtime_context().current_actor  # told once, to be given orders
         return True
 
@@ -57,7 +58,8 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
             raise LostWorkersError(self._lost)
         said = self._turn.step()
         self._lost = said.lost.cause if said.lost else ""
-        told, self._process = {"process": self._process} if self._process else {}, None
+        told = {"process": self._process} if self._process else {}
+        self._process = None
         return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
 
     def cleanup(self) -> None:
@@ -135,7 +137,10 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         waits_for: Callable[[list[Any]], str],
         fault: Callable[[], str | None],
     ) -> None:
-        self.queue, self.arrived, self.waits_for, self.fault = queue, arrived, waits_for, fault
+        self.queue = queue
+        self.arrived = arrived
+        self.waits_for = waits_for
+        self.fault = fault
         self.handles: dict[str, Any] = {}
         self.failed_starts = 0  # since a process last started
 

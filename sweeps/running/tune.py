@@ -47,7 +47,8 @@ class Places(Searcher):  # type: ignore[misc]
 
 def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
     """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
-    cluster, places = settings.cluster, Places(queue)
+    cluster = settings.cluster
+    places = Places(queue)
     given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages, "code": code}
     fault = partial(_no_node, settings)
     process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
@@ -96,7 +97,8 @@ def strategy(cluster: Cluster) -> str:
 
 
 def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
-    cpus, gpus = cluster.cpus_per_worker * workers, cluster.gpus_per_worker * workers
+    cpus = cluster.cpus_per_worker * workers
+    gpus = cluster.gpus_per_worker * workers
     return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus
 
 
@@ -111,7 +113,8 @@ class Wait:
         now = time.monotonic()
         states = {trial.status for trial in trials}
         if "RUNNING" in states or "PENDING" not in states:
-            self._since, self._words = now, ""
+            self._since = now
+            self._words = ""
         elif now - self._since > EXPLAINED_AFTER_S and now - self._asked > ASK_FREE_S:
             self._asked, self._words = now, self._short(ray.available_resources())
         return self._words

@@ -102,10 +102,12 @@ class _Frame:
     def of(curves: StudyCurves, decimals: int) -> "_Frame":
         points = [point for of_row in curves.rows.values() for curve in of_row for point in curve]
         values = [value for _, value in points]
-        low, high = min(values), max(values)
+        low = min(values)
+        high = max(values)
         logarithmic = low > 0 and high / low > LOGARITHMIC
         if low == high:
-            low, high = low - 1, high + 1
+            low = low - 1
+            high = high + 1
         last = max(step for step, _ in points)
         return _Frame(curves, decimals, last, low, high, logarithmic)
 
@@ -134,7 +136,8 @@ class _Frame:
     def _rule(self, figure: Any) -> None:
         middle = math.sqrt(self.low) * math.sqrt(self.high) if self.logarithmic else (self.low + self.high) / 2
         values = [self.low, middle, self.high]
-        y, x = figure.ruler("y"), figure.ruler("x")
+        y = figure.ruler("y")
+        x = figure.ruler("x")
         y.lim(self._height(self.low), self._height(self.high))
         y.ticks([self._height(value) for value in values], [self.text(value) for value in values])
         x.lim(0, self.last)

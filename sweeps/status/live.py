@@ -30,10 +30,12 @@ class Watched:
     """A study as its folder shows it, looked at every ``every_s`` seconds or less often."""
 
     def __init__(self, study: Study, every_s: float) -> None:
-        self.study, self.every_s = study, every_s
+        self.study = study
+        self.every_s = every_s
         self.lines: list[Line] = []
         self.pause_s = 0.0
-        self._standings, self._looked = Standings(study), 0.0
+        self._standings = Standings(study)
+        self._looked = 0.0
 
     def is_due(self) -> bool:
         """Whether the next look may follow."""
@@ -103,7 +105,8 @@ def _looks(study: Study) -> Iterator[Watched]:
 
 def below_live_view(plan: Plan) -> tuple[str, ...]:
     """The lines below the live view, or before the first line of a run without a terminal."""
-    study, tracking = plan.folder, plan.composition.shared.tracking
+    study = plan.folder
+    tracking = plan.composition.shared.tracking
     store = _store(study, tracking.uri) if tracking.enabled else f"off, {_verb(study, 'sync')} sends the runs later"
     return (
         "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",

@@ -83,7 +83,8 @@ class Standings:
 def _line_of(
     study: Study, trial: StudyTrial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], running: "_Runners"
 ) -> Line:
-    headline, steps = study.task.headline, rows.steps(trial.row)
+    headline = study.task.headline
+    steps = rows.steps(trial.row)
     state, where = _state(seen, known)
     waits = _waits(study, trial, state, running, seen)
     notes = [where, waits, stopped_at(seen.result), seen.source_note, seen.note]
@@ -191,7 +192,8 @@ def status_table(study: Study, lines: Sequence[Line], width: int | None = None, 
     if len(lines) > most:
         title += f", {most} of {len(lines)} shown; --json lists all"
         lines = sorted(lines, key=lambda line: STATES_IN_ORDER.index(line["state"]))[:most]
-    columns, styles = tuple(_columns(study, lines)), tuple(STYLES.get(shown_state(line), "") for line in lines)
+    columns = tuple(_columns(study, lines))
+    styles = tuple(STYLES.get(shown_state(line), "") for line in lines)
     return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS)
 
 

@@ -62,7 +62,8 @@ class Driver:
     """
 
     def __init__(self, assignment: Assignment, tell: Callable[[Event], None]) -> None:
-        self.assignment, self.tell = assignment, tell
+        self.assignment = assignment
+        self.tell = tell
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
         self.store = self._store()
@@ -72,7 +73,8 @@ class Driver:
 
     def _store(self) -> Checkpoints:
         """The trial's own checkpoints, or those of the trial whose weights it only scores."""
-        given, own = self.assignment, OwnFormat.of(self.task)
+        given = self.assignment
+        own = OwnFormat.of(self.task)
 
         def tell(line: str) -> None:
             self.tell(Noticed(line))
@@ -112,8 +114,10 @@ class Driver:
         if world > 1:
             use_interface_to(address)
         self.cpu = CpuTime()
-        place, identity = Path(self.assignment.data_folder), self.assignment.prepared_as
-        fingerprint, code = self.assignment.data_fingerprint, self.assignment.code
+        place = Path(self.assignment.data_folder)
+        identity = self.assignment.prepared_as
+        fingerprint = self.assignment.data_fingerprint
+        code = self.assignment.code
         data = prepared_folder(self.task, [self.config], place, fingerprint, identity, code)
         attempt = Attempt(self, (rank, world, address), stop, data)
         try:
@@ -134,10 +138,17 @@ class Attempt:
     """The trial, as one worker's work sees it (`sweeps.task.Trial`)."""
 
     def __init__(self, driver: Driver, group: tuple[int, int, str], stop: Stop, data: Path) -> None:
-        self.task, self.given, self.store, self.tell = driver.task, driver.assignment, driver.store, driver.tell
+        self.task = driver.task
+        self.given = driver.assignment
+        self.store = driver.store
+        self.tell = driver.tell
         self.rank, self.world, self.address = group
-        self.seed, self.threads, self.data, self.stop = self.given.seed, self.given.threads, data, stop
-        self._restored, self._unsynced = driver.restored, driver.unsynced
+        self.seed = self.given.seed
+        self.threads = self.given.threads
+        self.data = data
+        self.stop = stop
+        self._restored = driver.restored
+        self._unsynced = driver.unsynced
         self.saved = self._restored.saved if self._restored else None
         self._reported = self._saved_step = self.saved.step if self.saved else 0
         self._host = self.given.weights
@@ -280,7 +291,9 @@ class Attempt:
         self.tell(About({"versions": versions()}))  # a library may be imported only where it is used
         whole = self._last >= self.steps
         scores = self._all_scores()
-        missing = [each for each in self.task.metrics if each.tabled and each.name not in scores.get(each.set, {})]
+        missing = [
+            metric for metric in self.task.metrics if metric.tabled and metric.name not in scores.get(metric.set, {})
+        ]
         if self._asked_to_stop and (missing or not whole):
             self.tell(Stopped(self._saved_step))
             return
@@ -319,7 +332,8 @@ class Attempt:
     def _device_costs(self) -> dict[str, Any]:
         """What the paper's way of counting needs, as far as it is known; {} for a part of a GPU."""
         devices = self.world * max(1.0, self.given.gpus)
-        rate, of_task = self._rate, self._about.get("flops_per_s", {}).get("sustained")
+        rate = self._rate
+        of_task = self._about.get("flops_per_s", {}).get("sustained")
         if of_task and self.given.sustained_tflops is None:
             rate = DeviceRate(of_task / devices, "table")
         if rate is None or 0 < self.given.gpus < 1:
@@ -361,7 +375,8 @@ class Attempt:
     def _release(self) -> None:
         """Tell the report. The last one waits for the last checkpoint, and tells of it."""
         assert self._held is not None
-        report, self._held = self._held, None
+        report = self._held
+        self._held = None
         told = self._unsynced.told(report, self.store.written(), self._joins)
         self.tell(replace(told, synced=told.synced or report.step >= self.steps))
 
@@ -376,7 +391,8 @@ class Attempt:
             scores = f"scores the weights of {self._host.trial} after step {self._host.step}"
             self.tell(Noticed(scores, quiet=True))
         elif self._restored is not None:
-            place, reports = self._restored.start.place, self._restored.manifest.reports
+            place = self._restored.start.place
+            reports = self._restored.manifest.reports
             self.tell(Resumed(place.step, reports, place.attempt))
 
     def _look_at_device(self) -> None:

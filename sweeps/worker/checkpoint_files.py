@@ -217,8 +217,11 @@ class Owner:
     """
 
     def __init__(self, filesystem: Any, root: str, attempt: int) -> None:
-        self.filesystem, self.path = filesystem, f"{root}/{OWNER}"
-        self.root, self.mine, self.claimed = root, {"attempt": attempt, "run": ""}, False
+        self.filesystem = filesystem
+        self.path = f"{root}/{OWNER}"
+        self.root = root
+        self.mine = {"attempt": attempt, "run": ""}
+        self.claimed = False
 
     def claim(self, run: str) -> None:
         """Own the checkpoints from now on. ``run`` is the same for all attempts of one sweep, and new for the next.

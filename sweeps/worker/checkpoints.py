@@ -123,7 +123,11 @@ class Checkpoints:
         self.code = code
         name = root_name(key, self.lineage.name)
         self.url, self.root = (f"{place.rstrip('/')}/{name}" for place in (url, home))
-        self.key, self.attempt, self.keep, self.own, self.tell = key, attempt, keep, own, tell
+        self.key = key
+        self.attempt = attempt
+        self.keep = keep
+        self.own = own
+        self.tell = tell
         self.files = CheckpointFiles(filesystem)
         self._passed_over: dict[Place, str] = {}
         self._own_places: set[Place] = set()  # written by this process
@@ -195,7 +199,8 @@ class Checkpoints:
 
         Raises its error: SupersededError, StorageError, CheckpointError.
         """
-        running, self._running = self._running, None
+        running = self._running
+        self._running = None
         if running:
             self._written = running.result()
 
@@ -203,7 +208,8 @@ class Checkpoints:
         """The newest step that is on disk since the last call. Raises the error of the write."""
         if self._running and self._running.done():
             self.settle()
-        written, self._written = self._written, None
+        written = self._written
+        self._written = None
         return written
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
@@ -227,7 +233,8 @@ class Checkpoints:
     def _newest(self) -> Restored | None:
         found = next(self._whole(self._places()), None)
         if found is not None:
-            self._start, self._written = found.start.place, found.saved.step
+            self._start = found.start.place
+            self._written = found.saved.step
         return found
 
     def _at(self, start: Start) -> Restored:

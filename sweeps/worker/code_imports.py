@@ -148,8 +148,11 @@ def in_users_folders(text: str) -> str:
 @contextmanager
 def running_code(code: Code | None, study: Path, lasting: bool = True) -> Iterator[Path | None]:
     """The same for a while."""
-    modules, searched, entered = dict(sys.modules), list(sys.path), dict(ENTERED)
-    here, variable = Path.cwd(), os.environ.get(SEARCHED, "")
+    modules = dict(sys.modules)
+    searched = list(sys.path)
+    entered = dict(ENTERED)
+    here = Path.cwd()
+    variable = os.environ.get(SEARCHED, "")
     task = enter_code(code, study, lasting)
     try:
         yield task

@@ -59,7 +59,8 @@ def measured_rate(precision: str) -> DeviceRate | None:
 def _measured(precision: str, kind: str, threads: int | None) -> DeviceRate:
     import torch
 
-    size, calls = SIZES[kind], CALLS[kind]
+    size = SIZES[kind]
+    calls = CALLS[kind]
     drawn = torch.Generator().manual_seed(1)  # of its own: the task's random numbers stay as they are
     matrices = [torch.randn(size, size, generator=drawn, device="cpu") for _ in range(2)]
     a, b = (matrix.to(kind, getattr(torch, DTYPES[precision])) for matrix in matrices)

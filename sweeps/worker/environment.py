@@ -30,7 +30,8 @@ def variables(code: Code | None) -> dict[str, str | None]:
     """
     if code is None:
         return {}
-    read, written = set[str](), set[str]()
+    read = set[str]()
+    written = set[str]()
     for content in code.files.values():
         for name, is_written in _names_in(content):
             (written if is_written else read).add(name)

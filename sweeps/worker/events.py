@@ -226,4 +226,4 @@ class Unsynced:
         """Those that a checkpoint of this step holds. Those that are on disk by now are forgotten."""
         known = [place for place, each in enumerate(self.reports) if each.synced and each.step <= self.recorded]
         del self.reports[: known[-1] + 1 if known else 0]
-        return [each for each in self.reports if each.step <= step]
+        return [report for report in self.reports if report.step <= step]

@@ -67,7 +67,8 @@ class StopVote:
 
         if self._group is None:
             self._group = _own_group()
-        before, votes = self._cast, torch.tensor(float(own))
+        before = self._cast
+        votes = torch.tensor(float(own))
         self._cast = votes, distributed.all_reduce(votes, group=self._group, async_op=True)
         if before is None:
             return False

@@ -13,7 +13,8 @@ from typing import Any
 
 from sweeps.task import StateError
 
-TENSORS, ARRAYS = "tensors.safetensors", "arrays.safetensors"
+TENSORS = "tensors.safetensors"
+ARRAYS = "arrays.safetensors"
 REFERENCE_MARK = "$"
 """The key of an entry of the outline that stands for something else than a plain dict."""
 PLAIN_VALUES = (bool, int, float, str, type(None))
@@ -65,7 +66,8 @@ class Parts:
     @staticmethod
     def read(outline: Any, files: Mapping[str, bytes]) -> "Parts":
         """From a manifest's outline and the content of the files."""
-        tensors, arrays = {}, {}
+        tensors = {}
+        arrays = {}
         if TENSORS in files:
             import safetensors.torch
 
@@ -138,7 +140,8 @@ class _Writer:
 
     def _of_numbers(self, value: Any, path: str) -> dict[str, Any]:
         """The reference to a tensor, an array or a number of NumPy."""
-        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        torch = sys.modules.get("torch")
+        numpy = sys.modules.get("numpy")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_dense(value):
             return self._of_tensor(value, path)
         if numpy is not None and isinstance(value, numpy.generic) and _is_native(value):
@@ -174,7 +177,8 @@ class _Reader:
     """Puts tensors and arrays into their places again."""
 
     def __init__(self, tensors: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        self._tensors, self._arrays = tensors, arrays
+        self._tensors = tensors
+        self._arrays = arrays
         self._restored: dict[tuple[str, str], Any] = {}  # what stands in two places is one
         self._kinds: dict[str, Callable[..., Any]] = {
             "int": lambda digits: int(digits, 16),

@@ -198,7 +198,7 @@ def _take_name(temporary: Path, place: Path) -> None:
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
     """Lock out other processes that prepare the folder. After a failure, remove the lock and new empty folders."""
-    new = [each for each in place.parents if not each.exists()]
+    new = [parent for parent in place.parents if not parent.exists()]
     lock = place.with_suffix(".lock")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

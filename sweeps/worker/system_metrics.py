@@ -29,7 +29,8 @@ class SystemMetrics:
 
 def _cpu() -> Metrics:
     try:
-        load, memory = psutil.cpu_percent(), psutil.virtual_memory()
+        load = psutil.cpu_percent()
+        memory = psutil.virtual_memory()
     except (OSError, psutil.Error):  # a container without /proc
         return {}
     return {"cpu_utilization_percentage": load, **_memory("system", memory.used, memory.total)}
