@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from small_task import write_task
-from studies import allelse
 from typed import refusal
 
 import allelse as facade
+from studies import allelse
 from sweeps import task
 from sweeps.config.tasks import OUTSIDE_PACKAGES
 

@@ -17,10 +17,11 @@ from sweeps.worker.checkpoint_files import (
     MANIFEST,
     TEMPORARY,
     WORK_FILES,
+    CheckpointId,
     DamagedCheckpointError,
     Manifest,
 )
-from sweeps.worker.checkpoints import Checkpoints, Place, root_name
+from sweeps.worker.checkpoints import Checkpoints, root_name
 
 
 class CheckpointCopy:
@@ -40,7 +41,7 @@ class CheckpointCopy:
             self._copy(place)
         self._copy_own_files()
 
-    def _copy(self, place: Place) -> None:
+    def _copy(self, place: CheckpointId) -> None:
         folder = f"{self._source.root}/{place}"
         target = f"{self._root}/{place}"
         manifest = self._source.files.manifest(folder)
@@ -68,7 +69,7 @@ class CheckpointCopy:
             shutil.copytree(folder, Path(self._root, WORK_FILES), dirs_exist_ok=True)
 
 
-def whole_manifest(checkpoints: Checkpoints, place: Place) -> Manifest:
+def whole_manifest(checkpoints: Checkpoints, place: CheckpointId) -> Manifest:
     """That of a checkpoint whose files are whole, which takes reading them. Raises DamagedCheckpointError."""
     folder = f"{checkpoints.root}/{place}"
     manifest = checkpoints.files.manifest(folder)

@@ -32,7 +32,7 @@ from sweeps.running.worker_log import OwnStream, WorkerPlace
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
-from sweeps.worker.checkpoints import Start
+from sweeps.worker.checkpoint_files import Start
 from sweeps.worker.code_imports import enter_code
 from sweeps.worker.debugger import pass_breakpoints, train_command
 from sweeps.worker.events import (

@@ -35,16 +35,16 @@ LARGEST = 1 << 16  # bytes of such a file; longer ones hold data
 
 @dataclass(frozen=True, eq=False)
 class CodeFolder:
-    """One version of the user's code, at ``place`` in a study. ``study`` is never linked into itself."""
+    """One version of the user's code, at ``path`` in a study. ``study`` is never linked into itself."""
 
     code: Code
-    place: Path
+    path: Path
     study: Path
 
     @cached_property
     def folders(self) -> dict[str, Path]:
         """Where the files of each root lie."""
-        return code_folders(self.place)
+        return code_folders(self.path)
 
     @property
     def task(self) -> Path:
@@ -67,7 +67,7 @@ class CodeFolder:
                     linked[here / name] = changed
         task = Path(self.code.roots[""])
         for today, here in zip(task.parents, self.task.parents, strict=False):
-            if here == self.place or not here.is_dir():
+            if here == self.path or not here.is_dir():
                 break
             for name in self._named(today):
                 _make_link(here / name, str(today / name))
@@ -103,7 +103,7 @@ class CodeFolder:
         recorded = set[Path]()
         for name in self.code.files:
             root, inner = split_name(name)
-            path = self.folders.get(root, self.place / root) / inner
+            path = self.folders.get(root, self.path / root) / inner
             recorded |= {path, *path.parents}
         return recorded
 
@@ -150,7 +150,7 @@ def ready_code(code: Code | None, study: Path) -> None:
         return
     folder = CodeFolder(code, write_code(study, code), study)
     if folder.is_mixed() and not _others_run(study):
-        set_code_aside(folder.place)
+        set_code_aside(folder.path)
         folder = CodeFolder(code, write_code(study, code), study)
     remove_outdated_links(study)
     folder.link()
@@ -184,8 +184,8 @@ def _show_new_files(folder: CodeFolder, ended: threading.Event) -> None:
 
 
 def _others_run(study: Path) -> bool:
-    own = own_process()
-    return any(runner.process != own for runner in runners(study))
+    this_process = own_process()
+    return any(runner.process != this_process for runner in runners(study))
 
 
 def made_folder(code: Code, study: Path, lasting: bool) -> CodeFolder:

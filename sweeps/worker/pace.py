@@ -55,12 +55,13 @@ def _used() -> float:
 class TrainingTime:
     """The seconds of training over all attempts, without evaluation, by the clock and by the workers' CPUs.
 
-    What follows a pause counts as training once training has gone on: a report after an evaluation tells so.
+    Time after a pause counts as training again once training goes on, as a report after an evaluation shows.
     ``cpu_before`` is None if earlier attempts have not counted it; then it stays unknown.
     """
 
-    def __init__(self, before: float, cpu_before: float | None, cpu: CpuTime) -> None:
-        self._before, self._since = before, time.monotonic()
+    def __init__(self, seconds_before: float, cpu_before: float | None, cpu: CpuTime) -> None:
+        self._before = seconds_before
+        self._since = time.monotonic()
         self._cpu_before = cpu_before
         self._cpu_since = cpu.total
         self._cpu = cpu
@@ -81,7 +82,7 @@ class TrainingTime:
 
     @contextmanager
     def left_out(self) -> Iterator[None]:
-        """What happens within is not the training's."""
+        """The time spent within does not count as training."""
         began = time.monotonic()
         cpu_began = self._cpu.own
         yield
@@ -89,7 +90,8 @@ class TrainingTime:
         self._cpu_since += self._cpu.own - cpu_began
 
     def pause(self) -> None:
-        self._before, self._since = self.seconds, time.monotonic()
+        self._before = self.seconds
+        self._since = time.monotonic()
         self._cpu_before = self.cpu_seconds
         self._cpu_since = self._cpu.total
         self._runs = False

@@ -21,7 +21,7 @@ PLAIN_VALUES = (bool, int, float, str, type(None))
 LARGEST_PLAIN_INT = 2**63
 """Python writes no integer of thousands of digits as a decimal text."""
 FACTORIES: dict[str, Callable[[], Any] | None] = {
-    **{kind.__name__: kind for kind in (bool, int, float, str, list, dict, tuple)},
+    **{factory.__name__: factory for factory in (bool, int, float, str, list, dict, tuple)},
     "None": None,
 }
 """The factories of a defaultdict that have a name in an outline."""
@@ -103,17 +103,17 @@ class _Writer:
         return outline
 
     def _of_container(self, value: Any, path: str) -> Any:
-        kind = type(value)
-        if kind is list:
+        container = type(value)
+        if container is list:
             return self._items(value, path)
-        if kind is tuple:
+        if container is tuple:
             return _reference("tuple", self._items(value, path))
-        if kind in (dict, OrderedDict, defaultdict):
+        if container in (dict, OrderedDict, defaultdict):
             return self._of_dict(value, path)
         return self._of_numbers(value, path)
 
     def _items(self, values: Sequence[Any], path: str) -> list[Any]:
-        return [self.outline(value, f"{path}/{place}") for place, value in enumerate(values)]
+        return [self.outline(value, f"{path}/{index}") for index, value in enumerate(values)]
 
     def _of_dict(self, value: dict[Any, Any], path: str) -> dict[str, Any]:
         entries = {key: self.outline(entry, f"{path}/{_spelled(key)}") for key, entry in value.items()}
@@ -122,8 +122,9 @@ class _Writer:
         pairs = [[self._key(key, f"{path}, a key"), entry] for key, entry in entries.items()]
         if isinstance(value, OrderedDict):
             attributes = vars(value)  # a state_dict of torch has the versions of its modules there
-            more = {"attributes": self.outline({**attributes}, f"{path}, its attributes")} if attributes else {}
-            return _reference("ordered", pairs, **more)
+            if not attributes:
+                return _reference("ordered", pairs)
+            return _reference("ordered", pairs, attributes=self.outline({**attributes}, f"{path}, its attributes"))
         if isinstance(value, defaultdict):
             return _reference("defaultdict", pairs, factory=_factory_name(value, path))
         return _reference("dict", pairs)
@@ -158,9 +159,9 @@ class _Writer:
             copy = tensor.detach().to("cpu", copy=True).resolve_neg()
             axes = _axes_in_memory(copy.stride())
             name = _put(self.tensors, path, copy.permute(axes).contiguous())
-            kind = "parameter" if type(tensor).__name__ == "Parameter" else "tensor"
-            learned = {"requires_grad": True} if tensor.requires_grad else {}
-            self._references[memory] = _reference(kind, name, **_unless_sorted(axes), **learned)
+            tensor_type = "parameter" if type(tensor).__name__ == "Parameter" else "tensor"
+            gradient = {"requires_grad": True} if tensor.requires_grad else {}
+            self._references[memory] = _reference(tensor_type, name, **_unless_sorted(axes), **gradient)
         return self._references[memory]
 
     def _of_array(self, array: Any, path: str) -> dict[str, Any]:
@@ -199,8 +200,8 @@ class _Reader:
             return outline
         if REFERENCE_MARK not in outline:
             return {key: self.value(entry) for key, entry in outline.items()}
-        more = {name: of for name, of in outline.items() if name not in (REFERENCE_MARK, "of")}
-        return self._kinds[outline[REFERENCE_MARK]](outline["of"], **more)
+        options = {name: option for name, option in outline.items() if name not in (REFERENCE_MARK, "of")}
+        return self._kinds[outline[REFERENCE_MARK]](outline["of"], **options)
 
     def _pairs(self, pairs: Sequence[Any]) -> dict[Any, Any]:
         return {self.value(key): self.value(entry) for key, entry in pairs}
@@ -239,8 +240,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _reference(kind: str, of: Any, **more: Any) -> dict[str, Any]:
-    return {REFERENCE_MARK: kind, "of": of, **more}
+def _reference(type_name: str, content: Any, **options: Any) -> dict[str, Any]:
+    return {REFERENCE_MARK: type_name, "of": content, **options}
 
 
 def _factory_name(value: "defaultdict[Any, Any]", path: str) -> str:
@@ -275,12 +276,12 @@ def _is_native(number: Any) -> bool:
     return dtype.name in WIDTHS and dtype.kind in "biuf" and dtype.isnative
 
 
-def _put(among: dict[str, Any], path: str, value: Any) -> str:
+def _put(parts: dict[str, Any], path: str, value: Any) -> str:
     """Under a name of its own; a lone surrogate of a key is spelled out."""
     name = path[1:].encode("utf-8", "backslashreplace").decode() or "state"
-    while name in among or name == "__metadata__":
+    while name in parts or name == "__metadata__":
         name += "'"
-    among[name] = value
+    parts[name] = value
     return name
 
 
@@ -292,13 +293,13 @@ def _spelled(key: Any) -> str:
         return "integer"
 
 
-def _refused(path: str, what: str) -> StateError:
-    return StateError(f"the state{_at(path)} holds {what}: {ADVICE}")
+def _refused(path: str, content: str) -> StateError:
+    return StateError(f"the state{_at(path)} holds {content}: {ADVICE}")
 
 
 def _at(path: str) -> str:
     return f" at {path[1:]}" if path else ""
 
 
-def _called(kind: type) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+def _called(type_: type) -> str:
+    return type_.__qualname__ if type_.__module__ == "builtins" else f"{type_.__module__}.{type_.__qualname__}"

@@ -19,6 +19,7 @@ from faults import (
 from small_task import write_task
 from small_text import TEXT, write_text
 from striking import Strike
+
 from studies import SMALL, last
 
 NAMES = ("head", "node-a", "node-b")

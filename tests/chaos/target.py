@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 from machines import Inside, Machine, Machines
 from own_filesystem import OwnFilesystem
+
 from studies import command, lines, wait_until
 
 TRAINS = WORKER = "ray::WorkerActor"

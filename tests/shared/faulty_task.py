@@ -12,8 +12,8 @@ from leftovers import check_no_locks, wait_for_end
 from saved_state import saved_state
 from small_task import HEAD as PACKAGE
 from small_task import write_task
-from studies import lines
 
+from studies import lines
 from sweeps.running.recorder import Recorder
 from sweeps.worker.attempt import Driver
 from sweeps.worker.events import Event, Finished

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock, Timeout
 from machines import Machines
+
 from studies import wait_until
 
 RAYS_OWN = (

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
 from studies import command, wait_until
 
 SCRATCH = "/run/scratch"

@@ -8,6 +8,7 @@ from typing import Any
 
 from same_bits import computed, differing, leaves
 from saved_state import saved_state
+
 from studies import lines
 
 RUNS = """

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 from small_text import write_text
-from studies import STARTED
 from typed import typed
 
+from studies import STARTED
 from tracking.uri import default_uri
 
 WORDS = [*"abcdefgh", "a-b", "c-d"]

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from studies import allelse
 from typed import typed
 
 from allelse import load
 from examples import EXAMPLES, copied
+from studies import allelse
 
 WATCHED = """
 import wine

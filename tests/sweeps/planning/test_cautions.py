@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 from small_text import TEXT, sentences, write_text
-from studies import SMALL
 from typed import printed
+
+from studies import SMALL
 
 PAIRS = 20
 VOCABULARY = "this is the paper's scale, but data.vocab_size is"

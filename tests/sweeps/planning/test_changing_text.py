@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from small_text import LETTERS, TEXT, sentences, write_text
-from studies import SMALL, Running, wait_until
 from typed import typed
+
+from studies import SMALL, Running, wait_until
 
 LONG = " ".join(LETTERS * 10) + "\n"
 DATA = [*TEXT, "sweep.name=own", "model.max_positions=64"]

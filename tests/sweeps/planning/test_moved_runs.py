@@ -9,9 +9,9 @@ from urllib.parse import unquote
 import mlflow
 import pytest
 from mlflow import MlflowClient
-from studies import allelse
 from typed import typed
 
+from studies import allelse
 from sweeps.verbs import ui
 from tracking.mlflow.database import follow_move
 from tracking.study import read_study

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from small_task import write_task
 from small_text import TEXT
-from studies import SMALL
 from typed import typed
 
+from studies import SMALL
 from tracking.mlflow.database import ui_command, ui_environment
 
 SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"

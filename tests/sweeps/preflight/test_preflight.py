@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from allelse_in_folder import contents, own_row
 from machines import NOTICED_SOON
-from studies import wait_until
 from typed import refusal, typed
+
+from studies import wait_until
 
 BASE = "sweep.rows=[base]"
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from machines import NOTICED_SOON, Ended, Inside, Machine, Machines
 from small_text import TEXT, write_text
+
 from studies import SMALL, last, newest_checkpoint, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]

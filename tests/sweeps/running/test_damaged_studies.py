@@ -10,10 +10,10 @@ import pytest
 from allelse_in_folder import contents, plan
 from rich.console import Console
 from small_text import TEXT
-from studies import SMALL
 from typed import refusal, typed
 from typer.testing import Result
 
+from studies import SMALL
 from sweeps.running.opening import repair
 
 Damage = Callable[[Path], None]

@@ -9,6 +9,7 @@ import psutil
 import pytest
 from faulty_task import check_as_undisturbed, train_to, write_paced_task
 from leftovers import check_no_locks
+
 from studies import Running, allelse, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]

@@ -12,6 +12,7 @@ from faulty_task import FUNCTIONS as PLANTED
 from faulty_task import HEAD, newest_state, reasons, rows_of_sizes
 from leftovers import check_no_locks, wait_for_end
 from small_task import write_task
+
 from studies import allelse, lines, mlflow_runs
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]

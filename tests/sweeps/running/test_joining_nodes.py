@@ -7,6 +7,7 @@ import pytest
 from faulty_task import reasons, train_to, write_paced_task
 from machines import machines
 from other_packages import with_others
+
 from studies import wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from faulty_task import train_to, write_paced_task
+
 from studies import STARTED, command, wait_until
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

@@ -16,6 +16,7 @@ from machines import NOTICED_WHEN_BUSY, Ended, Inside, Machine, Machines, machin
 from same_bits import differing, state_after
 from same_results import check_same_results
 from small_text import TEXT, write_text
+
 from studies import SMALL, lines, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]

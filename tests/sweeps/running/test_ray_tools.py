@@ -13,6 +13,7 @@ import pytest
 from faulty_task import reasons, train_to, write_paced_task
 from leftovers import check_nothing_left, wait_for_end
 from machines import NOTICED_WHEN_BUSY, Inside, Machine, Machines
+
 from studies import Running, lines, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]

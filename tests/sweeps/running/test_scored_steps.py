@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from scored_task import SOURCE, write_scored
+
 from studies import allelse
 
 STUDY = ("task=scored", "sweep.name=s", "tracking=off")

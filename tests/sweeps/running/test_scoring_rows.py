@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from scored_task import write_scored
-from studies import Running, allelse, wait_until
 
+from studies import Running, allelse, wait_until
 from tracking.study import read_study
 
 SWEEP = ("sweep", "task=scored", "sweep.name=s", "sweep.vary={score.beam: [1, 8]}", "sweep.seeds=[1,2,3]")

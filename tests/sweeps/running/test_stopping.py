@@ -17,8 +17,9 @@ import pytest
 from faulty_task import reasons, train_to, write_paced_task
 from small_task import write_task
 from small_text import TEXT
-from studies import SMALL, Running, allelse, command, lines, newest_checkpoint, wait_until
 from typed import typed
+
+from studies import SMALL, Running, allelse, command, lines, newest_checkpoint, wait_until
 
 EVALUATES_UNTIL_TOLD = """    import pathlib, time
     here = pathlib.Path(__file__)

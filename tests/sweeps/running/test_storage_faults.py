@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from faulty_task import check_as_undisturbed, reasons, train_to, write_paced_task
 from own_filesystem import OwnFilesystem, in_memory, on_image
+
 from studies import Running, allelse, lines, mlflow_runs, printed, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.faults]

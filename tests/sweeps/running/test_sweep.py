@@ -12,8 +12,9 @@ from typing import Any
 import psutil
 import pytest
 from small_text import TEXT
-from studies import SMALL, allelse, answers, command, lines, mlflow_runs, wait_until
 from typed import refusal, typed
+
+from studies import SMALL, allelse, answers, command, lines, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SHORT = [*SMALL, *TEXT, "train.steps=60", "train.checkpoint_every=30"]

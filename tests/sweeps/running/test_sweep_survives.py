@@ -17,9 +17,10 @@ from faulty_stores import mlflow_server, serving
 from faulty_task import check_as_undisturbed, newest_state, reasons, train_to, write_paced_task
 from leftovers import check_no_locks, wait_for_end
 from same_bits import differing, state_after
-from studies import Running, allelse, lines, mlflow_runs, mlflow_steps, printed, wait_until
 from toy_task import write_toy
 from typed import refusal, typed
+
+from studies import Running, allelse, lines, mlflow_runs, mlflow_steps, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS = 60

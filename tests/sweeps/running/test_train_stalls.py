@@ -7,8 +7,9 @@ import pytest
 from faulty_task import check_as_undisturbed
 from leftovers import check_no_locks
 from small_task import write_task
-from studies import allelse
 from typed import typed
+
+from studies import allelse
 
 WORDS = ["task=small", "sweep.name=s", "train.steps=8"]
 HANGS = "__import__('time').sleep(10**6)"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from small_task import write_task
+
 from studies import allelse, command
 
 PRINTING = """

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from small_task import write_task
+
 from studies import allelse, command
 
 LOOP = "        total += trial.config.train.rate * trial.seed\n"

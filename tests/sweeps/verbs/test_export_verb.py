@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import wait_until
 from typed import printed, refusal, typed
+
+from studies import wait_until
 
 TRIAL = ("base-s1", "sweep.name=copies")
 

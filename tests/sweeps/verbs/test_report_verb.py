@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from allelse_in_folder import contents
 from other_tasks import digits
-from studies import allelse
 from typed import printed, refusal
+
+from studies import allelse
 
 KINDS = ("svg", "pdf", "png")
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from faulty_task import reasons, undisturbed
-from studies import lines
 from typed import typed
 from written_files import GUIDE, write_files
+
+from studies import lines
 
 STOPPED = """
 import os, signal

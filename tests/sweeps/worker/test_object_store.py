@@ -8,8 +8,9 @@ import fsspec
 import pytest
 from moto.server import ThreadedMotoServer
 from small_text import TEXT
-from studies import SMALL, lines
 from typed import typed
+
+from studies import SMALL, lines
 
 WORDS = ["train", *SMALL, *TEXT, "sweep.name=kept", "train.steps=40", "train.checkpoint_every=10"]
 

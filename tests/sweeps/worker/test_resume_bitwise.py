@@ -9,8 +9,9 @@ import pytest
 from faulty_task import reasons
 from same_bits import computed, differing, state_after
 from small_text import TEXT
-from studies import SMALL, Running, last, lines, wait_until
 from typed import typed
+
+from studies import SMALL, Running, last, lines, wait_until
 
 pytestmark = pytest.mark.slow
 

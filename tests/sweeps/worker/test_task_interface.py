@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from saved_state import saved_state
-from studies import lines
 from toy_task import write_toy
 from typed import refusal, typed
+
+from studies import lines
 
 pytestmark = pytest.mark.slow
 ALONE = ("train", "task=toy", "row=base", "sweep.name=s")
