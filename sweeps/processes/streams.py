@@ -1,4 +1,4 @@
-"""Standard streams that end no run: a letter that they lack is replaced, and text that finds no place is lost."""
+"""Standard streams that never end a run: a missing letter is replaced, and text that cannot be written is lost."""
 
 import sys
 from collections.abc import Iterable
@@ -43,7 +43,8 @@ def replace_letters() -> None:
 def steady_streams() -> None:
     """Let nothing that this process prints raise an error: neither our lines nor those of a task's work."""
     replace_letters()
-    sys.stdout, sys.stderr = steady(sys.stdout), steady(sys.stderr)
+    sys.stdout = steady(sys.stdout)
+    sys.stderr = steady(sys.stderr)
 
 
 def steady(stream: TextIO | None) -> TextIO:

@@ -27,9 +27,9 @@ from sweeps.worker.checkpoints import Checkpoints, root_name
 class CheckpointCopy:
     """From the checkpoints of one study to the URL ``there`` of another one, for the same trial key and lineage."""
 
-    def __init__(self, source: Checkpoints, there: str) -> None:
+    def __init__(self, source: Checkpoints, target_url: str) -> None:
         self._source = source
-        self._filesystem, home = fsspec.core.url_to_fs(there)
+        self._filesystem, home = fsspec.core.url_to_fs(target_url)
         self._root = f"{home.rstrip('/')}/{root_name(source.key, source.lineage.name)}"
 
     def run(self) -> None:
@@ -37,13 +37,13 @@ class CheckpointCopy:
 
         Raises DamagedCheckpointError, OSError.
         """
-        for place in self._source.finished():
-            self._copy(place)
+        for checkpoint in self._source.finished():
+            self._copy(checkpoint)
         self._copy_own_files()
 
-    def _copy(self, place: CheckpointId) -> None:
-        folder = f"{self._source.root}/{place}"
-        target = f"{self._root}/{place}"
+    def _copy(self, checkpoint: CheckpointId) -> None:
+        folder = f"{self._source.root}/{checkpoint}"
+        target = f"{self._root}/{checkpoint}"
         manifest = self._source.files.manifest(folder)
         if manifest is None:
             raise FileNotFoundError(folder)
@@ -69,9 +69,9 @@ class CheckpointCopy:
             shutil.copytree(folder, Path(self._root, WORK_FILES), dirs_exist_ok=True)
 
 
-def whole_manifest(checkpoints: Checkpoints, place: CheckpointId) -> Manifest:
+def whole_manifest(checkpoints: Checkpoints, checkpoint: CheckpointId) -> Manifest:
     """That of a checkpoint whose files are whole, which takes reading them. Raises DamagedCheckpointError."""
-    folder = f"{checkpoints.root}/{place}"
+    folder = f"{checkpoints.root}/{checkpoint}"
     manifest = checkpoints.files.manifest(folder)
     if manifest is None:
         raise DamagedCheckpointError(f"{MANIFEST} is missing")

@@ -33,7 +33,7 @@ PLACE = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 
 @dataclass
 class Busy:
-    """A process that runs a trial, which takes orders by ``give``; until its attempt ends."""
+    """A process that runs a trial, until its attempt ends. It receives orders through ``give``."""
 
     trial: str
     order: Order
@@ -41,9 +41,9 @@ class Busy:
 
 
 class Queue:
-    """Raises UnrecordedError if the study cannot be written.
+    """Assigns trials to processes. Raises UnrecordedError if the study cannot be written.
 
-    ``hosts``: by the name of a trial that only scores, that of the trial whose weights it waits for.
+    ``hosts``: the trial whose weights a trial waits for, by the name of the trial that only scores.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class Queue:
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._busy: dict[str, Busy] = {}  # by process
         self._removed: set[str] = set()  # trials whose folder was removed while they ran
-        self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
+        self._stopped_one_by_one: frozenset[str] = frozenset()  # trials whose own stop request was handled
         self._sent_at = 0.0
         self._failures: list[tuple[str, Any]] = []  # error and place, since a trial has finished
 
     @property
     def waiting(self) -> int:
-        """How many processes more the trials could use."""
+        """How many more processes the trials could use."""
         return sum(map(self._is_ready, self._waiting))
 
     @property
@@ -84,7 +84,7 @@ class Queue:
         return process in self._busy
 
     def start(self, process: str, give: Callable[[Order], Any]) -> None:
-        """A process is there, which takes orders by ``give``: the next trial begins, or there is nothing to do."""
+        """Give a new process the next trial, or an order that there is nothing to do."""
         name = next(filter(self._is_ready, self._waiting), None)
         if self.stopping.requested() or name is None:
             give(NOTHING)
@@ -101,12 +101,13 @@ class Queue:
             self._fail(name, str(error), "")
             self.start(process, give)
             return
-        self._busy[process] = busy = Busy(name, Order(assignment), give)
+        busy = Busy(name, Order(assignment), give)
+        self._busy[process] = busy
         self.progress.start(name)
         self._send([busy])
 
     def take(self, process: str, attempt: int, events: Sequence[Event]) -> None:
-        """Record and show what the attempt in this process tells. Late events of an older attempt are dropped."""
+        """Record and show the events of the attempt in this process. Late events of an older attempt are dropped."""
         busy = self._busy.get(process)
         if busy is None or busy.trial in self._removed:  # it was told to begin none, or to stop
             return
@@ -187,10 +188,10 @@ class Queue:
         self.progress.tick()
         if self.stopping.requested():
             self._stop()
-        asked = self.stopping.trials  # another thread replaces it
-        for name in asked - self._said_of:
+        requested = self.stopping.trials  # one read: another thread replaces the set
+        for name in requested - self._stopped_one_by_one:
             self._stop_one(name)
-        self._said_of = asked
+        self._stopped_one_by_one = requested
         if time.monotonic() - self._sent_at > REPEAT_S:
             self.stopping.seconds_left = self.progress.seconds_left()
             self._sent_at = time.monotonic()
@@ -209,7 +210,7 @@ class Queue:
             yield
         except KeyboardInterrupt as error:
             # first: another signal may end what follows
-            interrupted = self.stopping.with_lines(error, self.progress.left())
+            interrupted = self.stopping.with_lines(error, self.progress.resume_lines())
             self.close()
             raise interrupted from None
 
@@ -237,7 +238,7 @@ class Queue:
             self._send(self._busy.values())
             self.progress.stop(self.stopping.fault)
         if not self._busy and not self.progress.complete():
-            raise self.stopping.interrupted(self.progress.left())
+            raise self.stopping.interrupted(self.progress.resume_lines())
 
     def _stop_one(self, name: str) -> None:
         """Stop one trial after its step; a pending one never starts."""
@@ -264,7 +265,8 @@ class Queue:
         except RemovedError:
             self._removed.add(name)
             self.progress.fail(name, REMOVED)
-            for busy in (each for each in self._busy.values() if each.trial == name):
-                busy.order = NOTHING
-                self._send([busy])
+            for busy in self._busy.values():
+                if busy.trial == name:
+                    busy.order = NOTHING
+                    self._send([busy])
             return None

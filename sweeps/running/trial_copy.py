@@ -67,7 +67,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
     folder = planned.folder.path
     temporary = TrialFolder(folder.with_name(f"{PREFIX}{folder.name}"), planned.folder.card)
     shutil.rmtree(temporary.path, ignore_errors=True)  # of a process that was killed
-    before = _state(source)
+    state = _state(source)
     try:
         if source.is_scored and not (planned.is_scored(dict(source.result)) and source.has_whole_scores):
             raise FileNotFoundError  # it was or is being scored again with other settings
@@ -75,12 +75,12 @@ def _take(planned: PlannedTrial, source: Source) -> None:
         _copy_files(source.folder.path, temporary.path)
         _copy_checkpoints(planned, source, temporary)
         _write_records(planned, source, temporary)
-        if _state(source) != before:
+        if _state(source) != state:
             raise FileNotFoundError
         _rename(temporary.path, folder)
     except (FileNotFoundError, DamagedCheckpointError) as error:
-        found = f"was to be taken from {source.record}, which has changed or was removed meanwhile"
-        raise RefusedError([Problem(planned.trial.name, found, "run the command again")]) from error
+        fault = f"was to be taken from {source.record}, which has changed or was removed meanwhile"
+        raise RefusedError([Problem(planned.trial.name, fault, "run the command again")]) from error
     finally:
         shutil.rmtree(temporary.path, ignore_errors=True)
 
@@ -94,8 +94,8 @@ def _state(source: Source) -> tuple[bytes | None, ...]:
 def _check(source: Source) -> None:
     """Raises DamagedCheckpointError unless all its checkpoints are whole."""
     checkpoints = source.store()
-    for place in checkpoints.finished():
-        whole_manifest(checkpoints, place)
+    for checkpoint in checkpoints.finished():
+        whole_manifest(checkpoints, checkpoint)
 
 
 def _copy_files(folder: Path, target: Path) -> None:
@@ -115,8 +115,8 @@ def _files(folder: Path) -> Iterator[Path]:
 def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
     """To their place elsewhere, if the study has one; otherwise into the folder that will get the trial's name."""
     elsewhere = planned.settings.paths.checkpoints
-    there = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
-    CheckpointCopy(source.store(), there).run()
+    target_url = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
+    CheckpointCopy(source.store(), target_url).run()
 
 
 def _write_records(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
