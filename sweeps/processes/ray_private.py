@@ -35,7 +35,7 @@ LATEST = "session_latest"
 FOLDER = "ray"
 """Of Ray's session folders, in the temporary folder."""
 TEMPORARY = "RAY_TMPDIR"
-"""The variable that names the temporary folder for Ray alone."""
+"""The variable that names the temporary folder only for Ray."""
 SOCKET = "session_2026-01-31_12-00-00_000000_{pid}/sockets/plasma_store"
 """The longest path of a Unix socket in Ray's folder, by the process that starts Ray."""
 LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107  # bytes that the system takes

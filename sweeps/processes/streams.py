@@ -10,7 +10,7 @@ FAILING = ("strict", "surrogateescape")
 
 
 class SteadyStream:
-    """A text stream whose writing never fails: without room or a reader, the text is lost, and nothing else."""
+    """A text stream whose writing never fails: without room or a reader, only the text is lost."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -25,7 +25,7 @@ from sweeps.worker.checkpoints import Checkpoints, root_name
 
 
 class CheckpointCopy:
-    """From the checkpoints of one study to the URL ``there`` of another one, for the same trial key and lineage."""
+    """Copies the checkpoints of one study to the URL ``target_url`` of another, for the same trial key and lineage."""
 
     def __init__(self, source: Checkpoints, target_url: str) -> None:
         self._source = source
@@ -63,14 +63,14 @@ class CheckpointCopy:
             self._filesystem.pipe_file(target, filesystem.cat_file(path))
 
     def _copy_own_files(self) -> None:
-        """What the trial itself has written beside its checkpoints; it may be changed in its place."""
+        """Copy the files that the trial itself wrote beside its checkpoints. They may change in place, so no links."""
         folder = Path(self._source.root, WORK_FILES)
         if self._source.is_local and isinstance(self._filesystem, LocalFileSystem) and folder.is_dir():
             shutil.copytree(folder, Path(self._root, WORK_FILES), dirs_exist_ok=True)
 
 
 def whole_manifest(checkpoints: Checkpoints, checkpoint: CheckpointId) -> Manifest:
-    """That of a checkpoint whose files are whole, which takes reading them. Raises DamagedCheckpointError."""
+    """The manifest of a checkpoint, after reading all its files. Raises DamagedCheckpointError if one is damaged."""
     folder = f"{checkpoints.root}/{checkpoint}"
     manifest = checkpoints.files.manifest(folder)
     if manifest is None:

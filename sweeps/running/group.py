@@ -98,7 +98,7 @@ class WorkerActor:
         return address
 
     def take(self, assignment: Assignment, stall_s: float, code: Code | None) -> Failed | Lost | None:
-        """Take the assignment. ``code`` is the user's, from which the task is imported."""
+        """Take the assignment, or return the failure. The task is imported from ``code``, which is the user's."""
         self.driver = None
         self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
         self.stop = threading.Event()
@@ -108,7 +108,7 @@ class WorkerActor:
         return _guarded(partial(self._take, assignment, code))
 
     def newest(self) -> Start | Failed | Lost | None:
-        """The checkpoint to start from, as rank zero finds it. Without an assignment, ``take`` has told why."""
+        """The checkpoint to start from, on rank zero. None without an assignment: ``take`` has returned the cause."""
         return None if self.driver is None else _guarded(self.driver.newest)
 
     def load(self, start: Start | None) -> Failed | Lost | None:

@@ -184,7 +184,7 @@ class Progress:
         self._say(f"{name}: {cause}; starting another attempt")
 
     def lose(self, name: str, cause: str) -> None:
-        """Show that a trial which was to stop has lost its attempt."""
+        """Show that a trial lost its attempt while it was stopping."""
         self.skip(name)
         self._say(f"{name}: {cause}; it resumes with the next sweep")
 
@@ -227,7 +227,7 @@ class Progress:
         return "; stopping" if self.stopping else ""
 
     def seconds_left(self) -> float | None:
-        """Extrapolated from where the trials stand on disk."""
+        """Seconds until the last trial ends, extrapolated from the trials' files; None if unknown."""
         if not self.console.is_terminal:
             self._look()
         return sweep_seconds_left(list(self._pending.values()), self._lines())
@@ -255,7 +255,7 @@ class Progress:
 
     def _look(self) -> None:
         """Look at the trials that run or whose state changed, unless the last look is too fresh."""
-        with suppress(OSError, DamagedFileError):  # a fault of storage: who writes there says so
+        with suppress(OSError, DamagedFileError):  # a fault of storage: the process that writes there reports it
             if self._watched is None:
                 study = read_study(self.plan.folder)
                 ours = tuple(trial for trial in study.trials if trial.name in self._states)

@@ -109,7 +109,7 @@ class Queue:
     def take(self, process: str, attempt: int, events: Sequence[Event]) -> None:
         """Record and show the events of the attempt in this process. Late events of an older attempt are dropped."""
         busy = self._busy.get(process)
-        if busy is None or busy.trial in self._removed:  # it was told to begin none, or to stop
+        if busy is None or busy.trial in self._removed:  # it has no trial, or was ordered to stop
             return
         name = busy.trial
         for event in events:
@@ -127,14 +127,14 @@ class Queue:
         return host is None or host in self._trained
 
     def _leave_unscorable(self) -> None:
-        """Trials whose host has ended in this run without weights are not scored: a later run may have them."""
+        """Skip the trials whose host ended in this run without weights: a later run may have them."""
         over = self.progress.ended() - self._trained
         for name in [name for name in self._waiting if self._hosts.get(name) in over]:
             self._waiting.remove(name)
             self.progress.leave(name, f"{self._hosts[name]} has no weights to score")
 
     def _leave_unscorable_rows(self, host: str) -> None:
-        """Trials that need a step of this host's weights that it has not saved are not scored."""
+        """Skip the trials that need a step of this host's weights that it has not saved."""
         for name in [name for name in self._waiting if self._hosts.get(name) == host]:
             fault = self.recorders[name].fault_of_weights()
             if fault:
@@ -158,7 +158,7 @@ class Queue:
             self.stopping.end(f"{SAME_FAILURES} trials in a row failed with the same error: {cause}")
 
     def end(self, process: str) -> None:
-        """The process has no more to do for its trial, or was told to begin none."""
+        """Note that the process is done with its trial, or had none to begin."""
         busy = self._busy.pop(process, None)
         if busy is not None and busy.trial not in self.progress.ended():  # it was to stop before it began
             self._record(busy.trial, partial(self.recorders[busy.trial].end, "interrupted"))
@@ -166,7 +166,10 @@ class Queue:
         self._leave_unscorable()
 
     def lose(self, process: str, died: Callable[[], Lost]) -> None:
-        """The process is gone: another attempt follows, unless the trial was over. Its workers may have told why."""
+        """Note that the process is gone. Another attempt follows, unless the trial was over.
+
+        ``died`` returns the cause if the workers have not reported one.
+        """
         busy = self._busy.pop(process, None)
         if busy is None or busy.trial in self.progress.ended():
             return
@@ -257,7 +260,10 @@ class Queue:
             busy.give(replace(busy.order, stop=self.stopping.requested_for(busy.trial), poll_s=poll_s))
 
     def _record(self, name: str, act: Callable[[], T]) -> T | None:
-        """What ``act`` returns; None once the trial's folder was removed, which ends it. Raises UnrecordedError."""
+        """Call ``act`` and return its result; None if the trial's folder was removed, which ends the trial.
+
+        Raises UnrecordedError.
+        """
         if name in self._removed:
             return None
         try:

@@ -39,7 +39,7 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
 
 
 class _Lone:
-    """The only process of a run, which takes the orders of the queue, and tells it what its work says."""
+    """The only process of a run. It takes orders from the queue, and passes the events of its work to it."""
 
     def __init__(self, queue: Queue, recorder: Recorder, folder: Path | None) -> None:
         self._queue = queue
@@ -100,7 +100,7 @@ class _Lone:
             self._driver.recorded(event.step)
 
     def _hangs(self, failed: Failed) -> None:
-        """Another thread says so; the process ends."""
+        """Record and show the hang, from the thread that noticed it. The process then ends."""
         name = self._recorder.planned.trial.name
         self._queue.progress.close()
         self._queue.progress.take(name, failed)

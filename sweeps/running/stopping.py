@@ -199,7 +199,7 @@ class Announcement(threading.Thread):
             _stop_this_process()
         elif requested is not None:
             self.stopping.trials = frozenset(requested)
-            if self.stopping.requested():  # by a signal or a fault: tell others that this process stops
+            if self.stopping.requested():  # by a signal or a fault: show other processes that this one stops
                 with suppress(OSError):  # the next look writes it
                     request_stop(self.study, self.runner, None)
 

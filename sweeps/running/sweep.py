@@ -311,7 +311,7 @@ def _is_our_node(process: psutil.Process, head: str) -> bool:
 
 
 def _answers(address: str) -> bool:
-    """Whether the head answers, as far as this process can ask."""
+    """Whether the head accepts a connection; True if this process cannot try."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=HEAD_ANSWER_S).close()

@@ -1,7 +1,7 @@
-"""A finished trial of another study as a trial of this one: numbers, texts and weights of its own.
+"""Copies a finished trial of another study into this one, with its numbers, texts and weights.
 
-The copy is made in a folder of another name and renamed. So a process that is killed meanwhile leaves both studies
-whole, and the same command begins the copy again.
+The copy is made in a temporary folder and renamed. So a process that is killed meanwhile leaves both studies whole, and
+the same command begins the copy again.
 """
 
 import os
@@ -86,7 +86,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
 
 
 def _state(source: Source) -> tuple[bytes | None, ...]:
-    """What changes when the source is scored again, or removed."""
+    """The content of the files that change when the source is scored again or removed."""
     folder = source.folder
     return tuple(read_whole(path) for path in (folder.result_path, folder.attempts_path, folder.provenance_path))
 
@@ -99,7 +99,7 @@ def _check(source: Source) -> None:
 
 
 def _copy_files(folder: Path, target: Path) -> None:
-    """Texts, statistics, journal and log; what is damaged was set aside under another name."""
+    """Copy texts, statistics, journal and log. Damaged files were set aside under a different name."""
     for path in _files(folder):
         write_atomic(target / path.relative_to(folder), path.read_bytes())
 
@@ -113,7 +113,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
-    """To their place elsewhere, if the study has one; otherwise into the folder that will get the trial's name."""
+    """Copy the checkpoints to the study's own URL for them, if it has one; otherwise into the temporary folder."""
     elsewhere = planned.settings.paths.checkpoints
     target_url = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
     CheckpointCopy(source.store(), target_url).run()

@@ -34,7 +34,7 @@ class LostWorkersError(RuntimeError):
 
 
 class TrialProcess(tune.Trainable):  # type: ignore[misc]
-    """Runs trials one after another, with the same workers as long as these are well."""
+    """Runs trials one after another, with the same workers as long as these are healthy."""
 
     def setup(
         self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
@@ -45,15 +45,15 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self._turn = Turn(self._group)
         self._lost = ""
-        self._process: Any = ray.get_runtime_context().current_actor  # told once, to be given orders
+        self._process: Any = ray.get_runtime_context().current_actor  # sent once, so that orders can come
         return True
 
     def obey(self, order: Order) -> None:
-        """From the next step on. Ray calls it between two of them."""
+        """Take the order, which holds from the next step on. Ray calls this between two steps."""
         self._turn.order = order
 
     def step(self) -> dict[str, Any]:
-        """One poll: its events, and whether the trial is over. Raises LostWorkersError after a loss was told."""
+        """One poll: its events, and whether the trial is over. Raises LostWorkersError after it returned a loss."""
         if self._lost:
             raise LostWorkersError(self._lost)
         result = self._turn.step()

@@ -1,6 +1,6 @@
-"""One attempt at a trial, as one worker runs it: find the start, then let the task work. What it says becomes events.
+"""One attempt at a trial in one worker: find the start, then run the task's work. The work's calls become events.
 
-Rank zero names the checkpoint that all start from; the others read that one, and no other.
+Rank zero chooses the checkpoint; all other ranks read that one.
 """
 
 import time
@@ -266,7 +266,7 @@ class Attempt:
         return process_group(backend or default, self.address, self.rank, self.world)
 
     def end(self) -> None:
-        """The work has returned: tell how the attempt ended. Raises WrongCallError if scores are missing."""
+        """Send the final event after the work has returned. Raises WrongCallError if scores are missing."""
         self._heard()
         if self.rank:
             return

@@ -137,7 +137,7 @@ def folders_at(url: str) -> set[str]:
     names: set[str] = set()
 
     def look() -> None:
-        with suppress(Exception):  # each filesystem has its own errors, and preflight tells them
+        with suppress(Exception):  # each filesystem has its own errors, and preflight reports them
             filesystem, home = fsspec.core.url_to_fs(url)
             paths = filesystem.ls(home, detail=False)
             names.update(path.rstrip("/").rpartition("/")[2] for path in paths)
@@ -172,7 +172,7 @@ class CheckpointFiles:
         for name, content in parts.items():
             self.filesystem.makedirs(f"{folder}/{name}".rpartition("/")[0], exist_ok=True)
             self._put(f"{folder}/{name}", content)
-            alive()  # who waits for the write does not hang
+            alive()  # a worker that waits for this write does not hang
         self._put(f"{folder}/{MANIFEST}", manifest.content())
 
     def manifest(self, folder: str) -> Manifest | None:

@@ -124,11 +124,11 @@ class Checkpoints:
         self._as_owner(partial(self._owner.claim, run), self.url)
 
     def newest(self) -> Restored | None:
-        """The newest whole checkpoint. Raises StorageError: to start over would throw away finished training."""
+        """The newest whole checkpoint. Raises StorageError, since starting over would discard finished training."""
         return self._patiently(self._newest)
 
     def at(self, start: Start) -> Restored:
-        """The checkpoint from which rank zero starts. Raises OSError while this process does not see that one."""
+        """The checkpoint that rank zero starts from. Raises OSError while this process cannot see it."""
         return self._patiently(partial(self._at, start))
 
     def save(
@@ -192,7 +192,7 @@ class Checkpoints:
         return [checkpoint for checkpoint in self._checkpoints() if self._is_finished(checkpoint)]
 
     def tidy(self) -> None:
-        """Remove what does not stay. Raises SupersededError."""
+        """Remove the checkpoints that ``keep`` does not ask for. Raises SupersededError."""
         self.settle()
         self._as_owner(self._prune, self.url)
 
@@ -393,5 +393,5 @@ class Checkpoints:
         return f"{self.root}/{checkpoint}"
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """What ``act`` returns; what it waits for is told. Raises StorageError."""
+        """Call ``act``, again while storage fails, with notices, and return its result. Raises StorageError."""
         return patiently(act, self.url, self.tell, self._closed)

@@ -108,14 +108,14 @@ class CodeFolder:
         return recorded
 
     def _unrecorded(self, today: Path, here: Path) -> Iterator[str]:
-        """The names of a folder's entries that are neither recorded nor hold a study."""
+        """The names of the folder's entries that are not recorded and do not hold a study."""
         for entry in os.scandir(today):
             recorded = entry.name in NOT_LINKED or self._has(here / entry.name)
             if not recorded and not (entry.is_dir() and self._holds_study(Path(entry.path))):
                 yield entry.name
 
     def _named(self, above: Path) -> Iterator[str]:
-        """Of a folder above the task's, the entries that its files name."""
+        """The entries of a folder above the task's that the task's files mention."""
         with suppress(OSError):  # a folder that cannot be listed
             for name in self._words & {path.name for path in above.iterdir()}:
                 if name not in NOT_LINKED and not self._holds_study(above / name):
@@ -129,7 +129,7 @@ class CodeFolder:
         return {word for text in texts for word in WORD.findall(text)}
 
     def _holds_study(self, path: Path) -> bool:
-        """Whether the study lies there, or is another one: who copies with links would never end."""
+        """Whether the path contains this study or is another study: a copy that follows links would never end."""
         holds = os.path.realpath(self.study).startswith(os.path.join(os.path.realpath(path), ""))  # noqa: PTH118
         return holds or (path / STUDY_FILE).exists()
 
@@ -158,7 +158,7 @@ def ready_code(code: Code | None, study: Path) -> None:
 
 @contextmanager
 def new_files_shown(code: Code | None, study: Path) -> Iterator[None]:
-    """While trials run, files that come to the user's folder show in theirs, such as one that asks them to stop."""
+    """While trials run, link new files of the user's folder into theirs, such as a file that asks them to stop."""
     if code is None:
         yield
         return
@@ -211,7 +211,7 @@ def _own_folder() -> Path:
 
 
 def remove_outdated_links(study: Path) -> None:
-    """Links of all versions of the code to what is gone from the user's folder: copies that follow links fail there."""
+    """Remove links to files that are gone from the user's folder: copies that follow links would fail there."""
     with suppress(OSError):  # a study that was removed, storage that fails
         for folder, folders, files in os.walk(study / CODE_FOLDER):
             for path in (Path(folder, name) for name in (*folders, *files)):
@@ -220,7 +220,7 @@ def remove_outdated_links(study: Path) -> None:
 
 
 def _make_link(path: Path, target: str) -> None:
-    """Several processes may make the same one. What a task has written stays."""
+    """Make a symbolic link at ``path``. Several processes may make the same one. A file that a task wrote stays."""
     if path.is_symlink() and str(path.readlink()) == target:
         return
     if path.exists() and not path.is_symlink():

@@ -1,6 +1,7 @@
-"""What a process imports once it runs with a study's code: modules from the study's folder in place of the user's.
+"""Makes a process import the study's copy of the user's code instead of the user's own files.
 
-No hook: ``sys.path``, ``PYTHONPATH`` and the current folder lead there, so processes that it starts import the same.
+There is no import hook: ``sys.path``, ``PYTHONPATH`` and the current folder point there, so child processes import the
+same modules.
 """
 
 import importlib
@@ -30,14 +31,14 @@ PYTHON = {
 }
 """Folders of Python itself, which may lie below the user's."""
 MAPS = ("__editable__", "_editable_impl_")
-"""How modules begin whose finders lead a name to an editable install."""
+"""How the names of modules begin that find editable installs."""
 SEARCHED = "PYTHONPATH"
 environment: dict[str, str | None] = {}
 """The variables that the code names, as this process had them when it began to run with it."""
 _PLACES: set[str] = set()
 """All folders of code in which this process has run."""
 _USERS: dict[str, str] = {}
-"""The user's folder by the one that stands for it."""
+"""The user's folder by the study's folder that stands for it."""
 
 
 @dataclass(frozen=True, eq=False)

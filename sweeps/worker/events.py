@@ -15,7 +15,7 @@ from tracking.weights import WEIGHTS, WeightsRecord
 
 @dataclass(frozen=True)
 class HostWeights:
-    """The trained weights of another trial, which an attempt only scores: it reads them where they lie."""
+    """The trained weights of another trial, which an attempt only scores. It reads them in their own folder."""
 
     trial: str  # the name of that trial
     checkpoints: str  # fsspec URL
@@ -23,7 +23,7 @@ class HostWeights:
     step: int  # at which its training ended
     attempt: int  # its last one
     lineage: Lineage
-    record: WeightsRecord  # what tells them from those of another training
+    record: WeightsRecord  # identifies the training that made them
 
     def are_in(self, attempt: int, step: int) -> bool:
         """Whether the checkpoint that this attempt wrote after this step has them."""

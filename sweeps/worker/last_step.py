@@ -13,9 +13,9 @@ from sweeps.worker.events import Assignment, HostWeights
 
 
 def config_until(task: Task[Any], config: Any, step: int) -> Any | None:
-    """The configuration of a training that ends at this step; None if no key of the task says when it ends.
+    """The configuration of a training that ends at this step; None if no key of the task sets its last step.
 
-    Work that ended early would otherwise train the steps that it left out.
+    Otherwise the work would train the steps that were left out.
     """
     planned = task.steps(config)
     if step in (0, planned):  # 0: it is unknown
@@ -35,9 +35,9 @@ def _with(config: Any, key: str, value: int) -> Any:
 
 
 def scored_config(task: Task[Any], config: Any, assignment: Assignment) -> Any:
-    """The configuration as the work sees it: its last step is that of the trained weights, if there are any.
+    """The configuration for the work: it ends at the last step of the trained weights, if there are any.
 
-    Raises RefusedError if those of another trial ended early, and no key says so.
+    Raises RefusedError if another trial's training ended early and no key can express that.
     """
     host = assignment.weights
     last = host.step if host else assignment.ended
@@ -50,7 +50,7 @@ def scored_config(task: Task[Any], config: Any, assignment: Assignment) -> Any:
 
 
 def ended_early(trial: str, host: str, step: int, planned: int) -> Problem:
-    """The refusal of ``trial``, whose work could not be kept from training further."""
+    """The refusal of ``trial``, since nothing could stop its work from training further."""
     ended = f"scores the weights of {host}, whose training ended at step {step} of {planned}"
     fault = f"{ended}; no key of the task is its number of steps, so its work would train on"
     return Problem(trial, fault, "add such a key, or leave this row out")

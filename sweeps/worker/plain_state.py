@@ -1,8 +1,8 @@
-"""A plain state as an outline of JSON and parts in safetensors, and back again: it comes back as it went in.
+"""Convert a plain state to an outline of JSON and parts in safetensors, and back without loss.
 
-That is to the bit, with the order of each dict, on the host. Tensors and arrays keep the order of their axes in memory,
-as a clone does; one that stands in two places stays one. None is ever read by executing it. Nothing here imports torch
-or NumPy: a state that holds none needs none.
+The state comes back on the host, equal to the bit, with the order of each dict. Tensors and arrays keep the order of
+their axes in memory, as a clone does; one that occurs twice stays one object. Nothing is read by executing it. This
+module imports neither torch nor NumPy unless the state holds their objects.
 """
 
 import sys
@@ -16,7 +16,7 @@ from sweeps.task import StateError
 TENSORS = "tensors.safetensors"
 ARRAYS = "arrays.safetensors"
 REFERENCE_MARK = "$"
-"""The key of an entry of the outline that stands for something else than a plain dict."""
+"""The key that marks a dict of the outline as a reference: it stands for something other than a plain dict."""
 PLAIN_VALUES = (bool, int, float, str, type(None))
 LARGEST_PLAIN_INT = 2**63
 """Python writes no integer of thousands of digits as a decimal text."""
@@ -84,7 +84,7 @@ class Parts:
 
 
 class _Writer:
-    """Takes the tensors and arrays out of a state; their names stand in their places of the outline."""
+    """Takes the tensors and arrays out of a state and puts references to them into the outline."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Any] = {}
@@ -175,12 +175,12 @@ class _Writer:
 
 
 class _Reader:
-    """Puts tensors and arrays into their places again."""
+    """Puts tensors and arrays back into the outline."""
 
     def __init__(self, tensors: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         self._tensors = tensors
         self._arrays = arrays
-        self._restored: dict[tuple[str, str], Any] = {}  # what stands in two places is one
+        self._restored: dict[tuple[str, str], Any] = {}  # an object that occurs twice is restored once
         self._kinds: dict[str, Callable[..., Any]] = {
             "int": lambda digits: int(digits, 16),
             "tuple": lambda items: tuple(map(self.value, items)),
@@ -257,7 +257,7 @@ def _axes_in_memory(strides: Sequence[int]) -> list[int]:
 
 
 def _unless_sorted(axes: list[int]) -> dict[str, list[int]]:
-    """What a reference says of axes: nothing for those in their usual order."""
+    """The entry of a reference for the axes: none if they are in their usual order."""
     return {} if axes == sorted(axes) else {"axes": axes}
 
 

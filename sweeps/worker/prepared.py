@@ -251,5 +251,5 @@ def check_data(folder: TrialFolder, identity: str, data_folder: Path, code: str 
     provenance = folder.provenance()
     if (provenance.get("code") or "") != code or provenance.get("data_identity") in (None, "", identity):
         return []
-    fault = f"has another copy of this data than {folder.path.name} was trained with"
+    fault = f"holds a different copy of the data than the one {folder.path.name} was trained on"
     return [Problem("paths.data", fault, ONE_COPY, None, str(data_folder))]
