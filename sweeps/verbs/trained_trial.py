@@ -23,8 +23,8 @@ from sweeps.verbs.command import TRIAL_KINDS, unfinished
 from sweeps.verbs.stored_weights import StoredWeights, stored_weights, study_lineage
 from sweeps.verbs.texts import data_folder
 from sweeps.worker.calls import Call, evaluation
-from sweeps.worker.checkpoint_files import MANIFEST
-from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat, root_name
+from sweeps.worker.checkpoint_files import MANIFEST, OwnFormat
+from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, root_name
 from sweeps.worker.events import Evaluated
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.attempts import Lineage
