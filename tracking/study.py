@@ -275,7 +275,8 @@ def study_folders(runs: Path) -> list[Path]:
 
 def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
     """Every study, the most recently active first; and the faults of studies that cannot be read."""
-    found, faults = list[Study](), list[DamagedFileError]()
+    found = list[Study]()
+    faults = list[DamagedFileError]()
     for folder in study_folders(runs):
         try:
             found.append(read_study(folder))

@@ -177,7 +177,8 @@ class Choice:
 
     def table(self) -> StudyTable:
         """Raises RefusedError with every name that the study does not have."""
-        checked, seeds = self.checked, self._seeds()
+        checked = self.checked
+        seeds = self._seeds()
         study = self._measured(study_of_seeds(self.study, seeds) if seeds else self.study)
         base = checked.one("--base", self.base, rows_of(study), "row of the study") or BASE
         shown = self._rows(rows_of(study))
@@ -225,7 +226,9 @@ class Choice:
         """The study with the chosen metrics on the chosen set."""
         if self.set_name is None and not self.metrics:
             return study
-        card, sets, on = study.task, study.measured_sets(), self.set_name
+        card = study.task
+        sets = study.measured_sets()
+        on = self.set_name
         known = [metric.name for metric in card.metrics]
         metrics = self.checked.known("--metric", self.metrics, known, "metric of the study")
         if on is not None and not self.checked.scored(on, card, sets):

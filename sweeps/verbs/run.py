@@ -192,7 +192,8 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in warnings)
-    lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
+    lines = _plan_lines(plan)
+    taken = {planned.trial.name for planned in plan.running}
     params = millions if task_card(plan.task).millions else parameters
     columns: tuple[Column[list[PlannedTrial]], ...] = (
         said("row", lambda line: line[0].trial.row, "name"),

@@ -97,7 +97,8 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
     from sweeps.planning.named_study import settings_to_read
 
     settings = settings_to_read(overrides)
-    runs, study = Path(settings.paths.runs), None
+    runs = Path(settings.paths.runs)
+    study = None
     uri = settings.tracking.uri or default_uri(runs)
     try:
         study, settings = writable(*taken_study(overrides))

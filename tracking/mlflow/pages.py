@@ -40,7 +40,9 @@ SHADES = (0.42, 0.58, 0.72, 0.34, 0.5)
 TAG = "mlflow.sharedViewState."
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then opens on runs, not on traces
 COST_COLUMNS = {"params": 75, "flops": 130, "seconds": 65}  # metric, width in pixels
-ROW_WIDTH, SCORE_WIDTH, SEED_WIDTH = 135, 75, 45
+ROW_WIDTH = 135
+SCORE_WIDTH = 75
+SEED_WIDTH = 45
 LOSS = "train/loss"
 LONGEST_TAG = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
@@ -100,7 +102,8 @@ def color_of(study: Study, trial: StudyTrial) -> str:
     """`#rrggbb`: a hue per row, a shade per seed; base is gray, as the reference of all others."""
     rows = list(dict.fromkeys(each.row for each in study.trials))
     seeds = sorted({each.seed for each in study.trials if each.row == trial.row})
-    place, shade = rows.index(trial.row), SHADES[seeds.index(trial.seed) % len(SHADES)]
+    place = rows.index(trial.row)
+    shade = SHADES[seeds.index(trial.seed) % len(SHADES)]
     channels = colorsys.hls_to_rgb((place * GOLDEN) % 1, shade, 0.0 if trial.row == BASE else 0.6)
     return "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
 
@@ -170,7 +173,7 @@ def _charts(metrics: Sequence[Metric], logged: Collection[str]) -> dict[str, Any
     sections += [("scores", "Scores and differences from base", bars)]
     return {
         "compareRunCharts": [chart for _, _, charts in sections for chart in charts],
-        "compareRunSections": [_section(*each) for each in sections if each[2]],
+        "compareRunSections": [_section(*section) for section in sections if section[2]],
         "isAccordionReordered": True,  # otherwise MLflow sorts the sections by their names
     }
 
@@ -218,7 +221,8 @@ def row_words(table: StudyTable) -> dict[str, dict[str, str]]:
 
     "" before the row's first score.
     """
-    known, found = columns_of(table), dict[str, dict[str, str]]()
+    known = columns_of(table)
+    found = dict[str, dict[str, str]]()
     for row in table.rows:
         lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
         words = {metric.name: f"{known[metric.name].text(row)}{lost}" for metric in table.card.tabled if row.seeds}

@@ -35,7 +35,8 @@ class Passes:
     """The first one connects. `mlflow-sync.json` records how the last one went."""
 
     def __init__(self, study: Path, experiment: str | None) -> None:
-        self._study, self._experiment = study, experiment
+        self._study = study
+        self._experiment = experiment
         self.address = os.environ.get(URI_VARIABLE) or default_uri(study.parent)
         self._replay: Replay | None = None
         note(study, self.address)
@@ -57,7 +58,9 @@ class Passes:
 
         ``parent`` is the pid of the sweep.
         """
-        pause, printed, deadline = POLL_S, "", float("inf")
+        pause = POLL_S
+        printed = ""
+        deadline = float("inf")
         while True:
             last = stop.is_set()
             done = self.once(parent if last else None)

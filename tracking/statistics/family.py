@@ -125,8 +125,12 @@ class FamilyTests:
         margin: float | None,
         families: int,
     ) -> None:
-        self.metric, self.reference, self.rows = metric, reference, rows
-        self.seconds, self.margin, self.families = seconds, margin, families
+        self.metric = metric
+        self.reference = reference
+        self.rows = rows
+        self.seconds = seconds
+        self.margin = margin
+        self.families = families
 
     def tested_ends(self) -> Any:
         """[K, 3] difference, low and high, as tested."""
@@ -232,5 +236,5 @@ def finite(values: Mapping[int, float | None]) -> dict[int, float]:
 
 
 def _spreadless(groups: Mapping[str, list[float]]) -> bool:
-    largest = max((abs(value) for of in groups.values() for value in of), default=0.0)
+    largest = max((abs(value) for group in groups.values() for value in group), default=0.0)
     return all(np.std(of) <= NO_SPREAD * largest for of in groups.values())

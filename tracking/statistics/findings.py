@@ -152,7 +152,8 @@ def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metr
         return Family(metric, reference, {row.row: why for row in rows if row.row != reference})
     values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
     diverged = {row.row: row.diverged for row in comparable}
-    seconds, margin = {row.row: row.seconds for row in rows}, study.margins.get(metric.name)
+    seconds = {row.row: row.seconds for row in rows}
+    margin = study.margins.get(metric.name)
     tested = paired_family if paired else family
     made = tested(metric, values, reference, diverged, seconds, margin)
     return replace(made, rows=made.rows | others) if made else None
@@ -168,7 +169,7 @@ def _why_left_out(row: TableRow, metric: Metric) -> str:
 def _best_reports(study: Study, metric: Metric) -> BestReports:
     """A trial that does not count, or that reported no such value, is left out."""
     found: BestReports = {}
-    for trial in [each.trial for each in study.standings() if each.counted is not None]:
+    for trial in [standing.trial for standing in study.standings() if standing.counted is not None]:
         if best := unless_damaged(partial(_best_of, study.trial_folder(trial).journal_path, metric), None):
             found.setdefault(trial.row, {})[trial.seed] = best
     return found
@@ -189,7 +190,10 @@ def later_note(study: Study) -> str:
 
     By the order of commands in `study.json`, each with what it added and dropped, and whether it saw results. Seeds of
     a row that is new itself are no added ones, and neither are planned seeds that finish later."""
-    added, drops, known, saw = list[list[int]](), 0, set[str](), False
+    added = list[list[int]]()
+    drops = 0
+    known = set[str]()
+    saw = False
     for asked in study.asked:
         new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
         seeds = sorted({seed for row, seed in new if row in known})

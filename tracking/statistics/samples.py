@@ -101,7 +101,9 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
     """The test of each pair, or why it has none. Trials with as many samples share their draws.
 
     ``noun`` is what a sample is called."""
-    formula, found, sound = metric.from_counts[0], dict[K, SampleTest | str](), dict[K, tuple[EvaluatedSet, ...]]()
+    formula = metric.from_counts[0]
+    found = dict[K, SampleTest | str]()
+    sound = dict[K, tuple[EvaluatedSet, ...]]()
     for key, (ours, theirs) in pairs.items():
         if isinstance(ours, str) or isinstance(theirs, str):
             found[key] = ours if isinstance(ours, str) else str(theirs)
@@ -114,7 +116,7 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
     for size in {len(ours.counts_NC) for ours, _ in sound.values()}:
         of_size = {key: pair for key, pair in sound.items() if len(pair[0].counts_NC) == size}
         trials = list(dict.fromkeys(each for pair in of_size.values() for each in pair))
-        draws = resampled_scores(formula, [each.counts_NC for each in trials], DRAWS)
+        draws = resampled_scores(formula, [trial.counts_NC for trial in trials], DRAWS)
         drawn = dict(zip(trials, draws, strict=True))
         for key, (ours, theirs) in of_size.items():
             test = resampled(drawn[ours], drawn[theirs], ours.score - theirs.score, size)
@@ -135,7 +137,8 @@ def _unlike(metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet) -> str:
 
 def _fault(formula: str, ours: EvaluatedSet, theirs: EvaluatedSet, noun: str) -> str:
     """Why the two have no samples in common, if they have none."""
-    counts, others = ours.counts_NC, theirs.counts_NC
+    counts = ours.counts_NC
+    others = theirs.counts_NC
     if len(counts) != len(others):
         return f"{len(counts)} {noun}s, but {theirs.trial.name} has {len(others)}"
     fixed, expected = (each[:, SCORED[formula].reference] for each in (counts, others))  # equal ones: the same samples
@@ -154,7 +157,8 @@ def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) ->
         return f"{trial.name} is not evaluated on {set_name}"
     if (score := of_set.get(metric.name)) is None:
         return f"{metric.label} of {trial.name} is not known or not finite"
-    folder, name = study.trial_folder(trial), f"statistics/{set_name}.jsonl"
+    folder = study.trial_folder(trial)
+    name = f"statistics/{set_name}.jsonl"
     try:
         if (found := folder.statistics(set_name)) is None:
             return f"{trial.name} has no {name}"
@@ -238,8 +242,10 @@ def _exp_ratio(sums_KC: Floats, *_: object) -> Floats:
 def _ngram_precision(smooth: bool, sums_KC: Floats, _: int, partly: bool) -> Floats:
     """As sacreBLEU computes it, over K sums at once: bit for bit the same operations where it matters."""
     orders = (sums_KC.shape[1] - 2) // 2
-    length_K, reference_K = sums_KC[:, 0], sums_KC[:, 1]
-    matching_KO, all_KO = sums_KC[:, 2 : 2 + orders], sums_KC[:, 2 + orders :]
+    length_K = sums_KC[:, 0]
+    reference_K = sums_KC[:, 1]
+    matching_KO = sums_KC[:, 2 : 2 + orders]
+    all_KO = sums_KC[:, 2 + orders :]
     known_KO = np.cumprod(all_KO > 0, axis=1).astype(bool)  # up to the first order without n-grams
     blank_KO = known_KO & (matching_KO == 0)
     counted_KO = np.where(blank_KO, 0.5 ** np.cumsum(blank_KO, axis=1) if smooth else 0.0, matching_KO)
@@ -254,7 +260,9 @@ def _ngram_precision(smooth: bool, sums_KC: Floats, _: int, partly: bool) -> Flo
 
 def _ngram_f(sums_KC: Floats, *_: object) -> Floats:
     """sacreBLEU's ``CHRF._compute_f_score`` without its eps smoothing, over K sums at once."""
-    ours_KO, reference_KO, both_KO = sums_KC[:, 0::3], sums_KC[:, 1::3], sums_KC[:, 2::3]
+    ours_KO = sums_KC[:, 0::3]
+    reference_KO = sums_KC[:, 1::3]
+    both_KO = sums_KC[:, 2::3]
     known_KO = (ours_KO > 0) & (reference_KO > 0)
     orders_K = np.maximum(known_KO.sum(1), 1)
     precision_K = np.divide(both_KO, ours_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K

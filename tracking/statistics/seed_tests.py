@@ -70,7 +70,10 @@ def chance(known: Moderated, seeds: Any) -> tuple[Any, Any]:
     No difference has more of these than all rows have together: two variances that were moved to one prior are no
     independent ones, as Satterthwaite's formula takes them to be."""
     parts_R = known.variance / seeds
-    part_K, part, df_K, df = parts_R[..., 1:], parts_R[..., :1], known.df[..., 1:], known.df[..., :1]
+    part_K = parts_R[..., 1:]
+    part = parts_R[..., :1]
+    df_K = known.df[..., 1:]
+    df = known.df[..., :1]
     return np.sqrt(part_K + part), np.minimum(satterthwaite(part_K, part, df_K, df), (np.asarray(seeds) - 1).sum())
 
 
@@ -157,19 +160,23 @@ def exponential_intervals(found: Differences, means: Any, alpha: float = ALPHA) 
     interval of the logarithms does, and takes the reference's own error in.
     """
     reach = critical(found.df, found.p.shape[-1], alpha)
-    row, reference = means[..., 1:], means[..., :1]
+    row = means[..., 1:]
+    reference = means[..., :1]
     spans = reach * found.errors[..., 1:], reach * found.errors[..., :1]
     return _extreme(row, reference, *spans, -1.0), _extreme(row, reference, *spans, 1.0)
 
 
 def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float) -> Any:
     """e^x − e^y at the point of the ellipse around (row, reference) where it is extreme: by its own gradient."""
-    x, y = row, reference
+    x = row
+    y = reference
     for _ in range(ROUNDS):
         top = np.maximum(x, y)  # keeps e^ finite; only the gradient's direction matters
-        along, across = span * np.exp(x - top), other * np.exp(y - top)
+        along = span * np.exp(x - top)
+        across = other * np.exp(y - top)
         length = np.hypot(along, across)
-        x, y = row + sign * span * along / length, reference - sign * other * across / length
+        x = row + sign * span * along / length
+        y = reference - sign * other * across / length
     return np.exp(np.minimum(x, LARGEST_EXPONENT)) - np.exp(np.minimum(y, LARGEST_EXPONENT))
 
 
@@ -182,7 +189,8 @@ class Power:
     """
 
     def __init__(self, variances: Sequence[float], families: int = 1) -> None:
-        self.variances, self.families = np.asarray(variances, float), families
+        self.variances = np.asarray(variances, float)
+        self.families = families
 
     def of(self, seeds: Sequence[int], differences: Any) -> Any:
         """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds."""
@@ -191,11 +199,13 @@ class Power:
     def detectable(self, seeds: Sequence[int]) -> Any:
         """[K]: the true difference of each row that is marked with probability 0.8."""
         error_K, reach_SK = self._reaches(seeds)
-        low, high = 0 * error_K, reach_SK.max(axis=0) + 10 * error_K
+        low = 0 * error_K
+        high = reach_SK.max(axis=0) + 10 * error_K
         for _ in range(50):
             middle = (low + high) / 2
             enough = _marked(error_K, reach_SK, middle) >= POWER
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+            low = np.where(enough, low, middle)
+            high = np.where(enough, middle, high)
         return high
 
     def seeds_needed(self, now: Sequence[int], difference: float, row: int) -> int | None:

@@ -45,13 +45,17 @@ WHAT_TO_DO = "To compare like with like, train such rows again under the conditi
 def caption(table: StudyTable, names: Collection[str]) -> str:
     """An explanation of the columns with these names: the settings for scoring, the number of seeds, what was
     tested."""
-    card, rows, shown = table.card, table.rows, {OF_SEED.sub("", name) for name in names}
+    card = table.card
+    rows = table.rows
+    shown = {OF_SEED.sub("", name) for name in names}
     metrics, measured, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING))
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
     settings = decode_of(rows)
     if not any(row.seeds for row in rows):  # there is no number to explain
-        shown, measured, compared = shown - ALL_COST_LABELS.keys(), [], []
+        shown = shown - ALL_COST_LABELS.keys()
+        measured = []
+        compared = []
     about = [
         *_measured(card, rows, measured),
         *(f"{metric.label}: {_noted(metric, settings)}" for metric in metrics if metric.note),
@@ -123,7 +127,8 @@ def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -
 
 def cost_note(table: StudyTable, name: str) -> str:
     """How a cost comes about. One that no task can tell is unknown."""
-    column, rows = columns_of(table)[name], table.rows
+    column = columns_of(table)[name]
+    rows = table.rows
     unknown = [column.value(row) is None for row in rows if row.seeds]
     if unknown and all(unknown):
         return "unknown"
@@ -174,10 +179,11 @@ def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
 
 def methods(table: StudyTable) -> str:
     """Two to four sentences of English on the shown rows, which tell only what was done."""
-    study, findings = table.study, table.findings
+    study = table.study
+    findings = table.findings
     hosts = {row.weights for row in table.rows if row.weights}
     rows = {findings.reference, *hosts, *(row.row for row in table.rows)}
-    finished = [each for each in study.standings() if each.result and each.trial.row in rows]
+    finished = [standing for standing in study.standings() if standing.result and standing.trial.row in rows]
     if not finished:
         return f"No trial of the study {study.name} is finished."
     counted = [each.counted for each in finished if each.counted]
@@ -222,7 +228,8 @@ def _only_scored(finished: Sequence[Standing]) -> str:
 
 def _described(study: Study, finished: Sequence[Standing], reference: str) -> str:
     """Its settings that have a symbol, and its parameters."""
-    cells, symbols = study.cells.get(reference, {}), study.task.symbols
+    cells = study.cells.get(reference, {})
+    symbols = study.task.symbols
     words = [f"{symbol} {cells[key]}" for key, symbol in symbols.items() if key in cells]
     first = next(each.result or {} for each in finished if each.trial.row == reference)
     size = (millions if study.task.millions else parameters)(first.get("params"))
@@ -232,7 +239,9 @@ def _described(study: Study, finished: Sequence[Standing], reference: str) -> st
 
 def _metrics(study: Study, results: Sequence[Mapping[str, Any]]) -> str:
     """With their sets, settings for scoring and signatures. What differs between trials is left out."""
-    card, parts, signatures = study.task, list[str](), list[str]()
+    card = study.task
+    parts = list[str]()
+    signatures = list[str]()
     for name in card.scored_sets:
         of_set = [result["scores"][name] for result in results if result["scores"].get(name)]
         words = ", ".join(setting_words(card, agreed(over_seeds([scores.get("decode", {}) for scores in of_set]))))

@@ -50,7 +50,9 @@ EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NOT_COMPARED)
 def written(kind: str, table: StudyTable) -> str:
     """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one of ours reads FAILED,
     missing, … in CSV, and null in JSON."""
-    rows, view, known = table.rows, table.view, columns_of(table)
+    rows = table.rows
+    view = table.view
+    known = columns_of(table)
     if kind in ("csv", "json"):
         names = view.named or (csv_names if kind == "csv" else json_names)(table)
         return (csv_text if kind == "csv" else json_text)([replace(known[name], name=name) for name in names], rows)
@@ -76,7 +78,8 @@ def shown(table: StudyTable, width: int = 120) -> Table:
     """The table for a terminal: our scores, their differences and the published ones, then costs; or chosen columns.
 
     A standard deviation stands below its mean where there is no room next to it."""
-    beside, chosen = _for_people(table, "±"), bool(table.view.columns or table.view.verdicts)
+    beside = _for_people(table, "±")
+    chosen = bool(table.view.columns or table.view.verdicts)
     scores = len(beside.columns) - (0 if chosen else len(COST_LABELS))
     if len(fitting(beside, width, 2).columns) >= scores:
         return terminal(beside, width, scores)
@@ -86,7 +89,8 @@ def shown(table: StudyTable, width: int = 120) -> Table:
 
 def viewed(table: StudyTable) -> StudyTable:
     """With the chosen rows in their order; sorted, the best one of a metric is first, and rows without a value last."""
-    rows, names = list(table.rows), table.view.rows
+    rows = list(table.rows)
+    names = table.view.rows
     rows = [row for name in names for row in rows if row.row == name] if names else rows
     if column := columns_of(table).get(table.view.sort or ""):
         known = [row for row in rows if column.value(row) is not None]
@@ -161,7 +165,8 @@ def brief(
 ) -> tuple[Cell, ...]:
     """The row's cells, in which the state of an unfinished row appears once, and none of the words ``left_out``."""
     ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*ALL_COST_LABELS, "steps"}
-    found, told = list[Cell](), False
+    found = list[Cell]()
+    told = False
     for column in columns:
         cell = Cell(column.text(row), column.best(row))
         hidden = row.seeds == 0 and column.name in ours and (told or "delta_" in column.name)
@@ -173,7 +178,8 @@ def brief(
 def _text_table(
     table: StudyTable, columns: Sequence[StudyColumn], lines: Sequence[tuple[Cell, ...]], short: bool = False
 ) -> TextTable:
-    groups, names = tuple(row.group for row in table.rows), [column.name for column in columns]
+    groups = tuple(row.group for row in table.rows)
+    names = [column.name for column in columns]
     below = table.view.caption
     if below is None:
         below = short_caption(table, names) if short else caption(table, names)
@@ -182,7 +188,9 @@ def _text_table(
 
 def csv_names(table: StudyTable) -> list[str]:
     """Further columns are added at the end, so that those of earlier versions keep their places."""
-    names, published, findings = [metric.name for metric in table.card.tabled], published_names(table), table.findings
+    names = [metric.name for metric in table.card.tabled]
+    published = published_names(table)
+    findings = table.findings
     best = [f"best_{findings.best_of.name}", "best_step"] if findings.best_of else []
     tested = [metric.name for metric in table.card.tabled if findings.families_of(metric)]
     tests = [f"{kind}_{name}" for name in tested for kind in (*TESTED, "finding")]
@@ -204,7 +212,8 @@ def _seed_names(table: StudyTable) -> list[str]:
 
 def json_names(table: StudyTable) -> list[str]:
     """The columns of CSV but for seeds, then changed cells, settings and seeds as objects."""
-    seeds, findings = {*_seed_names(table)}, table.findings
+    seeds = {*_seed_names(table)}
+    findings = table.findings
     more = ["best_by_seed"] if findings.best_of else []
     return [*(name for name in csv_names(table) if name not in seeds), *OBJECTS, "summary", *more]
 
@@ -217,7 +226,8 @@ def column_names(table: StudyTable, headline: Metric) -> list[str]:
 
 def page_names(table: StudyTable) -> list[str]:
     """The layout of Table 3: changed cells, our measurements, the published values."""
-    published, names = published_names(table), [metric.name for metric in table.card.tabled]
+    published = published_names(table)
+    names = [metric.name for metric in table.card.tabled]
     paper = [name for name in names if name in published]
     return [
         *(*_settings_names(table), *names, *(f"delta_{name}" for name in names), *COST_LABELS),
@@ -237,7 +247,8 @@ def score_names(table: StudyTable) -> list[str]:
 
 def published_names(table: StudyTable) -> list[str]:
     """The quantities with a column for published values: all of them, or those that any row has."""
-    names, every = [*(metric.name for metric in table.card.tabled), PARAMS], bool(table.card.published_note)
+    names = [*(metric.name for metric in table.card.tabled), PARAMS]
+    every = bool(table.card.published_note)
     return [name for name in names if every or any(row.published.get(name) is not None for row in table.rows)]
 
 

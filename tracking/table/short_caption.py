@@ -28,7 +28,8 @@ def short_caption(table: StudyTable, names: Sequence[str]) -> str:
 
 def _deviations(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """What a reader must know before believing a difference; nothing in most studies."""
-    findings, rows = table.findings, table.rows
+    findings = table.findings
+    rows = table.rows
     if table.view.seeds:
         yield f"Only of seeds {listed([str(seed) for seed in table.view.seeds])}; p values do not account for that."
     yield from seed_lines(rows, compared)
