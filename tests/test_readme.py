@@ -98,7 +98,7 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     named = any(word.startswith("task=") for word in typed)
     overrides = [*typed, *([] if named else [f"task={task.name}"])]  # this folder has several
     if verb in ("plan", "sweep"):
-        selects = any(word.startswith(("sweep.rows", "sweep.vary", "sweep.grid", "sweep=", "row=")) for word in typed)
+        selects = any(word.startswith(("sweep.rows", "sweep.vary", "sweep=", "row=")) for word in typed)
         assert plan_sweep([*overrides, *([] if selects else ["sweep.rows=[base]"])], parsed["add"]).trials
     elif verb == "train":
         assert plan_row(overrides, parsed["add"]).trials

@@ -46,13 +46,13 @@ is. Only where it is known what the devices sustain."""
 TAKEN_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, *DEVICE_COSTS),
     *("diverged", "paper_params_m", "summary"),
-    *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "sample_tests", "best_step", "best_by_seed"),
+    *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "best_step", "best_by_seed"),
     *("device_hours", "weights", "reference", "paired"),
 )
 """Fields of the table that are no metrics."""
 NEW_NAMES = frozenset({"cpu_seconds", *DEVICE_COSTS, "summary", "device_hours"})
 """Those that metrics of recorded studies may have: their tables show the metric."""
-TESTED = ("low", "high", "p", "p_dunnett", "p_welch")
+TESTED = ("low", "high", "p")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
 OF_METRIC = ("delta", "delta_common_seeds", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)
 BEFORE = ("", *(f"{kind}_" for kind in OF_METRIC))

@@ -4,11 +4,13 @@ A line of a file of JSON lines is parsed when it is asked for, so the end of a l
 """
 
 import errno
+import gzip
 import json
 import math
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -183,12 +185,22 @@ def replace_last_line(path: Path, line: str) -> None:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """The file's bytes; None without a file. Raises DamagedFileError if the path is not a file."""
+    """The file's bytes; None without a file. JSON lines may be gzipped, as in a published study: ``<name>.jsonl.gz``.
+
+    Raises DamagedFileError if the path is not a file."""
     try:
         with _reading(path):
             return path.read_bytes()
     except FileNotFoundError:
-        return None
+        return _unzipped(path.with_name(f"{path.name}.gz")) if path.suffix == ".jsonl" else None
+
+
+def _unzipped(path: Path) -> bytes | None:
+    content = read_whole(path)
+    try:
+        return None if content is None else gzip.decompress(content)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DamagedFileError(path, f"not gzip, or cut off: {error}") from None
 
 
 def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
@@ -260,6 +272,7 @@ class Lines:
         self._content = _read(path, window)
         *self._raw, rest = self._content.split(b"\n")
         self.torn = bool(rest)  # whether a part of a line follows them
+        self.is_missing = not self._content and not path.exists()
 
     def __len__(self) -> int:
         return len(self._raw)
@@ -382,7 +395,7 @@ def _read(path: Path, window: int | None) -> bytes:
             file.seek(max(0, size - window))
             content = file.read(window)
     except FileNotFoundError:
-        return b""
+        return read_whole(path) or b""
     if size <= window:
         return content
     lines = content.partition(b"\n")[2]

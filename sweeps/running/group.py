@@ -23,7 +23,7 @@ from ray.util import get_current_placement_group, get_node_ip_address
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.node_facts import Packages, other_packages, packages
+from sweeps.preflight.node_facts import Packages, package_problems, packages
 from sweeps.processes.storage import signs
 from sweeps.processes.streams import steady_streams
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
@@ -290,7 +290,7 @@ class WorkerGroup:
     def _unfit(self) -> Iterator[Event]:
         """Nodes with other packages: the trial would train with other code. One may have joined since the start."""
         for place in self._places:
-            for problem in other_packages(place.packages or {}, self._packages) if self._packages else ():
+            for problem in package_problems(place.packages or {}, self._packages) if self._packages else ():
                 yield Lost(f"{place.host}: {problem.found}; {problem.allowed}", "", unfit=True)
 
     def _started(self, assignment: Assignment) -> Waits[None]:

@@ -27,7 +27,14 @@ DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),
     **dict.fromkeys(("init", "report"), "written"),
     **dict.fromkeys(("drop", "rm"), "moved"),
-    **{"stop": "stopped", "sync": "sent", "compare": "compared", "restore": "restored", "rename": "renamed"},
+    **{
+        "stop": "stopped",
+        "sync": "sent",
+        "compare": "compared",
+        "publish": "published",
+        "restore": "restored",
+        "rename": "renamed",
+    },
 }
 """What a verb does, and does not after a refusal; the others only print."""
 

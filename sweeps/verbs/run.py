@@ -459,10 +459,10 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
 
 def _precision_findings() -> "list[Examined]":
     """Nothing where the files of ``conf/`` are refused: the examination says so."""
-    from sweeps.costs.faster_precision import examined_precisions
+    from sweeps.costs.faster_precision import examine_precisions
 
     with suppress(RefusedError):
-        return list(examined_precisions(Path.cwd()))
+        return list(examine_precisions(Path.cwd()))
     return []
 
 

@@ -274,9 +274,8 @@ def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Ta
     others += _unknown_here(study, runs)
     if others or _is_there(where, study):
         found = f"{', '.join(others)} differ" if others else "that folder is still there"
-        replaces = f"`allelse sync --moved sweep.name={study.name}` replaces its runs"
-        names = f"{replaces}, `allelse sync --copy` gives this folder runs of its own"
-        raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {names}")
+        allowed = f"`allelse sync --again sweep.name={study.name}` sends this folder's study as new runs"
+        raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {allowed}")
 
 
 def _unknown_here(study: Study, runs: Mapping[str, Tags]) -> list[str]:

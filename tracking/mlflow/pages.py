@@ -1,4 +1,4 @@
-"""MLflow's pages on a study: its runs' names, colors, descriptions and files, and the saved view that shows them.
+"""MLflow's pages on a study: its runs' names, colors and files, and the saved view that shows them.
 
 MLflow keeps a view as a tag of the experiment: rows in the table's order, the scores first, charts ready. The form is
 that of MLflow 3.17.2; a test opens it in a browser. docs/mlflow.md explains the names to users.
@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,10 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import legal, legal_curve
 from tracking.mlflow.runs import BEST, DELTA, FINAL, LAST, PUBLISHED
 from tracking.mlflow.store import quoted
-from tracking.statistics.rows import BASE, TableRow
+from tracking.statistics.rows import BASE
 from tracking.study import Study, StudyTrial, seconds
 from tracking.table.columns import StudyTable, columns_of
-from tracking.table.layout import brief_table, written
-from tracking.table.text import markdown
+from tracking.table.layout import written
 from tracking.trial import OTHER_FOLDERS, TrialFolder
 from tracking.uri import shown_tree, without_password
 
@@ -46,7 +44,6 @@ ROW_WIDTH, SCORE_WIDTH, SEED_WIDTH = 135, 75, 45
 LOSS = "train/loss"
 LONGEST_TAG = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
-NOTE = "mlflow.note.content"
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
 """The tag by which MLflow finds the tables of a run, `mlflow.loggedArtifacts`."""
@@ -229,44 +226,6 @@ def row_words(table: StudyTable) -> dict[str, dict[str, str]]:
             words = {name: f"{score}, {known[f'delta_{name}'].text(row)}" for name, score in words.items()}
         found[row.row] = {metric.name: words.get(metric.name, "") for metric in table.card.tabled}
     return found
-
-
-def study_note(table: StudyTable) -> str:
-    """Markdown: the table in short, what its columns and marks mean, and the commands that made the study."""
-    known = columns_of(table)
-    scores = [known[f"{kind}{metric.name}"] for metric in table.card.tabled for kind in ("", "delta_")]
-    seeds = replace(known["seeds"], text=_seeds)
-    made = brief_table(table, [known["row"], known["change"], *scores, known["params"], seeds])
-    again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, table.study.asked)), "```"])
-    text = f"{_first_line(table)}\n\n{markdown(made)}\n{again}"
-    return text if len(text) <= LONGEST_TAG else f"{text[: LONGEST_TAG - 1]}…"
-
-
-def _seeds(row: TableRow) -> str:
-    """Such as "3 of 3, 1 diverged"."""
-    finished = f"{row.seeds + len(row.diverged)} of {row.asked}"
-    return f"{finished}, {len(row.diverged)} diverged" if row.diverged else finished
-
-
-def _first_line(table: StudyTable) -> str:
-    """What MLflow shows before the note is opened."""
-    rows, known = table.rows, columns_of(table)
-    base = next((row for row in rows if row.row == BASE and row.seeds), None)
-    scores = ", ".join(f"{of.label} {known[of.name].text(base)}" for of in table.card.tabled if base)
-    diverged, asked = sum(len(row.diverged) for row in rows), sum(row.asked for row in rows)
-    finished = f"{sum(row.seeds for row in rows) + diverged} of {asked} trials finished"
-    parts = [f"{len(rows)} rows", finished]
-    if diverged:
-        parts.append(f"{diverged} diverged")
-    if scores:
-        parts.append(f"base: {scores}")
-    return f"**{table.study.name}**: {'; '.join(parts)}"
-
-
-def _command(asked: dict[str, str]) -> str:
-    """As typed, with the program's name for its path."""
-    program, space, words = asked["command"].partition(" ")
-    return f"{Path(program).name}{space}{words}"
 
 
 def run_files(folder: TrialFolder, lives: bool) -> dict[str, str]:

@@ -69,8 +69,8 @@ class PassOutcome:
 class Replay:
     """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
 
-    def __init__(self, folder: Path, store: Store, uri: str, moved: bool) -> None:
-        self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
+    def __init__(self, folder: Path, store: Store, uri: str) -> None:
+        self._place = ""  # of the folder that has sent the runs
         self._folder, self._store, self._uri = folder, store, uri
         self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> the id of its run
@@ -153,7 +153,7 @@ class Replay:
         self._stored = self._store.runs(study.mark)
         active = {key: [run for run in every if run.is_active] for key, every in self._stored.items()}
         tags = {key: every[0].tags for key, every in active.items() if every}
-        self._place = "" if self._moved else tags.get(STUDY, {}).get(PLACE, "")
+        self._place = tags.get(STUDY, {}).get(PLACE, "")
         refuse_other_place(study, self._uri, self._place, tags)
         self._held = {run.id: run for every in active.values() for run in every}
         self._runs = {key: run for key, run in self._runs.items() if run in self._held}
@@ -326,7 +326,7 @@ class Replay:
         if not sent.parts.items() >= experiment.items():
             self._store.set_status(run, "FINISHED", pages.first_asked_ms(study))
             self._ledger.put(STUDY, replace(sent, parts=sent.parts | experiment))
-        return self._artifacts(study, begun, own)
+        return self._artifacts(study, begun)
 
     def _say_names(self) -> None:
         """Say once which names are others in MLflow; the tags of each run have them."""
@@ -336,7 +336,7 @@ class Replay:
             self._remarks.append(f"MLflow has other names for some: {_some(pairs, '; ')}")
             self._put_part(STUDY, "names", digest)
 
-    def _artifacts(self, study: Study, begun: list[StudyTrial], own: bool) -> tuple[str, ...]:
+    def _artifacts(self, study: Study, begun: list[StudyTrial]) -> tuple[str, ...]:
         """A store may refuse them: one notice, and the next try after a pause."""
         if time.monotonic() < self._retry_due and self._running:
             return ()
@@ -345,7 +345,7 @@ class Replay:
                 if trial.key in self._due:
                     self._page(study, trial)
             if STUDY in self._due and not (self._running and time.monotonic() < self._page_due):
-                self._study_page(study, begun, own)
+                self._study_page(study, begun)
         except Exception as error:  # every kind of store raises its own
             self._retry_due = time.monotonic() + RETRY_S
             complaint, self._complaint = self._complaint, cause_of(error)
@@ -364,16 +364,14 @@ class Replay:
         self._send(trial.key, {**_files(files), "tags of files": tables, "model": model})
         self._due.discard(trial.key)
 
-    def _study_page(self, study: Study, begun: list[StudyTrial], own: bool) -> None:
-        """The study in words, and its files; while trials run, one version per minute: it takes seconds to make."""
+    def _study_page(self, study: Study, begun: list[StudyTrial]) -> None:
+        """The tags of rows and the study's files; while trials run, once per minute: they take seconds to make."""
         table = whole_table(study, study.task.headline)
         words = pages.row_words(table)
         for trial in begun:
             tags = {f"{pages.ROW}{legal(name)}": text for name, text in words[trial.row].items()}
             self._send(trial.key, {"tags of the row": tags})
-        note = {pages.NOTE: pages.study_note(table)}
-        parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
-        self._send(STUDY, {**parts, **_files(pages.study_files(table))})
+        self._send(STUDY, _files(pages.study_files(table)))
         self._due.discard(STUDY)
         self._page_due = time.monotonic() + RETRY_S
 

@@ -311,7 +311,7 @@ class Output:
 
     entry: Entry
     seed: int
-    lines: list[str]
+    lines: Mapping[int, str]  # by the place of the sample, from 1 on
 
 
 def _samples(content: Content) -> dict[str, dict[str, Any]]:
@@ -327,7 +327,9 @@ def _samples(content: Content) -> dict[str, dict[str, Any]]:
 def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output | None:
     for trial in study.trials:
         folder = study.trial_folder(trial)
-        lines = folder.artifact_lines(artifact, set_name) if trial.row == entry.row.row else []
+        if trial.row != entry.row.row:
+            continue
+        lines = folder.artifact_lines(artifact, set_name)
         if lines and study.standing(trial).result is not None:
             return Output(entry, trial.seed, lines)
     return None
@@ -335,10 +337,11 @@ def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output 
 
 def _shown(outputs: Sequence[Output], texts: SetTexts, set_name: str) -> dict[str, Any]:
     """Some of the lines that all rows have, evenly spaced among those on which rows differ."""
-    count = min(len(output.lines) for output in outputs)
+    shared = [place for place in outputs[0].lines if all(place in output.lines for output in outputs)]
+    count = len(shared)
     given = {name: lines for name, lines in texts.items() if len(lines) == count}
-    differing = [place for place in range(count) if len({output.lines[place] for output in outputs}) > 1]
-    places = differing or list(range(count))
+    differing = [place for place in shared if len({output.lines[place] for output in outputs}) > 1]
+    places = differing or shared
     chosen = (
         [places[at * len(places) // SHOWN_SAMPLES] for at in range(SHOWN_SAMPLES)]
         if len(places) > SHOWN_SAMPLES
@@ -353,13 +356,13 @@ def _shown(outputs: Sequence[Output], texts: SetTexts, set_name: str) -> dict[st
 def _sample(outputs: Sequence[Output], texts: SetTexts, place: int) -> dict[str, Any]:
     """``wrote``: each line with the rows that wrote it."""
     base = next((output for output in outputs if output.entry.is_base), outputs[0])
-    given = {name: lines[place] for name, lines in texts.items()}
+    given = {name: lines[place - 1] for name, lines in texts.items()}
     compared = [base.lines[place], *given.values()][-1]
     wrote: dict[str, list[Entry]] = {}
     for output in outputs:
         wrote.setdefault(output.lines[place], []).append(output.entry)
     parts = [(_marked(text, compared), rows) for text, rows in wrote.items()]
-    return {"line": place + 1, "given": given, "wrote": parts}
+    return {"line": place, "given": given, "wrote": parts}
 
 
 def _marked(text: str, compared: str) -> list[tuple[str, str]]:

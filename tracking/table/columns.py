@@ -257,7 +257,6 @@ def _found(findings: Findings) -> Iterator[StudyColumn]:
     """What was found beyond metrics, for programs."""
     yield _plain("summary", lambda _: findings.summary)
     yield _plain("unlike", lambda row: [difference.text for difference in findings.unlike.get(row.row, [])])
-    yield _plain("sample_tests", findings.sample_fields)
 
 
 def _best(findings: Findings) -> Iterator[StudyColumn]:

@@ -116,7 +116,8 @@ def _for_people(table: StudyTable, plus_minus: str, short: bool | None = None) -
         columns.insert(0, known["row"])
     columns += [_beside(known[name]) for name in _shown_names(table)]
     short = bool(table.view.short) if short is None else short
-    return brief_table(table, columns, EXPLAINED, short)
+    lines = [brief(table.card, columns, row, EXPLAINED) for row in table.rows]
+    return _text_table(table, columns, lines, short)
 
 
 def _shown_names(table: StudyTable) -> list[str]:
@@ -153,13 +154,6 @@ def _adds(row: TableRow) -> bool:
 def _notes(table: StudyTable) -> list[str]:
     """Below a table of print: each row's note after the words for its change."""
     return [f"{change_of(row)}: {row.brief}." for row in table.rows if _adds(row)]
-
-
-def brief_table(
-    table: StudyTable, columns: Sequence[StudyColumn], left_out: Collection[str] = (), short: bool = False
-) -> TextTable:
-    """With `brief` rows, and a ``short`` caption for print."""
-    return _text_table(table, columns, [brief(table.card, columns, row, left_out) for row in table.rows], short)
 
 
 def brief(
@@ -211,7 +205,7 @@ def _seed_names(table: StudyTable) -> list[str]:
 def json_names(table: StudyTable) -> list[str]:
     """The columns of CSV but for seeds, then changed cells, settings and seeds as objects."""
     seeds, findings = {*_seed_names(table)}, table.findings
-    more = ["sample_tests"] * bool(findings.samples) + ["best_by_seed"] * (findings.best_of is not None)
+    more = ["best_by_seed"] if findings.best_of else []
     return [*(name for name in csv_names(table) if name not in seeds), *OBJECTS, "summary", *more]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tracking.card import Metric
 from tracking.statistics.finding import SAYS, sentence
-from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE
+from tracking.statistics.findings import STOPPED, UNLIKE
 from tracking.statistics.rows import decode_of
 from tracking.table.columns import StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
@@ -75,9 +75,6 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
         yield f"δ: {', '.join(dict.fromkeys(margins))}."
     signs = "".join(findings.row_mark(row) for row in table.rows)
     signs += "".join(findings.mark(row, metric) for row in table.rows for metric in compared)
-    if OF_SAMPLES in signs:
-        noun = table.card.sample
-        yield f"{OF_SAMPLES} differs from {reference} over the {noun}s of one seed (paired bootstrap, Holm)."
     if UNLIKE in signs:
         yield f"{UNLIKE} differs from most trials in more than its change."
     if STOPPED in signs:
