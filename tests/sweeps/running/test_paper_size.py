@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,9 +15,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from sacrebleu.dataset import DATASETS
 from studies import lines
 
 from examples import copied
+from sweeps.planning.continuation import plan_sweep
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "docs" / "paper-size.md"
@@ -215,6 +218,26 @@ def smaller(line: str) -> list[str]:
     return [*words, *SIZES] if words[0] in ("plan", "sweep") else words
 
 
+def test_the_plan_says_the_numbers_of_the_page(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DATASETS["wmt13"], "_outdir", str(tmp_path))
+    (place / "text").mkdir()
+    for file in ("clone/text/train.en", "clone/text/train.de", "wmt13.en-de.src", "wmt13.en-de.ref"):
+        (tmp_path / file).write_text("a line\n" * 20, "utf-8")
+    overrides = [word for word in shlex.split(page_commands()[3])[2:] if "=" in word]
+    monkeypatch.chdir(place)
+    trials = plan_sweep(overrides).trials
+    content = DOCUMENT.read_text("utf-8")
+    flops = {planned.trial.row: planned.costs.flops or 0 for planned in trials}
+    assert len(trials) == 66
+    assert f"All 20 rows take {sum(flops.values()):.2e} FLOPs".replace("e+", "e") in content
+    of_all = sum(planned.costs.flops or 0 for planned in trials)
+    assert f"three of every other row, take {of_all:.2e}".replace("e+", "e") in content
+    assert trials[0].trial.row == "base"
+    assert f"Base has {(trials[0].costs.params or 0) / 1e6:.3f}M parameters" in content
+    table = content[content.index("| row | parameters") :]
+    assert {row for row, number in flops.items() if f"{number:.2e}".replace("e+", "e") not in table} == set()
+
+
 @pytest.mark.ray
 @pytest.mark.slow
 def test_the_commands_of_the_page_lead_to_the_table(
@@ -225,6 +248,8 @@ def test_the_commands_of_the_page_lead_to_the_table(
     for side, number in (("src", 0), ("ref", 1)):
         (sets / f"wmt13.en-de.{side}").write_text("".join(f"{pair[number]}\n" for pair in PLAIN[:5]), "utf-8")
     monkeypatch.setenv("SACREBLEU", str(sets.parent))
+    (place / "runs").mkdir()
+    shutil.copy(database, place / "runs")
     _, text, plan, sweep, table = page_commands()
     assert script(place, *shlex.split(text)[2:], "--url", url).returncode == 0
     printed = {}

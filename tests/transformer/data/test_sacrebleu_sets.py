@@ -69,8 +69,8 @@ def test_a_name_is_no_path(data: DataConfig, tmp_path: Path) -> None:
     ("changes", "refusal"),
     [
         (
-            {"dev": ["sacrebleu:wmt31"]},
-            'data.dev sacreBLEU has no set "wmt31" must be a test set of sacreBLEU, such as wmt13 or wmt14/full '
+            {"dev": ["sacrebleu:wtm13"]},
+            'data.dev sacreBLEU has no set "wtm13" must be a test set of sacreBLEU, such as wmt13 or wmt14/full '
             "did you mean data.dev=[sacrebleu:wmt13]?",
         ),
         (
@@ -118,5 +118,5 @@ def test_a_sentence_of_a_set_that_is_too_long_is_named_by_set_and_line(data: Dat
     prepared = prepared_text(data, tmp_path)
     longest = int(prepared.pairs("dev").longest_sides.max())
     config = small_trial(data, replace(SMALL, max_positions=longest - 1))
-    (problem,) = TRANSLATION.data_problems(config, prepared.folder)
-    assert f"sacrebleu:wmt13:1 has {longest} pieces" in problem.found
+    found = [problem.found for problem in TRANSLATION.data_problems(config, prepared.folder)]
+    assert f"is {longest - 1}; sacrebleu:wmt13:1 has {longest} pieces" in found
