@@ -42,9 +42,12 @@ class DamagedFileError(ValueError):
     """A file that no reader can use. ``line`` counts from 1; None means the whole file."""
 
     def __init__(self, path: Path, cause: str, line: int | None = None) -> None:
-        self.path, self.cause, self.line = path, cause, line
+        self.path = path
+        self.cause = cause
+        self.line = line
         at = "" if line is None else f":{line}"
-        self.place, self.name = f"{path}{at}", f"{path.name}{at}"
+        self.place = f"{path}{at}"
+        self.name = f"{path.name}{at}"
         super().__init__(f"{self.place}: {cause}")
 
     @property
@@ -211,7 +214,8 @@ def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        cause, line = getattr(error, "msg", error), getattr(error, "lineno", None)
+        cause = getattr(error, "msg", error)
+        line = getattr(error, "lineno", None)
         raise DamagedFileError(path, f"not JSON: {cause}", line) from None
     if wrong := misfit(value, form):
         raise DamagedFileError(path, wrong)
@@ -268,7 +272,9 @@ class Lines:
     """
 
     def __init__(self, path: Path, form: Form = dict, window: int | None = None) -> None:
-        self.path, self._form, self._window = path, form, window
+        self.path = path
+        self._form = form
+        self._window = window
         self._content = _read(path, window)
         *self._raw, rest = self._content.split(b"\n")
         self.torn = bool(rest)  # whether a part of a line follows them
@@ -318,7 +324,8 @@ def set_aside(path: Path) -> Path:
 
 def kept_name(path: Path) -> Path:
     """``<name>.damaged``, or the first free name of ``<name>.damaged-2`` …"""
-    kept, number = path.with_name(f"{path.name}.damaged"), 1
+    kept = path.with_name(f"{path.name}.damaged")
+    number = 1
     while kept.exists():
         number += 1
         kept = path.with_name(f"{path.name}.damaged-{number}")

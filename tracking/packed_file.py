@@ -70,7 +70,8 @@ def _samples(count: int, columns: Iterable[Sample]) -> list[dict[str, Any]]:
     samples: list[dict[str, Any]] = [{} for _ in range(count)]
     lists: dict[str, list[Column]] = {}
     for line in columns:
-        name, values = line["column"], line["values"]
+        name = line["column"]
+        values = line["values"]
         if "place" not in line:
             for sample, value in zip(samples, values, strict=True):
                 sample[name] = value

@@ -81,7 +81,8 @@ class TrialFolder:
     file is unusable, or UnreadableError. ``card`` is the task of its study, which decides what the files must hold."""
 
     def __init__(self, path: Path, card: Card) -> None:
-        self.path, self.card = path, card
+        self.path = path
+        self.card = card
         self.config_path = path / "config.yaml"
         self.provenance_path = path / "provenance.json"
         self.attempts_path = path / "attempts.jsonl"
@@ -150,7 +151,8 @@ class TrialFolder:
         Reports are fenced if a newer attempt exists, or if the journal is past their step, or has it from an earlier
         attempt that finished. Reports of one step are one line, in which the later value of a metric stands.
         """
-        newest, last = self.attempts.newest(), Journal(self.journal_path, NEWEST).newest
+        newest = self.attempts.newest()
+        last = Journal(self.journal_path, NEWEST).newest
         if newest is None or newest.number != attempt or (last and last.step > step):
             return False
         if last and last.step == step and last.attempt != attempt and self.result() is not None:
@@ -181,7 +183,8 @@ class TrialFolder:
 
     def write_artifact(self, name: str, text: str) -> None:
         """Write a text of the trial at this path in its folder. Damaged statistics are set aside, not replaced."""
-        path, folder = self.path / name, self.path / "statistics"
+        path = self.path / name
+        folder = self.path / "statistics"
         if path.is_relative_to(folder):
             set_name = str(path.relative_to(folder).with_suffix(""))
             if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
@@ -312,7 +315,8 @@ class TrialFolder:
         """
         if isinstance(error, UnreadableError):
             raise error
-        path, forms = error.path, {self.journal_path: REPORT, self.attempts_path: ATTEMPT}
+        path = error.path
+        forms = {self.journal_path: REPORT, self.attempts_path: ATTEMPT}
         highest = self._highest_attempt() if path == self.attempts_path else 0
         if path in forms and path.is_file():
             done = _keep_good_lines(Lines(path, forms[path]))
@@ -365,7 +369,8 @@ class TrialFolder:
 
 
 def _keep_good_lines(lines: Lines) -> str:
-    copy, good = kept_name(lines.path), lines.good()
+    copy = kept_name(lines.path)
+    good = lines.good()
     shutil.copyfile(lines.path, copy)  # no rename: after a crash before the next line the damage must still be found
     write_atomic(lines.path, "".join(to_json(line) + "\n" for line in good))
     return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"

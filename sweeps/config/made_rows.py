@@ -1,7 +1,7 @@
-"""Rows that are made without a file: by ``sweep.vary`` and ``sweep.grid``, and by overrides with several values.
+"""Rows that are made without a file: by ``sweep.vary``, and by overrides with several values.
 
-``vary`` makes one row per value, which differs from base in that key alone, or one row per entry of several keys;
-``grid`` makes one row per combination. These values are scaled, as those of a file are. An override with several values
+``vary`` makes one row per value, which differs from base in that key alone, or one row per entry of several keys.
+These values are scaled, as those of a file are. An override with several values
 means what it means to Hydra: one row per combination, with final values. A row is named by its changes, so its name is
 the same in every study.
 """
@@ -16,11 +16,10 @@ from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.row_naming import as_typed, made_name
-from sweeps.config.settings import MAKERS
+from sweeps.config.settings import VARY
 from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted
 from tracking.words import LONGEST_CHANGE, shortened
 
-VARY = MAKERS[0]
 MOST_ROWS = 1000
 PlaceOf = Callable[[str], str | None]
 """Where a dotted key such as ``sweep.vary.model.n_heads`` is set."""
@@ -59,27 +58,25 @@ class MadeRows:
         self.notes: list[str] = []
         self.problems: list[Problem] = []
 
-    def vary(self, maker: str, asked: Any, base: Tree) -> None:
-        """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it; ``base`` is of the paper's size."""
-        self.asked.append(maker)
+    def vary(self, asked: Any, base: Tree) -> None:
+        """The rows of ``sweep.vary``, or every problem with it; ``base`` is of the paper's size."""
+        self.asked.append(VARY)
         before, usual = len(self.problems), self.library.schema.neutral | dotted(base)
-        grids = list(self._grids(maker, asked))
-        if not self._fits(maker, sum(math.prod(map(len, grid.values())) for grid, _ in grids)):
+        rows = list(self._varied_rows(asked))
+        if not self._fits(VARY, len(rows)):
             return
-        made = [
-            (dict(zip(grid, each, strict=True)), place) for grid, place in grids for each in product(*grid.values())
-        ]
         like_base = []
-        for values, place in made:
+        for values in rows:
             if changed := {key: value for key, value in values.items() if not _equal(value, usual.get(key))}:
-                self._add(self._name(changed, self.order), MadeRow(changed, maker.removeprefix("sweep."), place))
+                place = self.place(f"{VARY}.{next(iter(values))}")
+                self._add(self._name(changed, self.order), MadeRow(changed, VARY.removeprefix("sweep."), place))
             else:
                 like_base.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
-        if like_base and len(like_base) == len(made) and len(self.problems) == before:
+        if like_base and len(like_base) == len(rows) and len(self.problems) == before:
             allowed = "add a value that differs from base's before scaling"
-            self._refuse(maker, f"makes no row: base has {'; '.join(like_base)}", allowed)
+            self._refuse(VARY, f"makes no row: base has {'; '.join(like_base)}", allowed)
         elif like_base:
-            self.notes.append(f"{maker} makes no row of {'; '.join(like_base)}: that is base.")
+            self.notes.append(f"{VARY} makes no row of {'; '.join(like_base)}: that is base.")
 
     def sweep(self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]) -> list[str]:
         """The names of each of the rows with each combination of the swept options and values.
@@ -134,40 +131,37 @@ class MadeRows:
     @staticmethod
     def _maker(row: MadeRow) -> str:
         """The key that makes the row."""
-        return f"sweep.{row.group}" if row.values else next(iter({**row.options, **row.final}))
+        return VARY if row.values else next(iter({**row.options, **row.final}))
 
     def _fits(self, key: str, rows: int) -> bool:
         if rows > MOST_ROWS:
             self._refuse(key, f"makes {rows} rows", f"must make at most {MOST_ROWS}")
         return rows <= MOST_ROWS
 
-    def _grids(self, maker: str, asked: Any) -> Iterator[tuple[dict[str, list[Any]], str | None]]:
-        """Lists of values by key, and where they were written. Each combination of a grid's values is a row.
-
-        Each key of ``vary`` is a grid of its own. So is each of its entries, with one value per key.
-        """
+    def _varied_rows(self, asked: Any) -> Iterator[Values]:
+        """The values of each row: those of an entry, or one value of a list."""
         listed = isinstance(asked, list) and asked and all(isinstance(each, dict) and each for each in asked)
-        if maker == VARY and listed:
-            entries = [{key: [value] for key, value in _flat(entry)} for entry in asked]
-            grids = [self._lists(maker, entry.items()) for entry in entries]
+        if listed:
+            for entry in asked:
+                lists = self._lists((key, [value]) for key, value in _flat(entry))
+                if lists:
+                    yield {key: values[0] for key, values in lists.items()}
         elif isinstance(asked, dict) and asked:
-            lists = self._lists(maker, _flat(asked))
-            grids = [{key: values} for key, values in lists.items()] if maker == VARY else [lists]
+            for key, values in self._lists(_flat(asked)).items():
+                yield from ({key: value} for value in values)
         else:
             key = next(iter(self.library.schema.short_names))
-            allowed = f"must be keys with lists of values, such as {maker}='{{{key}: [VALUE, VALUE]}}'"
-            self._refuse(maker, "is empty" if asked == "" else f"is {asked}", allowed)
-            return
-        yield from ((grid, self.place(f"{maker}.{next(iter(grid))}")) for grid in grids if grid)
+            allowed = f"must be keys with lists of values, such as {VARY}='{{{key}: [VALUE, VALUE]}}'"
+            self._refuse(VARY, "is empty" if asked == "" else f"is {asked}", allowed)
 
-    def _lists(self, maker: str, asked: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    def _lists(self, asked: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
         """The valid lists by key; the problems of the others are kept."""
         found: dict[str, list[Any]] = {}
         for key, values in asked:
             unknown = self._key_problem(key)
             twice = Problem(key, "is given twice", "give all its values in one list") if key in found else None
             if problem := unknown or twice or _list_problem(key, values):
-                self.problems.append(replace(problem, place=self.place(f"{maker}.{key}")))
+                self.problems.append(replace(problem, place=self.place(f"{VARY}.{key}")))
             if isinstance(values, list) and values and not unknown:  # those of a list with a fault are checked too
                 each = [self._number(key, value) for value in values]
                 found[key] = [value for place, value in enumerate(each) if not _in(value, each[:place])]

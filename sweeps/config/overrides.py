@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
-from sweeps.config.settings import MAKERS, at_home
+from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
 from sweeps.schema import COMMAND_LINE, Problem, nearest, plain
 from tracking.study import study_folders
@@ -16,7 +16,7 @@ from tracking.words import for_shell, quoted
 
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
 LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")
-"""A key with its list in the text of ``sweep.vary`` or ``sweep.grid``."""
+"""A key with its list in the text of ``sweep.vary``."""
 HYDRAS_OWN = {
     "hydra/launcher": "trials run on Ray; cluster=NAME chooses where",
     "hydra/sweeper": "`allelse sweep row=base,big train.seed=1,2` sweeps by itself",
@@ -39,7 +39,7 @@ class Overrides:
 
     def names_rows(self, seed: str | None) -> bool:
         """Whether rows are typed; ``seed`` is the task's own key for one, which makes no rows."""
-        named = {"sweep.rows", *MAKERS} & self.values.keys() or {"sweep", "row"} & self.choices.keys()
+        named = {"sweep.rows", VARY} & self.values.keys() or {"sweep", "row"} & self.choices.keys()
         return bool(named or self.sweeps.keys() - {seed})
 
     def names_seeds(self, seed: str | None) -> bool:
@@ -59,9 +59,7 @@ def parse_overrides(
 
     ``sweeps``: the verb takes several values of a key.
     """
-    reader = _Reader(
-        library, list(recorded_rows), sweeps, any(text.startswith((*MAKERS, "sweep=")) for text in overrides)
-    )
+    reader = _Reader(library, list(recorded_rows), sweeps, any(text.startswith((VARY, "sweep=")) for text in overrides))
     read = [(text, parsed(text, library.folders)) for text in overrides]
     for text, override in read:
         if override is not None and override.key_or_group:
@@ -80,7 +78,7 @@ class _Reader:
 
     def read(self, text: str, override: Override) -> None:
         key, typed = override.key_or_group, text.partition("=")[2].strip()
-        if key in MAKERS and (twice := _repeated(text)):  # Hydra would keep the last
+        if key == VARY and (twice := _repeated(text)):  # Hydra would keep the last
             self._refuse(key, f"gives {', '.join(twice)} twice", "give all values of a key in one list")
         elif self._is_supported(override, typed):
             group = key in self.library.groups
@@ -211,7 +209,6 @@ OTHER_NAMES = {
     "sweep.rows": "variants",
     "sweep.seeds": "seed random_seed",
     "sweep.vary": "params variations",
-    "sweep.grid": "grid_search param_grid product",
     "sweep.max_failures": "retries max_retries",
     "tracking.uri": "mlflow mlflow_uri",
     "tracking.experiment": "exp project",

@@ -18,7 +18,7 @@ from sweeps.config.hydra import Library, changing_keys, changing_problem, option
 from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.schema import Schema, one_line
-from sweeps.config.settings import MAKERS, Scale, parse_scale
+from sweeps.config.settings import VARY, Scale, parse_scale
 from sweeps.schema import (
     COMMAND_LINE,
     UNKNOWN_KEY,
@@ -277,10 +277,9 @@ class RowTrees:
         return True
 
     @cached_property
-    def lists(self) -> Tree:
-        """The lists of values in the sweep's file, of which rows are made, by dotted key."""
-        sweep = self.library.compose(*self.found.options(BASE), *self.found.scale_option)["sweep"]
-        return {key: sweep[key.removeprefix("sweep.")] for key in MAKERS if sweep.get(key.removeprefix("sweep."))}
+    def varied(self) -> Any:
+        """``sweep.vary`` of the sweep's file; empty or None where it has none."""
+        return self.library.compose(*self.found.options(BASE), *self.found.scale_option)["sweep"].get("vary")
 
     @cached_property
     def base(self) -> Layered | None:
@@ -377,7 +376,7 @@ class RowTrees:
         except RefusedError as error:
             self.found.every += error.problems
             return None
-        sweep = {key: value for key, value in tree["sweep"].items() if f"sweep.{key}" not in MAKERS}
+        sweep = {key: value for key, value in tree["sweep"].items() if f"sweep.{key}" != VARY}
         if sweep.get("rows") == ALL:
             sweep["rows"] = list(dict.fromkeys([BASE, *self.library.folders.options("row")]))
         return {**tree, "sweep": sweep}

@@ -18,7 +18,7 @@ from sweeps.schema import Named, field_types, nearest, parse
 from sweeps.task import Problem, Range, Task
 from tracking.uri import without_password
 
-MAKERS = ("sweep.vary", "sweep.grid")
+VARY = "sweep.vary"
 """Keys that make rows of lists of values."""
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair, whose other half is gone: pairs were joined when their file was read."""
@@ -65,9 +65,8 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Sweep:
-    """``vary`` and ``grid`` are keys with lists of values, of which rows are made; ``rows`` may be left out then.
-
-    ``vary`` may also be a list of entries, each with the keys and values of one row.
+    """``vary`` holds keys with lists of values, of which rows are made, or a list of entries, each with the keys and
+    values of one row. ``rows`` may be left out then.
 
     ``base_seeds`` are those of base, by default ``seeds``: base enters every difference. ``margin`` is by metric the δ
     below which a difference does not matter, in the metric's units.
@@ -84,7 +83,6 @@ class Sweep:
     max_failures: Annotated[int, Range(0)]
     rows: list[str] = field(default_factory=lambda: ["base"])
     vary: dict[str, Any] | list[dict[str, Any]] = field(default_factory=dict)
-    grid: dict[str, Any] = field(default_factory=dict)
     stall_minutes: Annotated[float, Range(0, above=True)] = 10.0
     base_seeds: list[Annotated[int, Range(0, 2**31 - 1)]] = field(default_factory=list)
     margin: dict[str, Any] = field(default_factory=dict)

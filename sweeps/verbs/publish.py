@@ -30,7 +30,8 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
 
     taken = study_to_read(overrides)
     print_notices(taken.notices)
-    study, folder = taken.study, to / taken.study.name
+    study = taken.study
+    folder = to / taken.study.name
     if folder.resolve() != study.folder.resolve():
         _refuse_another(study, folder)
         _copy(study, folder)

@@ -39,8 +39,12 @@ def _sample_with_texts(sample: SampleCompared, lines: Mapping[str, Mapping[int, 
 
 def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[str, dict[int, str]]:
     """Of the task's artifacts, lines by the place of their sample."""
-    folder, several = study.trial_folder(trial), len(study.task.artifacts) > 1
-    return {f"{name} {of}" if several else name: folder.artifact_lines(of, set_name) for of in study.task.artifacts}
+    folder = study.trial_folder(trial)
+    several = len(study.task.artifacts) > 1
+    return {
+        f"{name} {artifact}" if several else name: folder.artifact_lines(artifact, set_name)
+        for artifact in study.task.artifacts
+    }
 
 
 def data_folder(task: Task[Any], stored: Mapping[str, Any], data: Path, folder: TrialFolder) -> Path:

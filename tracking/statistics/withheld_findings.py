@@ -14,7 +14,7 @@ def withheld(findings: Findings, why: str) -> Findings:
     """The same without a test: ``why`` stands in its place. Reasons of rows without a test stay."""
     families = {name: _without_tests(family, why) for name, family in findings.families.items()}
     scoring = {name: _all_without_tests(of_metric, why) for name, of_metric in findings.scoring.items()}
-    return replace(findings, families=families, scoring=scoring, samples={})
+    return replace(findings, families=families, scoring=scoring)
 
 
 def _all_without_tests(families: "Sequence[Family]", why: str) -> "tuple[Family, ...]":
