@@ -30,8 +30,8 @@ class Publication:
 
 
 def is_published(study: Path) -> bool:
-    """Whether the folder is a published study, to which nothing is added."""
-    return (study / MARK).is_file()
+    """Whether nothing is added to the folder. One that was copied back to train on has a journal that is not zipped."""
+    return (study / MARK).is_file() and not any(study.glob("*/journal.jsonl"))
 
 
 def copy_finished(study: Study, folder: Path) -> Publication:

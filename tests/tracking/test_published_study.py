@@ -12,6 +12,7 @@ import sentence_studies
 from typed import typed
 
 from allelse import load
+from tracking.published_study import is_published
 from tracking.study import Study, read_study, write_study
 from tracking.study_lock import lock_of, write_lock
 
@@ -102,6 +103,8 @@ def test_a_published_study_goes_back_to_runs_and_is_published_from_there(tmp_pat
     shutil.copytree(tmp_path / "studies" / "reading", study.folder)
     answer(tmp_path, "publish", NAME)
     assert digests(tmp_path / "studies") == first
+    (study.folder / "base-s1" / "journal.jsonl").touch()  # as if a trial went on
+    assert not is_published(study.folder)
 
 
 def test_it_has_ten_lines_of_each_output_and_no_other_text(tmp_path: Path, study: Study) -> None:
