@@ -264,4 +264,4 @@ def test_the_commands_of_the_page_lead_to_the_table(
     scores = json.loads((study / "base-s1" / "result.json").read_text("utf-8"))["scores"]
     assert list(scores) == ["dev"]
     assert (study / "base-s1/hypotheses/dev.txt").read_text("utf-8").count("\n") == 5
-    assert lines(study / "base-s2" / "metrics.jsonl")
+    assert lines(study / "base-s2" / "journal.jsonl")
