@@ -64,7 +64,7 @@ def study(tmp_path: Path) -> Study:
 def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(tmp_path: Path, study: Study) -> None:
     answer(tmp_path, "publish", NAME)
     for words in (
-        ("table", "--format", "json", "--sentences"),
+        ("table", "--format", "json"),
         ("table", "--format", "csv"),
         ("table", "--format", "md", "--intervals"),
         ("compare", "base", "far", "--json"),
@@ -139,7 +139,7 @@ def test_no_verb_writes_into_a_published_study(tmp_path: Path, study: Study) -> 
     for words in (
         ("status",),
         ("status", "--curves"),
-        ("table", "--sentences"),
+        ("table",),
         ("report", "--output", str(tmp_path / "page.html"), "--figures", str(tmp_path / "figures")),
         ("compare", "base-s1", "far-s1"),
         ("logs", "base-s1"),
