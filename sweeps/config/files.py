@@ -17,7 +17,8 @@ TASKS = "task"
 """The folder of ``conf/`` for tasks of one's own: each has a folder there, and all share its files."""
 SHARED_FOLDER = "shared"
 """The folder of ``conf/`` for what all tasks share: cluster, tracking, sweep."""
-CONFIG, BASE = "config", "base"
+CONFIG = "config"
+BASE = "base"
 
 
 def shipped_folder(package: Path) -> Path:
@@ -166,7 +167,8 @@ def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem
         keys = list(_keys(root, "" if about_all else group))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason, line = reason_of(error)
-        found, allowed = f"is not plain YAML: {reason}", "must hold groups of keys in UTF-8"
+        found = f"is not plain YAML: {reason}"
+        allowed = "must hold groups of keys in UTF-8"
         raise RefusedError([Problem(path.stem, found, allowed, None, f"{shown}{line}")]) from None
     misread = [_misread(key, node, f"{shown}:{line}") for key, line, node in keys if _is_misread(node)]
     missing = [(key, f"{shown}:{line}") for key, line, node in keys if node.value == MISSING]
@@ -195,7 +197,8 @@ def reason_of(error: Exception) -> tuple[str, str]:
         return "it is not UTF-8 text", f":{line}"
     if isinstance(error, RecursionError):
         return "it is nested too deeply", ""
-    mark, lines = getattr(error, "problem_mark", None), str(error).strip().splitlines()
+    mark = getattr(error, "problem_mark", None)
+    lines = str(error).strip().splitlines()
     reason = getattr(error, "problem", None) or next(iter(lines), "it is no configuration")
     return reason, f":{mark.line + 1}" if mark else ""
 
@@ -233,7 +236,8 @@ def _part_problems(
     root: yaml.MappingNode, keys: Iterable[tuple[str, int, yaml.Node]], group: str, shown: str, schema: Schema
 ) -> Iterator[Problem]:
     """What the file of a row, of a scale or of base may not set."""
-    groups, owner = (*filter(None, [group]), *schema.groups), f"a {group}" if group else BASE
+    groups = (*filter(None, [group]), *schema.groups)
+    owner = f"a {group}" if group else BASE
     for node, _ in root.value:
         if node.value not in (*groups, "defaults"):
             known = node.value in (*PLATFORM, "task", "hydra")

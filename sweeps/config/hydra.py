@@ -61,8 +61,10 @@ class Library:
     def defaults(self) -> dict[str, str]:
         """The default option of each group. Raises RefusedError if the task has no base."""
         if self.folders.find(BASE) is None and self.folders.place != Path():
-            groups, file = ", ".join(self.schema.groups), self.folders.written_to(BASE)
-            found, allowed = f"is missing: there is no {file}", f"create it with the keys of {groups}"
+            groups = ", ".join(self.schema.groups)
+            file = self.folders.written_to(BASE)
+            found = f"is missing: there is no {file}"
+            allowed = f"create it with the keys of {groups}"
             misnamed = self.folders.misnamed("")
             bases = [problem for problem in misnamed if Path(problem.key).stem == BASE]
             raise RefusedError(bases or [Problem(BASE, found, allowed)])
@@ -232,7 +234,8 @@ def changing_keys(tree: Tree) -> list[str]:
     calls = count()
     OmegaConf.register_new_resolver("now", lambda *_: str(next(calls)), replace=True)
     try:
-        first, second = dotted(_resolved(tree)), dotted(_resolved(tree))
+        first = dotted(_resolved(tree))
+        second = dotted(_resolved(tree))
     except OmegaConfBaseException:  # ``resolved`` names its key
         return []
     finally:

@@ -53,7 +53,9 @@ class MadeRows:
     """The rows that one command makes; ``asked`` are the keys that make them."""
 
     def __init__(self, library: Library, place: PlaceOf) -> None:
-        self.library, self.place, self.order = library, place, library.row_keys
+        self.library = library
+        self.place = place
+        self.order = library.row_keys
         self.asked: list[str] = []
         self.rows: dict[str, MadeRow] = {}
         self.notes: list[str] = []
@@ -62,7 +64,8 @@ class MadeRows:
     def vary(self, maker: str, asked: Any, base: Tree) -> None:
         """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it; ``base`` is of the paper's size."""
         self.asked.append(maker)
-        before, usual = len(self.problems), self.library.schema.neutral | dotted(base)
+        before = len(self.problems)
+        usual = self.library.schema.neutral | dotted(base)
         grids = list(self._grids(maker, asked))
         if not self._fits(maker, sum(math.prod(map(len, grid.values())) for grid, _ in grids)):
             return
@@ -103,7 +106,8 @@ class MadeRows:
         options = {key: str(value) for key, value in chosen.items() if "." not in key and value != usual.get(key)}
         content = self._content(row, options, values, final)
         if content not in known:
-            name, group = row, None
+            name = row
+            group = None
             if values or options:
                 name = self._name({**options, **values}, [*options, *self.order])
                 name, group = (name, "grid") if row == BASE else (f"{row}-{name}", None)

@@ -74,12 +74,16 @@ class _Reader:
     """Reads one override after another, and keeps the first of two that contradict each other."""
 
     def __init__(self, library: Library, recorded_rows: list[str], sweeps: bool, makes_rows: bool) -> None:
-        self.library, self.recorded_rows, self.sweeps, self.makes_rows = library, recorded_rows, sweeps, makes_rows
+        self.library = library
+        self.recorded_rows = recorded_rows
+        self.sweeps = sweeps
+        self.makes_rows = makes_rows
         self.found, self.problems = Overrides(), list[Problem]()
         self.first: dict[str, Any] = {}
 
     def read(self, text: str, override: Override) -> None:
-        key, typed = override.key_or_group, text.partition("=")[2].strip()
+        key = override.key_or_group
+        typed = text.partition("=")[2].strip()
         if key in MAKERS and (twice := _repeated(text)):  # Hydra would keep the last
             self._refuse(key, f"gives {', '.join(twice)} twice", "give all values of a key in one list")
         elif self._is_supported(override, typed):
@@ -127,7 +131,8 @@ class _Reader:
 
     def _is_supported(self, override: Override, typed: str) -> bool:
         """Whether nothing is wrong with an override by itself, but for its values; otherwise the problem is kept."""
-        key, before = override.key_or_group, len(self.problems)
+        key = override.key_or_group
+        before = len(self.problems)
         if override.is_hydra_override():
             instead = next(words for start, words in HYDRAS_OWN.items() if key.startswith(start))
             self._refuse(key, "is a setting of Hydra's own program", instead)
@@ -140,7 +145,8 @@ class _Reader:
             found = "names a package after @, but each group has its place"
             self._refuse(f"{key}@{override.package}", found, f"remove @{override.package}", f"{key}={typed}")
         elif override.is_add() or override.is_force_add():
-            found, allowed = 'begins with "+", which adds a key', "every key already exists; remove the +"
+            found = 'begins with "+", which adds a key'
+            allowed = "every key already exists; remove the +"
             self._refuse(key, found, allowed, f"{key}={typed}")
         elif override.is_sweep_override():
             self._check_sweep(key, override)

@@ -16,7 +16,8 @@ def own_keys(found: FoundProblems, row: str) -> set[str]:
 
 def builds_on(found: FoundProblems, row: str) -> str | None:
     """The row of which this one changes only keys that score; None if it changes others, or nothing."""
-    schema, made = found.library.schema, found.made.rows.get(row)
+    schema = found.library.schema
+    made = found.made.rows.get(row)
     options = made.options.keys() if made else set()
     keys = own_keys(found, row)
     if row == BASE or not (keys or options):

@@ -51,7 +51,8 @@ class Kept:
 
 def keep_differences(row: Layered, base: Layered, scale: Scale, schema: Schema) -> Kept:
     """Restore the row's differences in ``row.scaled``. A key whose divisor is null is the same for every row."""
-    kept, undivided = Kept(), [key for key, by in schema.divided.items() if scale.divisors[by.by] is None]
+    kept = Kept()
+    undivided = [key for key, by in schema.divided.items() if scale.divisors[by.by] is None]
     for key, value, was, now in _taken(row, base, schema.groups):
         group, _, name = key.partition(".")
         if key in undivided and _is_count(value):
@@ -72,10 +73,13 @@ def apply_scale(tree: Tree, scale: Scale, schema: Schema, changed: Collection[st
 
     ``changed`` are the keys by which a row differs from base: there the row's value is the fault, not the scale's.
     """
-    problems, undivided = [], dict[str, list[str]]()
+    problems = []
+    undivided = dict[str, list[str]]()
     for key, role in schema.divided.items():
         group, _, inner = key.partition(".")
-        name, values, divisor = role.by, tree.get(group), scale.divisors[role.by] or 1
+        name = role.by
+        values = tree.get(group)
+        divisor = scale.divisors[role.by] or 1
         if not isinstance(values, dict) or not _is_count(value := values.get(inner)):
             continue
         if value % divisor == 0:
@@ -107,7 +111,9 @@ def _taken(row: Layered, base: Layered, groups: Iterable[str]) -> Iterator[tuple
     """Each key in which the row differs from base until the scale sets it, with the values of row, base and scale."""
     for key, value in differences(base.paper, row.paper, groups).items():
         group, _, name = key.partition(".")
-        usual, scaled, own = base.paper[group], base.scaled.get(group), row.scaled.get(group)
+        usual = base.paper[group]
+        scaled = base.scaled.get(group)
+        own = row.scaled.get(group)
         if not isinstance(scaled, dict) or not isinstance(own, dict):
             continue  # the schema refuses it
         if name in usual and name in scaled and own.get(name) == scaled[name]:
@@ -159,7 +165,11 @@ class FoundProblems:
         study: Path | None = None,
         rows: Collection[str] = (),
     ) -> None:
-        self.library, self.typed, self.overrides, self.study, self.recorded = library, typed, overrides, study, rows
+        self.library = library
+        self.typed = typed
+        self.overrides = overrides
+        self.study = study
+        self.recorded = rows
         self.chosen = dict(overrides.choices)
         self.every: list[Problem] = []
         self.made = MadeRows(library, self.place_of_maker)
@@ -211,7 +221,8 @@ class FoundProblems:
 
     def place(self, key: str, row: str) -> str | None:
         """Where the row's value was set, or should have been."""
-        made, folders = self.made.rows.get(row, MadeRow(of=row or BASE)), self.library.folders
+        made = self.made.rows.get(row, MadeRow(of=row or BASE))
+        folders = self.library.folders
         if source := self.source(key):
             return source
         if key in {**made.values, **made.final}:
@@ -251,7 +262,9 @@ class RowTrees:
     """Composes each row once. ``values`` are the overrides; those of ``scale`` decide how rows are scaled."""
 
     def __init__(self, found: FoundProblems, values: dict[str, Any]) -> None:
-        self.found, self.library, self.schema = found, found.library, found.library.schema
+        self.found = found
+        self.library = found.library
+        self.schema = found.library.schema
         self._divisors = {key: value for key, value in values.items() if key.startswith("scale.")}
         self._papers: dict[str, Tree | None] = {}
         self._scaled: dict[str, Scaled | None] = {}
@@ -264,7 +277,8 @@ class RowTrees:
 
     def readable(self, group: str, name: str) -> bool:
         """Whether the option's file can be read. The problems of a user's own file are kept."""
-        path, folders = f"{group}/{name}".lstrip("/"), self.library.folders
+        path = f"{group}/{name}".lstrip("/")
+        folders = self.library.folders
         self.found.every += folders.shadowing(path)
         file = folders.find(path)
         if file is None or not folders.is_own(file):
@@ -292,7 +306,8 @@ class RowTrees:
         return self.base.scaled["sweep"].get("rows") if self.base is not None else None
 
     def _scale_row(self, row: str) -> Scaled | None:
-        layered, base = (self.base if row == BASE else self._layered(row)), self.base
+        layered = self.base if row == BASE else self._layered(row)
+        base = self.base
         if layered is None or base is None:
             return None
         tree = deepcopy(layered.scaled)
@@ -305,7 +320,8 @@ class RowTrees:
         undivided = apply_scale(tree, scale, self.schema, differences(base.paper, layered.paper, self.schema.groups))
         # a fault of the scale is no fault of the rows
         self.found.note(apply_scale(deepcopy(base.scaled), scale, self.schema) or [*kept.problems, *undivided], row)
-        made, file = self.found.made.rows.get(row), self.library.folders.find(f"row/{row}")
+        made = self.found.made.rows.get(row)
+        file = self.library.folders.find(f"row/{row}")
         if made and made.final:  # its own values are not scaled
             return Scaled(assigned(tree, made.final), kept)
         return Scaled(tree, kept, before_scaling(now, base, self.schema, lines_of(file) if file else ()))
@@ -336,7 +352,8 @@ class RowTrees:
     @cached_property
     def _overlay(self) -> Tree | None:
         """What the scale sets, with its references. What is set in the place of a group is refused by the schema."""
-        base, scaled = self._paper(BASE), self._composed(*self.found.options(BASE), *self.found.scale_option)
+        base = self._paper(BASE)
+        scaled = self._composed(*self.found.options(BASE), *self.found.scale_option)
         if base is None or scaled is None:
             return None
         unset = {group: scaled[group] for group in self.schema.groups if not isinstance(scaled.get(group, {}), dict)}
@@ -358,7 +375,8 @@ class RowTrees:
 
     def _drop_words_of_others(self, tree: Tree, row: str) -> None:
         """Words and published figures belong to the row whose file states them, not to rows that build on it."""
-        file, about = self.library.folders.find(f"row/{row}"), tree.get("row")
+        file = self.library.folders.find(f"row/{row}")
+        about = tree.get("row")
         if file is None or not isinstance(about, dict):
             return
         stated = lines_of(file)

@@ -258,7 +258,8 @@ def _margin_problems(settings: Settings) -> Iterator[Problem]:
     known = [metric.name for metric in settings.source.task.metrics if metric.tabled]
     for name, margin in settings.sweep.margin.items():
         if name not in known:
-            found, allowed = f'names "{name}", which is no metric of the table', f"must be one of {', '.join(known)}"
+            found = f'names "{name}", which is no metric of the table'
+            allowed = f"must be one of {', '.join(known)}"
             yield Problem("sweep.margin", found, allowed, nearest(name, known))
         elif type(margin) not in (int, float) or not 0 < margin < math.inf:
             yield Problem("sweep.margin", f"has {margin} for {name}", "must be a number above 0, in the metric's units")

@@ -191,7 +191,8 @@ def _unknown(found: str, name: str, here: str) -> RefusedError:
 
 def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
     """The attribute is missing, or no task: others of the module may be meant."""
-    module, found = content.__name__, getattr(content, attribute, None)
+    module = content.__name__
+    found = getattr(content, attribute, None)
     tasks = [other for other, value in vars(content).items() if isinstance(value, Task)]
     near = nearest(attribute, tasks) or next(iter(tasks), None)
     what = f"but {module} has no {attribute}" if found is None else f"whose {attribute} is not an allelse.Task"
@@ -306,7 +307,8 @@ def _key_faults(group: str, kinds: dict[str, Any]) -> Iterator[str]:
 
 def _is_plain(kind: Any) -> bool:
     """Whether a file can give such a value, and the schema can check it."""
-    origin, inner = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inner = get_args(kind)
     if origin is Annotated:
         return _is_plain(inner[0])
     if origin in (Union, UnionType, list):
