@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast outside faults chaos check bench install lock clean
+.PHONY: demo test test-fast outside faults chaos check bench table3 study install lock clean
 
 demo: install
 	$(BIN)/allelse sweep scale=tiny data=synthetic --report
@@ -41,6 +41,29 @@ check: install
 # on Multi30k's text, ARGS='--only small' measures one part.
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.training $(ARGS)
+
+# Table, report and figures of each published study again, from its files in studies/. Nothing is trained.
+table3: install
+	for study in studies/*/published.json; do \
+		$(BIN)/allelse publish paths.runs=studies sweep.name=$$(basename $$(dirname $$study)) || exit 1; \
+	done
+
+# The study of docs/table3.md from nothing: 66 trials, then what is published of it. DIR holds Multi30k's files. `half`
+# needs a GPU. Interrupt it at any time: the same command goes on.
+SCALE ?= quarter
+STUDY = multi30k-$(SCALE)
+ROWS := base,big,a_heads_1,a_heads_4,a_heads_16,a_heads_32,b_key_16,b_key_32,c_layers_2,c_layers_4,c_layers_8,$\
+	c_width_256,c_width_1024,c_ff_1024,c_ff_4096,d_dropout_0,d_dropout_20,d_smoothing_0,d_smoothing_20,$\
+	e_learned_positions
+KEYS_half := cluster=gpu cluster.cpus_per_worker=1 cluster.gpus_per_worker=0.0625 $\
+	train.checkpoint_every=200 decode.average_every=200 train.tokens_per_micro_batch=4000
+KEYS_quarter :=
+
+study: install
+	$(BIN)/allelse sweep data=multi30k data.mirror=$(DIR) scale=$(SCALE) sweep.name=$(STUDY) tracking=off \
+		'sweep.rows=[$(ROWS)]' 'sweep.seeds=[1,2,3]' 'sweep.base_seeds=[1,2,3,4,5,6,7,8,9]' \
+		decode.train_sample=true $(KEYS_$(SCALE)) $(ARGS)
+	$(BIN)/allelse publish sweep.name=$(STUDY)
 
 install: .venv/installed
 

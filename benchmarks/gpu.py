@@ -25,9 +25,9 @@ from transformer.config import TrialConfig
 from transformer.cost import training_flops
 from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.training.graphs import buckets, into_bucket
-from transformer.training.precision import own_attention
+from transformer.training.precision import torch_attention
 from transformer.training.state import start
-from transformer.training.train import make_forward_backward, recorded, train_step
+from transformer.training.train import make_forward_backward, plan_graphs, train_step
 from transformer.training.worker_group import Worker, tokens_per_micro_batch
 
 SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 24, 8
@@ -169,7 +169,7 @@ def workload(size: Size, device: torch.device, joins: bool) -> Workload:
     shapes = buckets(epoch.shapes())
     limit = tokens_per_micro_batch(trial.train, device)
     if joins:
-        epoch, shapes = recorded(epoch, trial, size.vocab_size, Worker(device=device, tokens_per_micro_batch=limit))
+        epoch, shapes = plan_graphs(epoch, trial, size.vocab_size, Worker(device=device, tokens_per_micro_batch=limit))
     steps = [epoch.micro_batches(step, 0, 1, limit) for step in range(1, IN_TURN + 1)]
     padded = [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
     return Workload(size, trial, shapes, padded, epoch.joins_blocks)
@@ -193,7 +193,7 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
 
 def attention(way: Way, device: torch.device) -> AbstractContextManager[None]:
     """torch's kernels of attention, or also cuDNN's."""
-    return nullcontext() if way is Way.CUDNN else own_attention(device)
+    return nullcontext() if way is Way.CUDNN else torch_attention(device)
 
 
 def in_rounds(task: Callable[[], object]) -> list[float]:

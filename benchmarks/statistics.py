@@ -7,10 +7,8 @@ Shapes: S studies, R rows with base first, n seeds of a row.
 """
 
 import json
-import math
 import time
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -20,7 +18,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from scipy import special
 
 from benchmarks.paired_statistics import paired_findings, paired_sheets
 from benchmarks.record import RESULTS, Result, heading, provenance, write
@@ -31,14 +28,10 @@ from tracking.statistics.finding import ALPHA
 from tracking.statistics.seed_tests import (
     CANDIDATES,
     POWER,
-    Differences,
     Power,
     differences,
     exponential_intervals,
-    holm,
-    inside,
     intervals,
-    satterthwaite,
 )
 
 ROWS, FEW = 20, 3  # with base: a whole study, and the smallest with a family
@@ -130,8 +123,6 @@ class Shares:
     coverage: float  # every interval holds its true difference
     against: float  # some row is marked as worse than base where the paper has a better one: a false "disagrees"
     power: float | None  # the row that lies 3.5 sd away is marked; None for real noise, whose sds differ
-    dunnett: float  # some row has Dunnett's p ≤ 0.05
-    welch: float  # some row has Welch's p ≤ 0.05 after Holm's correction
 
     @property
     def kept(self) -> bool:
@@ -155,8 +146,6 @@ def shares(case: str, draw: Draw, each: Sizes, studies: int) -> Shares:
         "error": wrong.any(axis=1),
         "coverage": covered.all(axis=1),
         "against": (wrong & (found.difference < 0)).any(axis=1),
-        "dunnett": by_dunnett(found, variances, each),
-        "welch": by_welch(found, variances, number),
     }
     power = 100 * float((moved.p_holm[:, 0] <= ALPHA).mean()) if case in CASES else None
     measured = {name: 100 * float(of.mean()) for name, of in percent.items()}
@@ -166,33 +155,6 @@ def shares(case: str, draw: Draw, each: Sizes, studies: int) -> Shares:
 def moments(values: Sequence[Any]) -> tuple[Any, Any]:
     """[S, R] means and sample variances."""
     return np.stack([of.mean(axis=1) for of in values], 1), np.stack([of.var(axis=1, ddof=1) for of in values], 1)
-
-
-def by_dunnett(found: Differences, variances: Any, each: Sizes) -> Any:
-    """Whether Dunnett's test shows any row of a study."""
-    weights = np.array(each) - 1
-    error = np.sqrt((variances * weights).sum(axis=1) / weights.sum() * (1 / each[1] + 1 / each[0]))
-    return (np.abs(found.difference).max(axis=1) / error) >= critical_t(each)
-
-
-def critical_t(seeds: Sequence[int]) -> float:
-    """Dunnett's |t|, which any row exceeds with probability 0.05 though none differs; seeds of the reference first."""
-    base, *rows = seeds
-    loadings = Counter(math.sqrt(n / (n + base)) for n in rows)
-    low, high = 0.0, 100.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if inside(middle, loadings, sum(seeds) - len(seeds)) < 1 - ALPHA else (low, middle)
-    return high
-
-
-def by_welch(found: Differences, variances: Any, number: Any) -> Any:
-    parts = variances / number
-    part, other = parts[:, 1:], parts[:, :1]
-    with np.errstate(divide="ignore", invalid="ignore"):  # rows without spread
-        df = satterthwaite(part, other, number[1:] - 1, number[0] - 1)
-        p = 2 * special.stdtr(df, -np.abs(found.difference) / np.sqrt(part + other))
-    return (holm(p) <= ALPHA).any(axis=1)
 
 
 def check_against_table(draw: Draw, each: Sizes) -> None:
@@ -265,15 +227,14 @@ def shares_sheet(found: Sequence[Shares]) -> Sheet:
             f"{each.seeds} + {each.base_seeds}",
             *(f"{value:.1f}" for value in (each.error, each.coverage, each.against)),
             "" if each.power is None else f"{each.power:.1f}",
-            *(f"{value:.1f}" for value in (each.dunnett, each.welch)),
             ("" if each.rows < ROWS else MET) if each.kept else MISSED,
         )
         for each in found
     ]
-    heads = ("false mark", "covered", "disagrees", "3.5 sd found", "Dunnett", "Welch")
+    heads = ("false mark", "covered", "disagrees", "3.5 sd found")
     note = (
         f"% of studies; {found[0].rows} rows, none differs; seeds of each row + of base. False mark: any is marked. "
-        "Covered: all intervals hold. Disagrees: a false one against the paper. Dunnett, Welch: any false p ≤ 0.05."
+        "Covered: all intervals hold. Disagrees: a false one against the paper."
     )
     return Sheet(f"The mark, {found[0].rows} rows", note, ("case", "seeds", *heads, "bounds"), rows, 2)
 

@@ -27,7 +27,7 @@ from benchmarks.timing import Rounds
 from benchmarks.workloads import SIZES, VOCAB_SIZE, Size, drawn_pairs, read_pairs, workload
 from sweeps.schema import RefusedError
 from transformer.data.prepared import ParallelSet
-from transformer.training.precision import kept_memory
+from transformer.training.precision import retained_memory
 
 BASE = SIZES[0]
 EPOCHS = [size.name for size in EPOCH_SIZES]
@@ -67,7 +67,7 @@ def main(
     began = time.perf_counter()
     result = {**head, "text": "Multi30k" if data else "random pieces in sentences as long as Multi30k's"}
     sizes = [replace(size, shapes=shapes) for size in EPOCH_SIZES if size.name in (epoch or EPOCHS)]
-    with kept_memory():  # for all programs alike: memory that one program returns, the next would have to fetch
+    with retained_memory():  # for all programs alike: memory that one program returns, the next would have to fetch
         epochs = partial(_epochs, sizes, pairs, old, console)
         result |= _measured(only or list(Part), rounds, pairs, epochs, console)
     result["seconds"] = time.perf_counter() - began

@@ -10,6 +10,7 @@ import typer
 
 from sweeps.processes.streams import replace_letters
 from sweeps.verbs.command import print_version
+from sweeps.verbs.publish import publish
 from sweeps.verbs.read import logs, status, stop, studies
 from sweeps.verbs.remove import drop, rm
 from sweeps.verbs.rename import rename
@@ -39,6 +40,7 @@ STUDIES = (
     table,
     report,
     compare,
+    publish,
     ui,
     sync,
     drop,

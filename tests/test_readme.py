@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import typer.main
 from faulty_task import undisturbed
+from sacrebleu.dataset import DATASETS
 from written_files import GUIDE, write_files
 
 from sweeps.cli import app
@@ -24,7 +25,8 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 PACKAGES = ("transformer", "sweeps", "tracking", "benchmarks")
 PARTS = re.DOTALL | re.MULTILINE
-TEXT_FILES = [f"{name}.{language}" for name in ("train", "dev", "test") for language in ("en", "de")]
+LANGUAGES = ("en", "de")
+TEXT_FILES = [f"{name}.{language}" for name in ("train", "dev", "test", "text/train") for language in LANGUAGES]
 
 
 def name(document: Path) -> str:
@@ -48,13 +50,17 @@ GROUP: Any = typer.main.get_command(app)
 COMMANDS = sorted({command for document in DOCUMENTS for command in commands(document)})
 
 
+SACREBLEU_FILES = ("sacrebleu/wmt13.en-de.src", "sacrebleu/wmt13.en-de.ref")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the documents speak of: text files, the user's own files, the examples, new tasks."""
     folder = tmp_path_factory.mktemp("reader")
     for example in (ROOT / "examples").iterdir():
         shutil.copytree(example, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in TEXT_FILES:
+    for file in [*TEXT_FILES, *SACREBLEU_FILES]:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text("a line\n" * 20, "utf-8")
     for document in DOCUMENTS:
         write_files(document, folder)
@@ -75,6 +81,7 @@ def own_verb() -> str:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_documents_composes(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(DATASETS["wmt13"], "_outdir", str(folder / "sacrebleu"))
     _, verb, *arguments = shlex.split(re.sub(r"<\w+>", "base-s1", command.split(" < ")[0]))
     if verb.startswith("--"):
         assert verb in {option for each in GROUP.params for option in each.opts}
@@ -91,7 +98,7 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     named = any(word.startswith("task=") for word in typed)
     overrides = [*typed, *([] if named else [f"task={task.name}"])]  # this folder has several
     if verb in ("plan", "sweep"):
-        selects = any(word.startswith(("sweep.rows", "sweep.vary", "sweep.grid", "sweep=", "row=")) for word in typed)
+        selects = any(word.startswith(("sweep.rows", "sweep.vary", "sweep=", "row=")) for word in typed)
         assert plan_sweep([*overrides, *([] if selects else ["sweep.rows=[base]"])], parsed["add"]).trials
     elif verb == "train":
         assert plan_row(overrides, parsed["add"]).trials

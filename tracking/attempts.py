@@ -85,7 +85,8 @@ class Process:
 
 def own_process() -> Process:
     """This one."""
-    pid, ticks = os.getpid(), 0
+    pid = os.getpid()
+    ticks = 0
     with suppress(OSError, ValueError, IndexError):
         _, ticks = _state_and_ticks(pid)
     return Process(socket.gethostname(), pid, _birth(pid, ticks))
@@ -166,7 +167,8 @@ class Attempts:
             number = line["attempt"]
             if line.get("reason") is None:
                 process = Process(line["host"], line["pid"], line.get("birth") or "")
-                lineage, run = line.get("lineage") or "", line.get("run") or ""
+                lineage = line.get("lineage") or ""
+                run = line.get("run") or ""
                 found[number] = AttemptRecord(number, line["ts"], process, lineage=lineage, run=run)
             elif number in found:
                 found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
@@ -337,7 +339,8 @@ def _read(path: Path) -> Runner | None:
     """None if it is damaged, or of another version."""
     try:
         content = json.loads(path.read_text("utf-8"))
-        process, trials = Process(**content.pop("process")), tuple(content.pop("trials"))
+        process = Process(**content.pop("process"))
+        trials = tuple(content.pop("trials"))
         return Runner(process, trials=trials, **content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

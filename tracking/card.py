@@ -46,13 +46,13 @@ is. Only where it is known what the devices sustain."""
 TAKEN_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, *DEVICE_COSTS),
     *("diverged", "paper_params_m", "summary"),
-    *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "sample_tests", "best_step", "best_by_seed"),
+    *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "best_step", "best_by_seed"),
     *("device_hours", "weights", "reference", "paired"),
 )
 """Fields of the table that are no metrics."""
 NEW_NAMES = frozenset({"cpu_seconds", *DEVICE_COSTS, "summary", "device_hours"})
 """Those that metrics of recorded studies may have: their tables show the metric."""
-TESTED = ("low", "high", "p", "p_dunnett", "p_welch")
+TESTED = ("low", "high", "p")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
 OF_METRIC = ("delta", "delta_common_seeds", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)
 BEFORE = ("", *(f"{kind}_" for kind in OF_METRIC))
@@ -78,6 +78,7 @@ class Metric:
     from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
     within: str | None = None  # the name, among the scores, of a text: values compare only where it is the same
     exp_of: str | None = None  # the metric whose exponential it is: tests and means are made on that one
+    published_as: str | None = None  # the name of its published values in the rows' files, if it is not its own
     negligible: float = 0.0  # a published difference up to this counts as none
     agrees_within: float | None = None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
 
@@ -86,6 +87,11 @@ class Metric:
 
     def text(self, value: float | None) -> str:
         return number(value, self.decimals)
+
+    @property
+    def published_name(self) -> str:
+        """The name of its published values in the rows' files."""
+        return self.name if self.published_as is None else self.published_as
 
     @property
     def places(self) -> int:

@@ -4,11 +4,13 @@ A line of a file of JSON lines is parsed when it is asked for, so the end of a l
 """
 
 import errno
+import gzip
 import json
 import math
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -40,9 +42,12 @@ class DamagedFileError(ValueError):
     """A file that no reader can use. ``line`` counts from 1; None means the whole file."""
 
     def __init__(self, path: Path, cause: str, line: int | None = None) -> None:
-        self.path, self.cause, self.line = path, cause, line
+        self.path = path
+        self.cause = cause
+        self.line = line
         at = "" if line is None else f":{line}"
-        self.place, self.name = f"{path}{at}", f"{path.name}{at}"
+        self.place = f"{path}{at}"
+        self.name = f"{path.name}{at}"
         super().__init__(f"{self.place}: {cause}")
 
     @property
@@ -183,12 +188,22 @@ def replace_last_line(path: Path, line: str) -> None:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """The file's bytes; None without a file. Raises DamagedFileError if the path is not a file."""
+    """The file's bytes; None without a file. JSON lines may be gzipped, as in a published study: ``<name>.jsonl.gz``.
+
+    Raises DamagedFileError if the path is not a file."""
     try:
         with _reading(path):
             return path.read_bytes()
     except FileNotFoundError:
-        return None
+        return _unzipped(path.with_name(f"{path.name}.gz")) if path.suffix == ".jsonl" else None
+
+
+def _unzipped(path: Path) -> bytes | None:
+    content = read_whole(path)
+    try:
+        return None if content is None else gzip.decompress(content)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DamagedFileError(path, f"not gzip, or cut off: {error}") from None
 
 
 def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
@@ -199,7 +214,8 @@ def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        cause, line = getattr(error, "msg", error), getattr(error, "lineno", None)
+        cause = getattr(error, "msg", error)
+        line = getattr(error, "lineno", None)
         raise DamagedFileError(path, f"not JSON: {cause}", line) from None
     if wrong := misfit(value, form):
         raise DamagedFileError(path, wrong)
@@ -256,10 +272,13 @@ class Lines:
     """
 
     def __init__(self, path: Path, form: Form = dict, window: int | None = None) -> None:
-        self.path, self._form, self._window = path, form, window
+        self.path = path
+        self._form = form
+        self._window = window
         self._content = _read(path, window)
         *self._raw, rest = self._content.split(b"\n")
         self.torn = bool(rest)  # whether a part of a line follows them
+        self.is_missing = not self._content and not path.exists()
 
     def __len__(self) -> int:
         return len(self._raw)
@@ -305,7 +324,8 @@ def set_aside(path: Path) -> Path:
 
 def kept_name(path: Path) -> Path:
     """``<name>.damaged``, or the first free name of ``<name>.damaged-2`` …"""
-    kept, number = path.with_name(f"{path.name}.damaged"), 1
+    kept = path.with_name(f"{path.name}.damaged")
+    number = 1
     while kept.exists():
         number += 1
         kept = path.with_name(f"{path.name}.damaged-{number}")
@@ -382,7 +402,7 @@ def _read(path: Path, window: int | None) -> bytes:
             file.seek(max(0, size - window))
             content = file.read(window)
     except FileNotFoundError:
-        return b""
+        return read_whole(path) or b""
     if size <= window:
         return content
     lines = content.partition(b"\n")[2]

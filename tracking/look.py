@@ -113,7 +113,7 @@ def _reported_score(headline: Metric, folder: TrialFolder) -> float | None:
     """The headline metric as last reported."""
     point = f"{headline.set}/{headline.name}"
     reports = Journal(folder.journal_path, WINDOW).newest_first(holding=in_line(point))
-    return next((seen.metrics[point] for seen in reports if point in seen.metrics), None)
+    return next((report.metrics[point] for report in reports if point in report.metrics), None)
 
 
 def _pace(reports: list[JournalLine], attempt: AttemptRecord) -> float | None:

@@ -42,7 +42,8 @@ def of_process() -> Provenance:
 
 def versions() -> dict[str, str | None]:
     """By the name of the package as it is installed."""
-    known, names = _distributions(), {name.partition(".")[0] for name in list(sys.modules)}
+    known = _distributions()
+    names = {name.partition(".")[0] for name in list(sys.modules)}
     imported = {each: _version(each) for name in names for each in known.get(name, ())}
     return {"python": platform.python_version(), DISTRIBUTION: own_version(), **dict(sorted(imported.items()))}
 
@@ -89,7 +90,7 @@ def tracked_files(folder: Path, pattern: str) -> set[str]:
 
 def with_attempt(content: Provenance, record: Provenance) -> Provenance:
     """The content of ``provenance.json`` with this record, in the place of that of the same attempt."""
-    others = [each for each in attempts(content) if each.get("attempt") != record["attempt"]]
+    others = [attempt for attempt in attempts(content) if attempt.get("attempt") != record["attempt"]]
     found = [*others, record]
     last = next((each for each in reversed(found) if each["from"] < each["steps"]), found[-1])
     told = {name: value for each in found for name, value in each.get("about", {}).items()}
@@ -137,7 +138,7 @@ def trained_by(content: Mapping[str, Any], step: int) -> list[Provenance]:
 
 def scored_by(content: Mapping[str, Any], on: str) -> Provenance:
     """The record of the last scoring of this set; {} without one."""
-    return next((each for each in reversed(scorings(content)) if on in each["sets"]), {})
+    return next((scoring for scoring in reversed(scorings(content)) if on in scoring["sets"]), {})
 
 
 def prepared_place(folder: Path, task: str, fingerprint: str, code: str = "") -> Path:

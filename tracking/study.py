@@ -30,7 +30,7 @@ Published = dict[str, float | None]  # of the tabled metrics by name, and params
 STUDY_FILE = "study.json"
 ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
 FORM: Form = {
-    **{"identity": str, "moves": int, "code": [str], "vouched": [VOUCHER]},
+    **{"identity": str, "code": [str], "vouched": [VOUCHER]},
     **{"margins": {...: float}, "paired": bool, "task": dict},
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
@@ -39,7 +39,7 @@ FORM: Form = {
     **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
 """What it holds besides the study's name, in this order."""
-NEUTRAL: dict[str, Any] = {"identity": "", "moves": 0, "code": [], "vouched": [], "margins": {}, "paired": False}
+NEUTRAL: dict[str, Any] = {"identity": "", "code": [], "vouched": [], "margins": {}, "paired": False}
 """What a study that lacks one of these has."""
 
 
@@ -103,7 +103,6 @@ class Study:
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
     identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
-    moves: int = 0  # how often this folder took over a tracker's runs
     code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
     vouched: tuple[dict[str, Any], ...] = ()  # versions that trained the same weights, see ``tracking.same_code``
     margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
@@ -231,16 +230,9 @@ def task_of(folder: Path) -> Card | None:
 
 
 def separate(folder: Path) -> None:
-    """Give the study in this folder a new identity, since it is a copy. Raises StudyMissing, DamagedFileError."""
+    """Give the study a new identity, so that trackers make new runs. Raises StudyMissing, DamagedFileError."""
     with FileLock(folder / ".locks" / "study"):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
-
-
-def take_over(folder: Path) -> None:
-    """Make this folder's numbers newer than those that another folder sent. Raises StudyMissing, DamagedFileError."""
-    with FileLock(folder / ".locks" / "study"):
-        study = read_study(folder)
-        write_study(replace(study, moves=study.moves + 1))
 
 
 def write_study(study: Study) -> None:
@@ -260,7 +252,7 @@ def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -
     shown = [known[name] for name in names or [metric.name for metric in study.task.tabled]]
     tabled = [replace(metric, tabled=True, set=set_name or metric.set) for metric in shown]
     others = [replace(metric, tabled=False) for metric in known.values() if metric not in shown]
-    moved = {new.name for new, metric in zip(tabled, shown, strict=True) if new.set != metric.set}
+    moved = {new.published_name for new, metric in zip(tabled, shown, strict=True) if new.set != metric.set}
     note = "" if len(moved) == len(tabled) else study.task.published_note
     card = replace(study.task, metrics=(*tabled, *others), published_note=note)
     return replace(study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials))
@@ -283,7 +275,8 @@ def study_folders(runs: Path) -> list[Path]:
 
 def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
     """Every study, the most recently active first; and the faults of studies that cannot be read."""
-    found, faults = list[Study](), list[DamagedFileError]()
+    found = list[Study]()
+    faults = list[DamagedFileError]()
     for folder in study_folders(runs):
         try:
             found.append(read_study(folder))
@@ -338,7 +331,6 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
         seeds=tuple(content["seeds"]),
         chosen=content["chosen"],
         identity=content["identity"],
-        moves=content["moves"],
         code=tuple(content["code"]),
         vouched=tuple(content["vouched"]),
         margins=content["margins"],

@@ -216,13 +216,24 @@ def _output_deviations(lock: Lock, study: Study, output: Output | None) -> Itera
         yield f"Seeds left out here: {_seed_words(hidden)}."
 
 
-def _missing(lock: Lock, study: Study) -> Iterator[str]:
-    """A sentence while locked trials have no result."""
+def missing_trials(study: Study) -> list[str]:
+    """The names of locked trials without a result. Empty without a lock, or with a damaged one."""
+    lock = unless_damaged(lambda: read_lock(study.folder), None)
+    return [] if lock is None else _missing_names(lock, study)
+
+
+def _missing_names(lock: Lock, study: Study) -> list[str]:
     locked = _with_names(lock, _renamed_rows(lock, study)).keys
     standings = study.standings(trial for trial in study.trials if (trial.row, trial.seed) in locked)
     finished_trials = [standing.trial for standing in standings if standing.result is not None]
     finished = {(trial.row, trial.seed) for trial in finished_trials}
-    missing = [_trial_name(pair) for pair in locked if pair not in finished]
+    return [_trial_name(pair) for pair in locked if pair not in finished]
+
+
+def _missing(lock: Lock, study: Study) -> Iterator[str]:
+    """A sentence while locked trials have no result."""
+    locked = lock.keys
+    missing = _missing_names(lock, study)
     if missing:
         more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
         names = listed([*missing[:MOST_NAMED], *more])

@@ -35,6 +35,7 @@ from tracking.files import (
     write_atomic,
 )
 from tracking.journal import REPORT, Journal, JournalLine, PastReport, journal_line
+from tracking.packed_file import sample_count, unpacked
 from tracking.provenance import Provenance, with_scoring
 from tracking.source_trial import SourceTrial
 from tracking.uri import without_password
@@ -53,6 +54,8 @@ RESULT: Form = {
 }
 HEAD: Form = {"key": str, "step": int}
 """What the files must hold, besides the groups and the metrics of the study's task. ``HEAD``: a set's statistics."""
+EXCERPT: Form = {"place": int, "text": str}
+"""A line of an artifact of which a published study has some."""
 OTHER_FOLDERS = ("checkpoints", "statistics")
 """Folders of a trial whose files have a form of their own."""
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "to score again", "damaged"]
@@ -78,7 +81,8 @@ class TrialFolder:
     file is unusable, or UnreadableError. ``card`` is the task of its study, which decides what the files must hold."""
 
     def __init__(self, path: Path, card: Card) -> None:
-        self.path, self.card = path, card
+        self.path = path
+        self.card = card
         self.config_path = path / "config.yaml"
         self.provenance_path = path / "provenance.json"
         self.attempts_path = path / "attempts.jsonl"
@@ -95,10 +99,15 @@ class TrialFolder:
     def artifact_path(self, artifact: str, set_name: str) -> Path:
         return self.path / artifact / f"{set_name}.txt"
 
-    def artifact_lines(self, artifact: str, set_name: str) -> list[str]:
-        """One per sample, which may hold any separator other than a line feed. Empty without the file."""
+    def artifact_lines(self, artifact: str, set_name: str) -> dict[int, str]:
+        """By the place of the sample, from 1 on. They may hold any separator other than a line feed.
+
+        A published study has some of them, and a trial without the file has none."""
         path = self.artifact_path(artifact, set_name)
-        return path.read_bytes().decode("utf-8", "replace").split("\n")[:-1] if path.is_file() else []
+        if not path.is_file():
+            lines = unless_damaged(Lines(path.with_suffix(".jsonl"), EXCERPT).good, [])
+            return {line["place"]: line["text"] for line in lines}
+        return dict(enumerate(path.read_bytes().decode("utf-8", "replace").split("\n")[:-1], 1))
 
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)
@@ -142,7 +151,8 @@ class TrialFolder:
         Reports are fenced if a newer attempt exists, or if the journal is past their step, or has it from an earlier
         attempt that finished. Reports of one step are one line, in which the later value of a metric stands.
         """
-        newest, last = self.attempts.newest(), Journal(self.journal_path, NEWEST).newest
+        newest = self.attempts.newest()
+        last = Journal(self.journal_path, NEWEST).newest
         if newest is None or newest.number != attempt or (last and last.step > step):
             return False
         if last and last.step == step and last.attempt != attempt and self.result() is not None:
@@ -173,7 +183,8 @@ class TrialFolder:
 
     def write_artifact(self, name: str, text: str) -> None:
         """Write a text of the trial at this path in its folder. Damaged statistics are set aside, not replaced."""
-        path, folder = self.path / name, self.path / "statistics"
+        path = self.path / name
+        folder = self.path / "statistics"
         if path.is_relative_to(folder):
             set_name = str(path.relative_to(folder).with_suffix(""))
             if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
@@ -182,8 +193,8 @@ class TrialFolder:
 
     def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """A set's head and samples, as in ``statistics_text``; None without a file."""
-        found = self._samples(set_name)
-        return None if found is None else (found[0], [*found][1:])
+        lines = self._samples(set_name)
+        return None if lines is None else unpacked(lines)
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
         """The evaluated sets with the first line of their statistics. A set without its artifacts, or with a damaged
@@ -208,8 +219,8 @@ class TrialFolder:
 
     def samples_of(self, set_name: str) -> int | None:
         """How many samples of this set have scores; None if their file is missing."""
-        content = unless_damaged(lambda: read_whole(self.statistics_path(set_name)), None)
-        return None if content is None else max(0, content.count(b"\n") - 1)
+        lines = unless_damaged(lambda: Lines(self.statistics_path(set_name)), None)
+        return None if lines is None or lines.is_missing else unless_damaged(lambda: sample_count(lines), 0)
 
     def finished_result(self, key: str) -> dict[str, Any] | None:
         """The result of the trial with this key; None if it is not finished, or its result is damaged."""
@@ -304,7 +315,8 @@ class TrialFolder:
         """
         if isinstance(error, UnreadableError):
             raise error
-        path, forms = error.path, {self.journal_path: REPORT, self.attempts_path: ATTEMPT}
+        path = error.path
+        forms = {self.journal_path: REPORT, self.attempts_path: ATTEMPT}
         highest = self._highest_attempt() if path == self.attempts_path else 0
         if path in forms and path.is_file():
             done = _keep_good_lines(Lines(path, forms[path]))
@@ -337,7 +349,8 @@ class TrialFolder:
 
     def _statistics_names(self) -> list[str]:
         root = self.path / "statistics"
-        return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
+        paths = [*root.rglob("*.jsonl"), *(path.with_suffix("") for path in root.rglob("*.jsonl.gz"))]
+        return [str(path.relative_to(root).with_suffix("")) for path in sorted(set(paths))]
 
     def _samples(self, set_name: str) -> Lines | None:
         """A set's statistics as lines; the head is checked."""
@@ -356,7 +369,8 @@ class TrialFolder:
 
 
 def _keep_good_lines(lines: Lines) -> str:
-    copy, good = kept_name(lines.path), lines.good()
+    copy = kept_name(lines.path)
+    good = lines.good()
     shutil.copyfile(lines.path, copy)  # no rename: after a crash before the next line the damage must still be found
     write_atomic(lines.path, "".join(to_json(line) + "\n" for line in good))
     return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"

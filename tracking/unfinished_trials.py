@@ -27,7 +27,8 @@ def unfinished_trials(study: Study, seen: Sequence[Standing]) -> list[Unfinished
 
 def _why_unfinished(study: Study, standing: Standing) -> tuple[str, str]:
     """The state and its cause. A trial that only scores waits for its host's weights."""
-    folder, state = study.trial_folder(standing.trial), standing.state
+    folder = study.trial_folder(standing.trial)
+    state = standing.state
     fault = study.host_fault(standing.trial)
     if state in ("missing", "interrupted") and fault:
         return "missing", fault

@@ -1,1 +1,1 @@
-"""Translation as a task: Table 3 of "Attention Is All You Need". Of our packages it imports ``sweeps.task`` alone."""
+"""Translation as a task: Table 3 of "Attention Is All You Need". It uses only ``sweeps.task``."""

@@ -1,4 +1,4 @@
-"""Translation, as files and tables know it: Table 3 of "Attention Is All You Need", in the paper's words."""
+"""The metrics and words of translation, as files and tables use them, in the paper's terms."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,15 +9,17 @@ from transformer.config import SEMANTICS, TRAIN_SAMPLE
 OF_WEIGHTS = ("average_checkpoints", "average_every")
 """The settings of `decode` that change the score of a reference."""
 OF_SEARCH = ("beam", "alpha", "max_extra", *OF_WEIGHTS)
-"""Those that change the translations."""
+"""The settings of `decode` that change the translations."""
 TOKENIZER = "bleu_tokenizer"
 PIECES = "pieces"
 """Among the scores of a set: a digest of the vocabulary's pieces and of those of the set."""
 ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
 POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
 
-BLEU_NOTE = "sacreBLEU's {bleu_tokenizer:13a} (published BLEU, like bleu_paper in result.json, is on tokenized text)"
-ACCURACY_UNIT = "share of target pieces that the model ranks first after the gold pieces before them, 0 to 1"
+PUBLISHED_BLEU = "published BLEU, like bleu_paper in result.json, is on tokenized text"
+BLEU_NOTE = f"sacreBLEU's {{bleu_tokenizer:13a}} ({PUBLISHED_BLEU})"
+RANKED_FIRST = "target pieces that the model ranks first after the gold pieces before them"
+ACCURACY_UNIT = f"share of {RANKED_FIRST}, 0 to 1"
 
 CARD = Card(
     name="translation",
@@ -55,6 +57,9 @@ CARD = Card(
             tabled=False,
             signature="bleu_paper_signature",
             changed_by=OF_SEARCH,
+            published_as="bleu",  # the paper's BLEU was counted this way
+            negligible=0.1,
+            agrees_within=0.5,
             from_counts=("ngram_precision_unsmoothed", "bleu_paper"),
         ),
         Metric(
@@ -100,7 +105,11 @@ CARD = Card(
     groups=("model", "train", "decode", "data"),
     artifacts=("hypotheses",),
     sets_without_artifacts=(TRAIN_SAMPLE,),
-    cost_notes={"seconds": "measured", "params": "computed", "flops": "computed from the real lengths"},
+    cost_notes={
+        "seconds": "measured",
+        "params": "computed",
+        "flops": "computed from the real lengths",
+    },
     millions=True,
     published_note=(
         "Published values come from another vocabulary and corpus: compare the differences, not the values."
@@ -111,27 +120,38 @@ CARD = Card(
 
 
 def signatures(scores: Iterable[Numbers]) -> list[tuple[str, str]]:
-    """Each metric's label and signature, as the sets' scores have them; every pair once, in their order."""
-    found, metrics = [CARD.scores(each).signatures for each in scores], CARD.metrics
-    named = ((metric.label, each[metric.name]) for metric in metrics for each in found if metric.name in each)
-    return list(dict.fromkeys(named))
+    """Pairs of a metric's label and its signature in the sets' scores; each pair once.
+
+    The metrics keep the order of the card.
+    """
+    signatures_by_set = [CARD.scores(set_scores).signatures for set_scores in scores]
+    pairs: list[tuple[str, str]] = []
+    for metric in CARD.metrics:
+        for set_signatures in signatures_by_set:
+            if metric.name in set_signatures:
+                pairs.append((metric.label, set_signatures[metric.name]))
+    return list(dict.fromkeys(pairs))
 
 
 def words(values: Mapping[str, Any]) -> str:
     """A row's changed values by short name, as text such as "h 4, d_k = d_v = 16"."""
-    changed, heads = dict(values), []
+    changed = dict(values)
     positions = changed.pop("positions", None)
+    heads = []
     if {"d_k", "d_v"} <= changed.keys() and changed["d_k"] == changed["d_v"]:
         del changed["d_k"]
         heads = [f"d_k = d_v = {changed.pop('d_v')}"]
-    order = [name for name in (*CARD.symbols, *changed) if name in changed]
-    before = [_phrase(name, changed[name]) for name in dict.fromkeys(order) if name in ARCHITECTURE]
-    after = [_phrase(name, changed[name]) for name in dict.fromkeys(order) if name not in ARCHITECTURE]
-    last = [] if positions is None else [POSITIONS.get(str(positions), str(positions))]
-    return ", ".join([*before, *heads, *after, *last])
+    names = [name for name in dict.fromkeys([*CARD.symbols, *changed]) if name in changed]
+    architecture = [_phrase(name, changed[name]) for name in names if name in ARCHITECTURE]
+    training = [_phrase(name, changed[name]) for name in names if name not in ARCHITECTURE]
+    phrases = [*architecture, *heads, *training]
+    if positions is not None:
+        phrases.append(POSITIONS.get(str(positions), str(positions)))
+    return ", ".join(phrases)
 
 
 def _phrase(name: str, value: Any) -> str:
+    """The symbol and the value, such as "P_drop 0.1"; steps as "100K steps"."""
     if name == "steps" and isinstance(value, int):
         return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
     return f"{CARD.symbols.get(name, name)} {value}"

@@ -31,7 +31,8 @@ def _schedule_cautions(config: TrialConfig) -> Iterator[str]:
     train = config.train
     if train.warmup_steps > train.steps:
         share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"
-        fault = f"train.warmup_steps is {train.warmup_steps}, but there are only {train.steps} steps"
+        warmup = f"train.warmup_steps is {train.warmup_steps}"
+        fault = f"{warmup}, but there are only {train.steps} steps"
         yield f"{fault}; the learning rate only reaches {share}"
 
 
@@ -40,15 +41,17 @@ def _epoch_cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
     if not pairs:
         return
     tokens = pairs * longest_side
-    steps_per_epoch = max(1.0, tokens / config.train.tokens_per_batch)  # a batch holds no pair twice
+    # A batch holds no pair twice.
+    steps_per_epoch = max(1.0, tokens / config.train.tokens_per_batch)
     epochs = config.train.steps / steps_per_epoch
     if epochs > MOST_EPOCHS:
-        fault = f"{config.train.steps} steps are about {epochs:,.0f} epochs of {pairs:,} training pairs"
+        length = f"about {epochs:,.0f} epochs of {pairs:,} training pairs"
+        fault = f"{config.train.steps} steps are {length}"
         yield f"{fault}; choose a smaller train.steps, another scale or a larger corpus"
 
 
 def _train_text(config: TrialConfig, prepared: Path) -> tuple[int, float]:
-    """The number of training pairs, 0 if it is unknown, and the mean pieces of their longer side."""
+    """The number of training pairs, 0 if unknown, and the mean pieces of their longer side."""
     if prepared.is_dir():
         try:
             return _prepared_text(prepared)
@@ -60,7 +63,7 @@ def _train_text(config: TrialConfig, prepared: Path) -> tuple[int, float]:
 
 @cache
 def _prepared_text(prepared: Path) -> tuple[int, float]:
-    """The same, counted. Raises OSError or ValueError."""
+    """The same numbers, counted in prepared text. Raises OSError or ValueError."""
     from transformer.data.prepared import Prepared
 
     sides = Prepared(prepared).pairs("train").longest_sides
@@ -68,7 +71,8 @@ def _prepared_text(prepared: Path) -> tuple[int, float]:
 
 
 def _vocabulary_cautions(config: TrialConfig) -> Iterator[str]:
-    model, vocabulary = config.model, config.data.vocab_size
+    model = config.model
+    vocabulary = config.data.vocab_size
     has_paper_sizes = (model.n_layers, model.d_model, model.d_ff) == PAPER_SIZES
     is_of_paper = has_paper_sizes or config.train.steps >= PAPER_STEPS
     if is_of_paper and vocabulary != PAPER_VOCABULARY:

@@ -33,8 +33,14 @@ INT32_MAX = 2**31 - 1
 MOST_PIECES = 2**24  # SentencePiece takes a minute to refuse a hundred times as many
 PositiveCount = Annotated[int, Range(1, INT32_MAX)]
 Probability = Annotated[float, Range(0, 1, below=True)]
+SPLITS = ("train", "dev", "test")
+SACREBLEU = "sacrebleu:"
+"""Stands before the name of one of sacreBLEU's test sets, in the place of two files."""
 TRAIN_SAMPLE = "train_sample"
-"""A set of training pairs, which is scored without being translated; and the key of `decode` that asks for it."""
+"""The name of a set of training pairs, which is scored but not translated.
+
+It is also the key of `decode` that asks for it.
+"""
 ADAM_BETA1 = 0.9
 ADAM_BETA2 = 0.98
 ADAM_EPSILON = 1e-9
@@ -43,7 +49,7 @@ ADAM_EPSILON = 1e-9
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The encoder–decoder of section 3; d_k and d_v are independent of d_model / n_heads (Table 3, row B)."""
+    """The encoder–decoder of section 3; d_k and d_v do not follow from d_model (Table 3, row B)."""
 
     n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth")]
     d_model: Annotated[PositiveCount, Symbol("d_model"), Divided("width")]
@@ -61,7 +67,11 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Optimization (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
+    """Optimization (section 5).
+
+    ``tokens_per_batch`` bounds sentences × longest side, over all workers. A ``score_every`` of 0
+    means no scores during training. Without ``tokens_per_micro_batch`` the kind of device sets it.
+    """
 
     steps: Annotated[PositiveCount, Symbol("steps"), Divided("steps", optional=True)]
     warmup_steps: PositiveCount
@@ -74,8 +84,8 @@ class TrainConfig:
     evaluate_every: Annotated[PositiveCount, Observes()]
     checkpoint_every: Annotated[PositiveCount, Observes()]
     keep_checkpoints: Annotated[PositiveCount, Observes()]
-    score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0  # 0: not while training
-    tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None  # None: by the kind of device
+    score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0
+    tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None
     adam_beta1: Annotated[Probability, Symbol("β₁"), Neutral(ADAM_BETA1)] = ADAM_BETA1
     adam_beta2: Annotated[Probability, Symbol("β₂"), Neutral(ADAM_BETA2)] = ADAM_BETA2
     adam_epsilon: Annotated[float, Range(0, above=True), Symbol("ε"), Neutral(ADAM_EPSILON)] = ADAM_EPSILON
@@ -83,9 +93,10 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search (section 6.1): width, GNMT length penalty, extra output length; and the weights that are used.
+    """Beam search (section 6.1): width, GNMT length penalty, extra output length; and the weights.
 
-    These are the mean of ``average_checkpoints`` checkpoints that are ``average_every`` steps apart.
+    The weights are the mean of ``average_checkpoints`` checkpoints, ``average_every`` steps apart.
+    ``train_sample`` says whether a sample of train is also scored.
     """
 
     beam: Annotated[int, Range(1, 32), Scores()]
@@ -93,12 +104,17 @@ class DecodeConfig:
     max_extra: Annotated[int, Range(0, INT32_MAX), Scores()]
     average_checkpoints: Annotated[int, Range(1, 1_000), Scores()]
     average_every: Annotated[PositiveCount, Scores()]
-    train_sample: Annotated[bool, Scores(), Neutral(False)] = False  # whether a sample of train is a set, too
+    train_sample: Annotated[bool, Scores(), Neutral(False)] = False
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """The source of the text; ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``."""
+    """The source of the text.
+
+    ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``. ``dev`` and
+    ``test`` may also be a set of sacreBLEU: ``[sacrebleu:wmt13]``. ``test`` may be missing.
+    ``bleu_tokenizer`` changes BLEU, but nothing that is trained.
+    """
 
     name: Annotated[Literal["synthetic", "multi30k", "files"], Fingerprinted()]
     source: Annotated[str, Fingerprinted()]
@@ -108,7 +124,7 @@ class DataConfig:
     train: Annotated[list[str] | None, Fingerprinted(place=True)]
     dev: Annotated[list[str] | None, Fingerprinted(place=True)]
     test: Annotated[list[str] | None, Fingerprinted(place=True)]
-    bleu_tokenizer: Annotated[BleuTokenizer, Scores(), Neutral(USUAL)] = USUAL  # it decides BLEU, and nothing trained
+    bleu_tokenizer: Annotated[BleuTokenizer, Scores(), Neutral(USUAL)] = USUAL
 
 
 @dataclass(frozen=True)
@@ -122,22 +138,31 @@ class TrialConfig:
 
     @property
     def averaged_steps(self) -> list[int]:
-        """The steps of the weights that are scored: the last multiples of ``average_every``, or only the last step."""
-        n, every = self.decode.average_checkpoints, self.decode.average_every
-        last = self.train.steps // every
-        return [every * multiple for multiple in range(last - n + 1, last + 1)] if n > 1 else [self.train.steps]
+        """The steps of the weights that are scored.
+
+        They are the last multiples of ``average_every``, or only the last step.
+        """
+        n = self.decode.average_checkpoints
+        if n <= 1:
+            return [self.train.steps]
+        interval = self.decode.average_every
+        last = self.train.steps // interval
+        return [interval * multiple for multiple in range(last - n + 1, last + 1)]
 
     def problems(self) -> list[Problem]:
-        """Conflicts between keys that are each valid alone."""
+        """Conflicts between keys whose values are valid one by one."""
         return [*self._model_problems(), *self._average_problems(), *self._data_problems()]
 
     def _model_problems(self) -> Iterator[Problem]:
-        train, d_model, longest = self.train, self.model.d_model, self.model.max_positions
+        train = self.train
+        d_model = self.model.d_model
+        longest = self.model.max_positions
         if self.model.positions == "sinusoids" and d_model % 2:
             allowed = "must be even with sinusoids, which pair sines and cosines"
             yield Problem("model.d_model", f"is {d_model}", allowed)
         if train.tokens_per_batch < longest:
-            allowed = f"must be at least model.max_positions ({longest}), or the longest pair fits in no batch"
+            least = f"model.max_positions ({longest})"
+            allowed = f"must be at least {least}, or the longest pair fits in no batch"
             yield Problem("train.tokens_per_batch", f"is {train.tokens_per_batch}", allowed)
         uniform = 1 - 1 / self.data.vocab_size
         if train.label_smoothing > uniform:
@@ -145,25 +170,56 @@ class TrialConfig:
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
 
     def _average_problems(self) -> Iterator[Problem]:
-        n, every, steps = self.decode.average_checkpoints, self.decode.average_every, self.train.steps
-        if n > 1 and n * every > steps:
-            allowed = f"must be at most {max(1, steps // every)}: decode.average_every is {every}, train.steps {steps}"
+        n = self.decode.average_checkpoints
+        interval = self.decode.average_every
+        steps = self.train.steps
+        if n > 1 and n * interval > steps:
+            most = max(1, steps // interval)
+            reason = f"decode.average_every is {interval}, train.steps {steps}"
+            allowed = f"must be at most {most}: {reason}"
             yield Problem("decode.average_checkpoints", f"is {n}", allowed)
 
     def _data_problems(self) -> Iterator[Problem]:
-        for split in ("train", "dev", "test"):
+        for split in SPLITS:
             files = getattr(self.data, split)
-            if self.data.name == "files" and (files is None or len(files) != 2):
-                yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
+            if self.data.name == "files" and not _is_text(split, files):
+                yield Problem(f"data.{split}", f"is {files}", TEXT_OF[split])
             if self.data.name != "files" and files is not None:
                 yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
         for fault in package_faults(self.data.bleu_tokenizer):
             yield Problem(fault.key, fault.found, fault.allowed)
 
 
+TEXT_OF = {
+    "train": "must be [source file, target file]",
+    "dev": "must be [source file, target file], or a set of sacreBLEU: [sacrebleu:wmt13]",
+    "test": "must be [source file, target file], a set of sacreBLEU: [sacrebleu:wmt14], or null",
+}
+"""What each split of ``data=files`` may be."""
+
+
+def sacrebleu_set(files: list[str] | None) -> str | None:
+    """The set of sacreBLEU that a split names, such as wmt13; None if it names files or nothing."""
+    if files is None or len(files) != 1 or not files[0].startswith(SACREBLEU):
+        return None
+    return files[0].removeprefix(SACREBLEU)
+
+
+def _is_text(split: str, files: list[str] | None) -> bool:
+    """Whether a split of ``data=files`` has a form that is allowed for it."""
+    if files is None:
+        return split == "test"
+    if split != "train" and sacrebleu_set(files) is not None:
+        return True
+    return len(files) == 2
+
+
 def read_trial(tree: object) -> TrialConfig:
     """The configuration in plain data, as ``asdict`` gives it. Raises FaultyError."""
     trial, problems = parse(TrialConfig, tree)
     if trial is None:
-        raise FaultyError(*(Fault(each.key, each.found, each.allowed, each.nearest) for each in problems))
+        faults = []
+        for problem in problems:
+            faults.append(Fault(problem.key, problem.found, problem.allowed, problem.nearest))
+        raise FaultyError(*faults)
     return trial

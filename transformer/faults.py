@@ -1,4 +1,4 @@
-"""What is wrong with text, files and settings, and a model whose output is not finite: errors that name the place.
+"""Errors that name their place: faults of text, files and settings, and output that is not finite.
 
 ``verbs/models.py`` turns faults into refusals.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """A wrong value: its key or its file, what was found, what is allowed, and the nearest override that is."""
+    """A wrong value: its key or file, the problem, what is allowed, the nearest valid override."""
 
     key: str
     found: str
@@ -23,7 +23,7 @@ class Fault:
 
 
 class FaultyError(ValueError):
-    """Text, files or settings that cannot be used; holds every fault found."""
+    """Text, files or settings that cannot be used; holds every fault."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
@@ -37,26 +37,32 @@ FIX = "Use an earlier checkpoint, or train again with a smaller train.lr_factor.
 
 
 class NotFiniteError(ArithmeticError):
-    """A model computed NaN or an infinite score; ``places`` are the sentences' numbers, counted from 0.
+    """A model computed NaN or an infinite score; ``places`` are sentence numbers, counted from 0.
 
     ``where`` names their set, such as "dev"; ``item`` names the unit, such as "sentence".
     """
 
     def __init__(self, places: Iterable[int], where: str = "", item: str = "sentence") -> None:
-        self.places, self.where, self.item = sorted(places), where, item
-        super().__init__(self.places, where, item)  # the arguments that unpickling passes to __init__
+        self.places = sorted(places)
+        self.where = where
+        self.item = item
+        super().__init__(self.places, where, item)  # unpickling passes these to __init__
 
     def __str__(self) -> str:
         place = f"{self.item} {self.places[0] + 1}"
-        named = f"{self.where}, {place}" if self.where else place
-        return f"{named}: the model's output is not a finite number. {FIX}"
+        if self.where:
+            place = f"{self.where}, {place}"
+        return f"{place}: the model's output is not a finite number. {FIX}"
 
 
 @contextmanager
 def sentences_of(where: str) -> Iterator[None]:
-    """Inside this context, a NotFiniteError gets the name of its set in front, outermost name first."""
+    """A context that puts the name of a set before the place in a NotFiniteError.
+
+    In nested contexts the outermost name comes first.
+    """
     try:
         yield
     except NotFiniteError as error:
-        named = f"{where}, {error.where}" if error.where else where
-        raise NotFiniteError(error.places, named, error.item) from error
+        place = f"{where}, {error.where}" if error.where else where
+        raise NotFiniteError(error.places, place, error.item) from error

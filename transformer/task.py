@@ -1,6 +1,6 @@
-"""Translation, the task of the paper: Table 3 is a study of it. Its configuration lies in ``conf/`` itself.
+"""Translation, the task of the paper, whose Table 3 is a study. Its configuration is in ``conf/``.
 
-Every command imports this: torch, NumPy and SentencePiece are imported inside the functions that need them.
+Every command imports this module, so functions that need torch, NumPy or SentencePiece import them.
 """
 
 import hashlib
@@ -11,10 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.task import Costs, Keep, Numbers, PrecisionChoice, Problem, Task, Told, Trial, added_later
+from sweeps.task import (
+    Costs,
+    Keep,
+    Numbers,
+    PrecisionChoice,
+    Problem,
+    Task,
+    Told,
+    Trial,
+    added_later,
+)
 from transformer.card import CARD, words
 from transformer.cautions import cautions
-from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig
+from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig, sacrebleu_set
 from transformer.cost import parameters, planned_lengths, training_flops, training_memory
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
@@ -25,7 +35,7 @@ from transformer.verbs.models import as_problems, refusing
 from transformer.verbs.translate import translate
 
 BYTES_PER_PARAMETER = 12
-"""Of a checkpoint: weights and Adam's two moments, 4 bytes each."""
+"""Bytes of a checkpoint per parameter: the weight and Adam's two moments, 4 bytes each."""
 PREPARATION = 1
 """Increased whenever a code change prepares the same text into different pieces."""
 
@@ -37,26 +47,35 @@ def _work(trial: Trial[TrialConfig]) -> None:
 
 
 def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
-    """Prepared sentences that do not fit the model's positions; before that, files that are missing. At both times, a
-    model for BLEU that cannot be fetched."""
-    tokenizer = as_problems(model_faults(config.data.bleu_tokenizer))
-    if prepared is None:
-        return [*tokenizer, *as_problems(corpus(config.data).faults(config.data))]
-    from transformer.data.prepared import Prepared, length_faults
+    """A BLEU model that cannot be fetched, and text that cannot be used.
 
-    return [*tokenizer, *as_problems(length_faults(Prepared(prepared), config.model, config.data))]
+    Without prepared text, these are files that are missing; with it, sentences that do not fit the
+    model's positions.
+    """
+    faults = list(model_faults(config.data.bleu_tokenizer))
+    if prepared is None:
+        faults += corpus(config.data).faults(config.data)
+    else:
+        from transformer.data.prepared import Prepared, length_faults
+
+        faults += length_faults(Prepared(prepared), config.model, config.data)
+    return as_problems(faults)
 
 
 @refusing()
 def fingerprint(data: DataConfig) -> str:
-    """SHA-256 of the current text's declaration, and of how it is prepared. It never covers the prepared output."""
+    """SHA-256 of the text's declaration and its preparation. It never covers the prepared output.
+
+    Raises RefusedError.
+    """
     declares: dict[str, object] = {
         "corpus": {"name": data.name, **corpus(data).declared(data)},
         "languages": [data.source, data.target],
         "vocabulary": {"size": data.vocab_size, **OPTIONS},
         "preparation": PREPARATION,
     }
-    options = {name: value for name, value in added_later(data).items() if name != "bleu_tokenizer"}  # it only scores
+    options = dict(added_later(data))
+    options.pop("bleu_tokenizer", None)  # it changes scores, but no prepared text
     if options:
         declares["options"] = options
     text = json.dumps(declares, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -64,13 +83,15 @@ def fingerprint(data: DataConfig) -> str:
 
 
 @refusing()
-def _prepare(configs: Sequence[TrialConfig], folder: Path, told: Told) -> None:
+def _prepare(configs: Sequence[TrialConfig], folder: Path, report: Told) -> None:
+    """Prepare the text of these trials, which is the same for all. Raises RefusedError."""
     from transformer.data.prepared import prepare
 
-    prepare(configs[0].data, folder, told)
+    prepare(configs[0].data, folder, report)
 
 
 def _texts(prepared: Path, set_name: str) -> Mapping[str, Sequence[str]]:
+    """The lines of a set of the data, as "source" and "reference"; empty for any other set."""
     from transformer.data.prepared import Prepared
 
     text = Prepared(prepared)
@@ -80,17 +101,27 @@ def _texts(prepared: Path, set_name: str) -> Mapping[str, Sequence[str]]:
 
 
 def _keep(config: TrialConfig) -> Keep:
-    """The steps to average stay whatever ``keep_checkpoints`` is: that key only observes."""
-    averaged = config.averaged_steps if config.decode.average_checkpoints > 1 else ()
-    return Keep(config.train.keep_checkpoints, best=True, steps=averaged)
+    """The checkpoints to keep.
+
+    Checkpoints to average stay for any ``keep_checkpoints``, which must not change a result.
+    """
+    averaged_steps = config.averaged_steps if config.decode.average_checkpoints > 1 else ()
+    return Keep(config.train.keep_checkpoints, best=True, steps=averaged_steps)
 
 
 def _costs(config: TrialConfig) -> Costs:
-    """FLOPs as if every batch were full and every sentence of the corpus's declared mean length."""
-    train, size = config.train, config.data.vocab_size
-    params = parameters(config.model, size)
-    lengths = planned_lengths(train.tokens_per_batch, train.steps, *corpus(config.data).mean_lengths)
-    return Costs(params, training_flops(config.model, size, lengths), BYTES_PER_PARAMETER * params * _kept(config))
+    """Parameters, FLOPs and bytes on disk of a trial before it starts.
+
+    FLOPs assume full batches, and sentences of the corpus's declared mean length.
+    """
+    train = config.train
+    vocab_size = config.data.vocab_size
+    params = parameters(config.model, vocab_size)
+    mean_source, mean_target = corpus(config.data).mean_lengths
+    lengths = planned_lengths(train.tokens_per_batch, train.steps, mean_source, mean_target)
+    flops = training_flops(config.model, vocab_size, lengths)
+    disk_bytes = BYTES_PER_PARAMETER * params * _least_checkpoints(config)
+    return Costs(params, flops, disk_bytes)
 
 
 def _seconds_by_precision(config: TrialConfig) -> Mapping[str, float]:
@@ -106,16 +137,17 @@ def _memory(config: TrialConfig, device: str) -> float:
     return training_memory(config.model, config.data.vocab_size, tokens, train.precision, device)
 
 
-def _kept(config: TrialConfig) -> int:
-    """How many checkpoints there are at the end, at least."""
+def _least_checkpoints(config: TrialConfig) -> int:
+    """The least number of checkpoints that a finished trial holds."""
     written = math.ceil(config.train.steps / config.train.checkpoint_every)
     return max(min(config.train.keep_checkpoints, written), config.decode.average_checkpoints)
 
 
 def _diverged(config: TrialConfig, scores: Numbers) -> bool:
-    """A dev NLL above that of a uniform guess, ln V; until the warm-up is over, above that of any untrained model.
+    """Whether the dev NLL is above that of a uniform guess, ln V.
 
-    LayerNorm's output has the length √d_model and an embedding about 1, so √d_model bounds the untrained logits.
+    If training ends during the warm-up, the limit is that of any untrained model. LayerNorm's
+    output has the length √d_model, an embedding about 1, so √d_model bounds the untrained logits.
     """
     limit = math.log(config.data.vocab_size)
     if config.train.steps < config.train.warmup_steps:
@@ -123,22 +155,36 @@ def _diverged(config: TrialConfig, scores: Numbers) -> bool:
     return bool(scores.get("dev/nll", 0.0) > limit)
 
 
-def _resolved(config: TrialConfig, here: Path) -> TrialConfig:
-    data = config.data
-    train, dev, test = (
-        files and [_absolute(name, here) for name in files] for files in (data.train, data.dev, data.test)
+def _resolved(config: TrialConfig, folder: Path) -> TrialConfig:
+    """The configuration with absolute paths; relative paths start at ``folder``."""
+    data = replace(
+        config.data,
+        mirror=config.data.mirror and _absolute(config.data.mirror, folder),
+        train=_absolute_files(config.data.train, folder),
+        dev=_absolute_files(config.data.dev, folder),
+        test=_absolute_files(config.data.test, folder),
     )
-    mirror = data.mirror and _absolute(data.mirror, here)
-    return replace(config, data=replace(data, mirror=mirror, train=train, dev=dev, test=test))
+    return replace(config, data=data)
 
 
-def _absolute(name: str, here: Path) -> str:
-    """Where a file or folder lies; a link that leads nowhere keeps its name for the refusal."""
+def _absolute_files(names: list[str] | None, folder: Path) -> list[str] | None:
+    """The absolute paths of a split's files; a set of sacreBLEU has its own place."""
+    if names is None or sacrebleu_set(names) is not None:
+        return names
+    return [_absolute(name, folder) for name in names]
+
+
+def _absolute(name: str, folder: Path) -> str:
+    """The absolute path of a file or folder; a URL stays as it is.
+
+    A broken link keeps its own name, which the refusal then shows.
+    """
     if "://" in name:
         return name
-    path = here / os.path.expanduser(name)  # noqa: PTH111 - Path.expanduser raises for an unknown user
-    there = os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
-    return str(path.resolve()) if there else os.path.abspath(path)  # noqa: PTH100 - follows no link
+    path = folder / os.path.expanduser(name)  # noqa: PTH111 - Path's raises for an unknown user
+    if os.path.exists(path):  # noqa: PTH110 - Path's raises for a name that is too long
+        return str(path.resolve())
+    return os.path.abspath(path)  # noqa: PTH100 - follows no link
 
 
 TRANSLATION = Task(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -16,32 +17,49 @@ from transformer.decoding.tokenizer import check_tokenizer
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.training.meter import rates
-from transformer.training.precision import efficient
+from transformer.training.precision import check_precision, efficient
 from transformer.training.state import TrainState, compare, mean_weights, start
 from transformer.training.train import fit
-from transformer.training.worker_group import StopRequested, Worker, pick_device, tokens_per_micro_batch
+from transformer.training.worker_group import (
+    StopRequested,
+    Worker,
+    pick_device,
+    tokens_per_micro_batch,
+)
 
 
 def work(trial: Trial[TrialConfig]) -> None:
-    """Train, then score each set; a trial that is told to stop returns earlier.
+    """Train, then score each set. A stop request ends it earlier.
 
     Raises StateError, MissingStepError, DisagreementError, DivergedError, FaultyError.
     """
-    check_tokenizer(trial.config.data.bleu_tokenizer)  # now, rather than after training
+    check_tokenizer(trial.config.data.bleu_tokenizer)  # before training, not after it
     torch.set_num_threads(trial.threads)
     with trial.process_group():
         _train_and_score(trial)
 
 
 def worker_of(trial: Trial[TrialConfig]) -> Worker:
-    """The worker that this process is."""
+    """This process as a worker of the trial, on its device."""
     device = pick_device()
-    tokens = tokens_per_micro_batch(trial.config.train, device)
-    return Worker(trial.rank, trial.world, device, tokens, partial(trial.stopping, alone=True))
+    return Worker(
+        rank=trial.rank,
+        world=trial.world,
+        device=device,
+        tokens_per_micro_batch=tokens_per_micro_batch(trial.config.train, device),
+        stop=partial(trial.stopping, alone=True),
+    )
 
 
 def _train_and_score(trial: Trial[TrialConfig]) -> None:
-    config, worker, prepared = trial.config, worker_of(trial), Prepared(trial.data)
+    """Train from the start or the last checkpoint; after the last step, score.
+
+    Raises StateError, DisagreementError, DivergedError.
+    """
+    config = trial.config
+    worker = worker_of(trial)
+    prepared = Prepared(trial.data)
+    check_precision(config.train.precision, worker.device)
     with efficient(config.model, config.train.precision, worker.device):
         state = start(config, len(prepared.vocabulary), worker.device)
         if trial.saved is not None:
@@ -56,37 +74,72 @@ def _train_and_score(trial: Trial[TrialConfig]) -> None:
             raise DivergedError(str(error), state.step) from error
 
 
-def _train(trial: Trial[TrialConfig], state: TrainState, prepared: Prepared, worker: Worker) -> None:
-    """To the last step, or until the trial is told to stop."""
-    config, train = trial.config, trial.config.train
-    batches = TrainingBatches(prepared.pairs("train"), train.tokens_per_batch, config.model.max_positions, train.seed)
-    _tell(trial, prepared, PairCounts(len(batches.chosen), prepared.blank, batches.dropped), rates(worker, config))
-    scored = partial(greedy_scores, config, prepared, worker) if train.score_every else None
-    fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
+def _train(
+    trial: Trial[TrialConfig],
+    state: TrainState,
+    prepared: Prepared,
+    worker: Worker,
+) -> None:
+    """Train to the last step, or until a stop request."""
+    config = trial.config
+    train = config.train
+    pairs = prepared.pairs("train")
+    longest = config.model.max_positions
+    batches = TrainingBatches(pairs, train.tokens_per_batch, longest, train.seed)
+    counts = PairCounts(len(batches.chosen), prepared.blank, batches.dropped)
+    _report_provenance(trial, prepared, counts, rates(worker, config))
+    score = partial(greedy_scores, config, prepared, worker) if train.score_every else None
+    fit(state, trial, batches, prepared.pairs("dev"), worker, score)
 
 
-def _tell(trial: Trial[TrialConfig], prepared: Prepared, counts: PairCounts, known: Mapping[str, float]) -> None:
-    of_devices = {"flops_per_s": known} if known else {}
-    trial.about({"vocabulary": prepared.vocabulary_sha256, "pairs": asdict(counts), **of_devices})
+def _report_provenance(
+    trial: Trial[TrialConfig],
+    prepared: Prepared,
+    counts: PairCounts,
+    device_rates: Mapping[str, float],
+) -> None:
+    """Record the vocabulary, the training pairs and the devices' FLOP/s; notify of unused pairs."""
+    provenance: dict[str, Any] = {
+        "vocabulary": prepared.vocabulary_sha256,
+        "pairs": asdict(counts),
+    }
+    if device_rates:
+        provenance["flops_per_s"] = device_rates
+    trial.about(provenance)
     if trial.saved is None:  # once per trial
         for line in counts.notices(trial.config.model.max_positions):
             trial.notice(line)
 
 
 def _costs(state: TrainState, config: TrialConfig) -> Costs:
+    """Parameters of the model, and FLOPs of the steps so far."""
     vocab_size = state.model.vocab_size
-    return Costs(parameters(config.model, vocab_size), training_flops(config.model, vocab_size, state.lengths))
+    flops = training_flops(config.model, vocab_size, state.lengths)
+    return Costs(parameters(config.model, vocab_size), flops)
 
 
-def _score(trial: Trial[TrialConfig], state: TrainState, prepared: Prepared, worker: Worker) -> None:
-    """Evaluate each set that has no scores yet; the workers share each of them."""
-    config, model = trial.config, state.model
-    sample = [TRAIN_SAMPLE] if config.decode.train_sample else []
-    names = [name for name in [*prepared.evaluation_sets, *sample] if name not in trial.scored]
-    if names and config.decode.average_checkpoints > 1:
+def _score(
+    trial: Trial[TrialConfig],
+    state: TrainState,
+    prepared: Prepared,
+    worker: Worker,
+) -> None:
+    """Evaluate each set without scores, until a stop request; the workers share each set."""
+    config = trial.config
+    model = state.model
+    set_names = list(prepared.evaluation_sets)
+    if config.decode.train_sample:
+        set_names.append(TRAIN_SAMPLE)
+    unscored = [name for name in set_names if name not in trial.scored]
+    if unscored and config.decode.average_checkpoints > 1:
         model.load_state_dict(mean_weights(trial.states(config.averaged_steps), model))
-    translator = Translator(model.eval(), prepared.vocabulary, config.decode, config.train.precision)
-    for name in names:
+    translator = Translator(
+        model.eval(),
+        prepared.vocabulary,
+        config.decode,
+        config.train.precision,
+    )
+    for name in unscored:
         try:
             score_set(trial, name, EvaluationSet.of(prepared, name, config), translator, worker)
         except StopRequested:
@@ -100,7 +153,10 @@ def score_set(
     translator: Translator,
     worker: Worker,
 ) -> None:
-    """Evaluate the set of this name on every worker, and keep what rank zero has. Raises StopRequested."""
+    """Evaluate a set on every worker, and store the result of rank zero under the set's name.
+
+    Raises StopRequested, NotFiniteError.
+    """
     evaluation = evaluate_set(translator, sentences, worker)
     if evaluation is not None:
         trial.evaluated(name, evaluation.scores, evaluation.texts, evaluation.samples)

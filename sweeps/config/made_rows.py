@@ -1,9 +1,8 @@
-"""Rows that are made without a file: by ``sweep.vary`` and ``sweep.grid``, and by overrides with several values.
+"""Rows without a file: ``sweep.vary`` makes them, and overrides with several values.
 
-``vary`` makes one row per value, which differs from base in that key alone, or one row per entry of several keys;
-``grid`` makes one row per combination. These values are scaled, as those of a file are. An override with several values
-means what it means to Hydra: one row per combination, with final values. A row is named by its changes, so its name is
-the same in every study.
+``vary`` makes one row per value, which differs from base only in that key, or one row per entry of several keys. These
+values are scaled, like those of a file. An override with several values means the same as in Hydra: one row per
+combination, with final values. A row is named by its changes, so it has the same name in every study.
 """
 
 import math
@@ -16,11 +15,10 @@ from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.row_naming import as_typed, made_name
-from sweeps.config.settings import MAKERS
+from sweeps.config.settings import VARY
 from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted
 from tracking.words import LONGEST_CHANGE, shortened
 
-VARY = MAKERS[0]
 MOST_ROWS = 1000
 PlaceOf = Callable[[str], str | None]
 """Where a dotted key such as ``sweep.vary.model.n_heads`` is set."""
@@ -61,28 +59,28 @@ class MadeRows:
         self.notes: list[str] = []
         self.problems: list[Problem] = []
 
-    def vary(self, maker: str, asked: Any, base: Tree) -> None:
-        """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it; ``base`` is of the paper's size."""
-        self.asked.append(maker)
-        before = len(self.problems)
-        usual = self.library.schema.neutral | dotted(base)
-        grids = list(self._grids(maker, asked))
-        if not self._fits(maker, sum(math.prod(map(len, grid.values())) for grid, _ in grids)):
+    def vary(self, lists: Any, base: Tree) -> None:
+        """Make the rows of ``sweep.vary``, or collect its problems. ``base`` is at the paper's size."""
+        self.asked.append(VARY)
+        n_problems = len(self.problems)
+        base_values = self.library.schema.neutral | dotted(base)
+        rows = list(self._varied_rows(lists))
+        if not self._fits(VARY, len(rows)):
             return
-        made = [
-            (dict(zip(grid, each, strict=True)), place) for grid, place in grids for each in product(*grid.values())
-        ]
         like_base = []
-        for values, place in made:
-            if changed := {key: value for key, value in values.items() if not _equal(value, usual.get(key))}:
-                self._add(self._name(changed, self.order), MadeRow(changed, maker.removeprefix("sweep."), place))
+        for values in rows:
+            changes = _changes(values, base_values)
+            if changes:
+                place_of_row = self.place(f"{VARY}.{next(iter(values))}")
+                group = VARY.removeprefix("sweep.")
+                self._add(self._name(changes, self.order), MadeRow(changes, group, place_of_row))
             else:
-                like_base.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
-        if like_base and len(like_base) == len(made) and len(self.problems) == before:
+                like_base.append(_in_words(values))
+        if like_base and len(like_base) == len(rows) and len(self.problems) == n_problems:
             allowed = "add a value that differs from base's before scaling"
-            self._refuse(maker, f"makes no row: base has {'; '.join(like_base)}", allowed)
+            self._refuse(VARY, f"makes no row: base has {'; '.join(like_base)}", allowed)
         elif like_base:
-            self.notes.append(f"{maker} makes no row of {'; '.join(like_base)}: that is base.")
+            self.notes.append(f"{VARY} makes no row of {'; '.join(like_base)}: that is base.")
 
     def sweep(self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]) -> list[str]:
         """The names of the rows, each with each combination of the swept options and values.
@@ -166,44 +164,46 @@ class MadeRows:
     @staticmethod
     def _maker(row: MadeRow) -> str:
         """The key that makes the row."""
-        return f"sweep.{row.group}" if row.values else next(iter({**row.options, **row.final}))
+        return VARY if row.values else next(iter({**row.options, **row.final}))
 
     def _fits(self, key: str, rows: int) -> bool:
         if rows > MOST_ROWS:
             self._refuse(key, f"makes {rows} rows", f"must make at most {MOST_ROWS}")
         return rows <= MOST_ROWS
 
-    def _grids(self, maker: str, asked: Any) -> Iterator[tuple[dict[str, list[Any]], str | None]]:
-        """Lists of values by key, and where they were written. Each combination of a grid's values is a row.
-
-        Each key of ``vary`` is a grid of its own. So is each of its entries, with one value per key.
-        """
-        listed = isinstance(asked, list) and asked and all(isinstance(each, dict) and each for each in asked)
-        if maker == VARY and listed:
-            entries = [{key: [value] for key, value in _flat(entry)} for entry in asked]
-            grids = [self._lists(maker, entry.items()) for entry in entries]
-        elif isinstance(asked, dict) and asked:
-            lists = self._lists(maker, _flat(asked))
-            grids = [{key: values} for key, values in lists.items()] if maker == VARY else [lists]
+    def _varied_rows(self, lists: Any) -> Iterator[Values]:
+        """The values of each row: one value of a list, or all values of an entry."""
+        if _are_entries(lists):
+            for entry in lists:
+                values = self._valid_lists((key, [value]) for key, value in _flat(entry))
+                if values:
+                    yield {key: items[0] for key, items in values.items()}
+        elif isinstance(lists, dict) and lists:
+            for key, values_of_key in self._valid_lists(_flat(lists)).items():
+                for value in values_of_key:
+                    yield {key: value}
         else:
             key = next(iter(self.library.schema.short_names))
-            allowed = f"must be keys with lists of values, such as {maker}='{{{key}: [VALUE, VALUE]}}'"
-            self._refuse(maker, "is empty" if asked == "" else f"is {asked}", allowed)
-            return
-        yield from ((grid, self.place(f"{maker}.{next(iter(grid))}")) for grid in grids if grid)
+            example = f"{VARY}='{{{key}: [VALUE, VALUE]}}'"
+            allowed = f"must be keys with lists of values, such as {example}"
+            self._refuse(VARY, "is empty" if lists == "" else f"is {lists}", allowed)
 
-    def _lists(self, maker: str, asked: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
-        """The valid lists by key; the problems of the others are kept."""
-        found: dict[str, list[Any]] = {}
-        for key, values in asked:
-            unknown = self._key_problem(key)
-            twice = Problem(key, "is given twice", "give all its values in one list") if key in found else None
-            if problem := unknown or twice or _list_problem(key, values):
-                self.problems.append(replace(problem, place=self.place(f"{maker}.{key}")))
-            if isinstance(values, list) and values and not unknown:  # those of a list with a fault are checked too
-                each = [self._number(key, value) for value in values]
-                found[key] = [value for place, value in enumerate(each) if not _in(value, each[:place])]
-        return found
+    def _valid_lists(self, lists: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+        """The lists by key, each value once. Problems are collected, and lists with a wrong key are left out.
+
+        A list with another problem stays, so that its values are checked too.
+        """
+        valid: dict[str, list[Any]] = {}
+        for key, values in lists:
+            key_problem = self._key_problem(key)
+            problem = key_problem or _list_problem(key, values)
+            if key_problem is None and key in valid:
+                problem = Problem(key, "is given twice", "give all its values in one list")
+            if problem:
+                self.problems.append(replace(problem, place=self.place(f"{VARY}.{key}")))
+            if isinstance(values, list) and values and key_problem is None:
+                valid[key] = _without_repeats([self._number(key, value) for value in values])
+        return valid
 
     def _key_problem(self, key: str) -> Problem | None:
         """The problem of a key that no row may change, or that does not exist."""
@@ -227,6 +227,27 @@ class MadeRows:
         if is_whole and takes_decimals and abs(value) < 2**53:
             return float(value)
         return value
+
+
+def _are_entries(lists: Any) -> bool:
+    """Whether it is a list of entries, each with the keys and values of one row."""
+    if not isinstance(lists, list) or not lists:
+        return False
+    return all(isinstance(entry, dict) and entry for entry in lists)
+
+
+def _changes(values: Values, base_values: Values) -> Values:
+    """The values that differ from base's."""
+    return {key: value for key, value in values.items() if not _equal(value, base_values.get(key))}
+
+
+def _in_words(values: Values) -> str:
+    """The values for messages, such as "model.n_heads 8, model.p_drop 0.1"."""
+    return ", ".join(f"{key} {as_typed(value)}" for key, value in values.items())
+
+
+def _without_repeats(values: list[Any]) -> list[Any]:
+    return [value for index, value in enumerate(values) if not _in(value, values[:index])]
 
 
 def _flat(tree: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import FIXED, Library, Override, parsed, swept_values
-from sweeps.config.settings import MAKERS, at_home
+from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
 from sweeps.schema import COMMAND_LINE, Problem, nearest, plain
 from tracking.study import study_folders
@@ -16,7 +16,7 @@ from tracking.words import for_shell, quoted
 
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
 LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")
-"""A key with its list in the text of ``sweep.vary`` or ``sweep.grid``."""
+"""A key with its list in the text of ``sweep.vary``."""
 HYDRAS_OWN = {
     "hydra/launcher": "trials run on Ray; cluster=NAME chooses where",
     "hydra/sweeper": "`allelse sweep row=base,big train.seed=1,2` sweeps by itself",
@@ -39,7 +39,7 @@ class Overrides:
 
     def names_rows(self, seed: str | None) -> bool:
         """Whether the user names rows. ``seed`` is the task's key for a seed, which makes no rows."""
-        has_values = not self.values.keys().isdisjoint({"sweep.rows", *MAKERS})
+        has_values = not self.values.keys().isdisjoint({"sweep.rows", VARY})
         has_choices = not self.choices.keys().isdisjoint({"sweep", "row"})
         sweeps_rows = bool(self.sweeps.keys() - {seed})
         return has_values or has_choices or sweeps_rows
@@ -65,7 +65,7 @@ def parse_overrides(
     ``row=`` also takes rows without a file: those in ``recorded_rows``, and any name if the overrides may make rows.
     ``sweeps`` says whether the verb takes several values of a key.
     """
-    makes_rows = any(text.startswith((*MAKERS, "sweep=")) for text in overrides)
+    makes_rows = any(text.startswith((VARY, "sweep=")) for text in overrides)
     reader = _Reader(library, list(recorded_rows), sweeps, makes_rows)
     unreadable = []
     for text in overrides:
@@ -98,7 +98,7 @@ class _Reader:
         """Keep the override, or its problems."""
         key = override.key_or_group
         typed_value = text.partition("=")[2].strip()
-        if key in MAKERS and (repeated := _repeated_keys(text)):  # Hydra would keep the last list
+        if key == VARY and (repeated := _repeated_keys(text)):  # Hydra would keep the last list
             fault = f"gives {', '.join(repeated)} twice"
             self._refuse(key, fault, "give all values of a key in one list")
         elif self._is_supported(override, typed_value):
@@ -232,7 +232,7 @@ class _Reader:
 
 
 def _repeated_keys(text: str) -> list[str]:
-    """The keys that have several lists in the text of ``sweep.vary`` or ``sweep.grid``."""
+    """The keys that have several lists in the text of ``sweep.vary``."""
     keys = LISTED_KEY.findall(text)
     return sorted({key for key in keys if keys.count(key) > 1})
 
@@ -264,7 +264,6 @@ OTHER_NAMES = {
     "sweep.rows": "variants",
     "sweep.seeds": "seed random_seed",
     "sweep.vary": "params variations",
-    "sweep.grid": "grid_search param_grid product",
     "sweep.max_failures": "retries max_retries",
     "tracking.uri": "mlflow mlflow_uri",
     "tracking.experiment": "exp project",

@@ -10,7 +10,7 @@ from sweeps.config.hydra import changing_keys, changing_problem, resolved
 from sweeps.config.made_rows import MadeRow
 from sweeps.config.refusals import FoundProblems
 from sweeps.config.row_scale import Kept, Layered, apply_scale, before_scaling, keep_differences
-from sweeps.config.settings import MAKERS, Scale, parse_scale
+from sweeps.config.settings import VARY, Scale, parse_scale
 from sweeps.schema import Problem, RefusedError, Tree, assigned, differences, merged, nested
 
 ALL = "all"
@@ -63,12 +63,10 @@ class RowTrees:
         return True
 
     @cached_property
-    def lists(self) -> Tree:
-        """The lists of values in the sweep's file that make rows, by dotted key."""
+    def varied(self) -> Any:
+        """``sweep.vary`` of the sweep's file; empty or None if it has none."""
         options = [*self.collector.options(BASE), *self.collector.scale_option]
-        sweep = self.library.compose(*options)["sweep"]
-        values = {key: sweep.get(key.removeprefix("sweep.")) for key in MAKERS}
-        return {key: value for key, value in values.items() if value}
+        return self.library.compose(*options)["sweep"].get("vary")
 
     @cached_property
     def base(self) -> Layered | None:
@@ -192,7 +190,7 @@ class RowTrees:
         except RefusedError as error:
             self.collector.every += error.problems
             return None
-        sweep = {key: value for key, value in tree["sweep"].items() if f"sweep.{key}" not in MAKERS}
+        sweep = {key: value for key, value in tree["sweep"].items() if f"sweep.{key}" != VARY}
         if sweep.get("rows") == ALL:
             sweep["rows"] = list(dict.fromkeys([BASE, *self.library.folders.options("row")]))
         return {**tree, "sweep": sweep}

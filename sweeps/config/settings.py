@@ -15,8 +15,8 @@ from sweeps.config.tasks import TaskSource
 from sweeps.schema import Named, field_types, parse
 from sweeps.task import Problem, Range, Task
 
-MAKERS = ("sweep.vary", "sweep.grid")
-"""Keys that make rows from lists of values."""
+VARY = "sweep.vary"
+"""The key that makes rows from lists of values."""
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair. Complete pairs are joined when their file is read."""
 UNREAD_BYTE = re.compile("[\udc80-\udcff]")
@@ -64,8 +64,8 @@ class Cluster:
 class Sweep:
     """The rows and seeds of a study, and how they run.
 
-    ``vary`` and ``grid`` have keys with lists of values, which make rows; then ``rows`` is optional. ``vary`` may also
-    be a list of entries, each with the keys and values of one row.
+    ``vary`` has keys with lists of values, which make rows, or a list of entries, each with the keys and values of one
+    row. Then ``rows`` is optional.
 
     ``base_seeds`` are the seeds of base, by default ``seeds``: base enters every difference. ``margin`` has the δ of
     each metric, in the metric's units. A smaller difference doesn't matter.
@@ -82,7 +82,6 @@ class Sweep:
     max_failures: Annotated[int, Range(0)]
     rows: list[str] = field(default_factory=lambda: ["base"])
     vary: dict[str, Any] | list[dict[str, Any]] = field(default_factory=dict)
-    grid: dict[str, Any] = field(default_factory=dict)
     stall_minutes: Annotated[float, Range(0, above=True)] = 10.0
     base_seeds: list[Annotated[int, Range(0, 2**31 - 1)]] = field(default_factory=list)
     margin: dict[str, Any] = field(default_factory=dict)

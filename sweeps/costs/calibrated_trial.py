@@ -1,7 +1,7 @@
-"""A process that runs the work of one trial for some steps, and tells how long they took.
+"""A process that runs the work of one trial for some steps and measures how long they take.
 
-It is the worker of a trial in all but this: it belongs to no study, and its checkpoints lie in a temporary folder. It
-ends with the process that has started it.
+It works like the worker of a trial, but belongs to no study and keeps its checkpoints in a temporary folder. It ends
+when the process that started it ends.
 """
 
 import json
@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.preflight.sent_code import from_plain, to_plain
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.code_imports import enter_code
@@ -22,15 +23,16 @@ from sweeps.worker.events import Assignment, Event, Finished, Report
 from sweeps.worker.pace import peak_memory
 from tracking.code import Code
 
-BYTES = "latin-1"
-"""An encoding in which each byte is a character."""
 CONNECTION_BYTES = 40_000_000
-"""What a worker of Ray holds for its connections, which this process has not. Measured."""
+"""Memory that a Ray worker needs for its connections, and this process does not. Measured."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Training goes on for at least this long and so many steps, and for at most that long; scoring has its own."""
+    """Training runs for at least ``least_seconds`` and ``least_steps``, and for at most ``most_seconds``.
+
+    Scoring runs for at most ``scoring_seconds``.
+    """
 
     least_seconds: float = 20.0
     least_steps: int = 30
@@ -40,7 +42,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment: the wall clock and this process's CPU seconds, after ``step``."""
+    """A moment: the wall clock and this process's CPU seconds after ``step``."""
 
     step: int
     wall: float = field(default_factory=time.monotonic)
@@ -49,7 +51,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of the wall clock, and CPU seconds."""
+    """Seconds of the wall clock and CPU seconds between two moments."""
 
     wall: float
     cpu: float
@@ -60,32 +62,36 @@ class Spent:
 
 
 class EnoughError(BaseException):
-    """The work has reported often enough. No Exception: the work could take it for one of its own."""
+    """The work has reported often enough. Not an Exception: the work could catch that as its own."""
 
 
 class Stopwatch:
-    """Times the steps of a work, and asks it to stop. A work that never asks is ended at a report."""
+    """Times the steps of the work and asks it to stop. Work that never checks is ended at a report.
+
+    ``first`` marks the first report or check for a stop, ``last`` the last report, ``stopped`` the request to stop, and
+    ``finished`` the end of the work. Each is None until then.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.began = Mark(0)
+        self.start = Mark(0)
         self.first: Mark | None = None
         self.last: Mark | None = None
         self.stopped: Mark | None = None
         self.finished: Mark | None = None
-        self._questions = 0
+        self._stop_checks = 0
 
     def stop(self) -> bool:
-        """The answer to ``trial.stopping()``, which a work asks once per step."""
-        self._questions += 1
+        """Whether the work should stop: the answer to ``trial.stopping()``, called once per step."""
+        self._stop_checks += 1
         if self.first is None:
             self.first = Mark(1)
-        if self.stopped is None and self._is_enough(self._questions):
+        if self.stopped is None and self._is_enough(self._stop_checks):
             self.stopped = Mark(0)
         return self.stopped is not None
 
-    def tell(self, event: Event) -> None:
-        """Take an event of the work. Raises EnoughError."""
+    def handle(self, event: Event) -> None:
+        """Note the time of an event. Raises EnoughError if work that never checks ran long enough."""
         if isinstance(event, Finished):
             self.finished = Mark(event.step)
         if not isinstance(event, Report):
@@ -93,16 +99,16 @@ class Stopwatch:
         self.last = Mark(event.step)
         if self.first is None:
             self.first = self.last
-        if not self._questions and self._is_enough(event.step):
+        if not self._stop_checks and self._is_enough(event.step):
             raise EnoughError
 
     def _is_enough(self, steps: int) -> bool:
-        seconds = time.monotonic() - (self.first or self.began).wall
-        enough = seconds >= self.limits.least_seconds and steps >= self.limits.least_steps
-        return enough or seconds >= self.limits.most_seconds
+        seconds = time.monotonic() - (self.first or self.start).wall
+        reached_least = seconds >= self.limits.least_seconds and steps >= self.limits.least_steps
+        return reached_least or seconds >= self.limits.most_seconds
 
     def answer(self) -> dict[str, Any]:
-        """Steps, and seconds per step. Raises LookupError for a work that told too little."""
+        """Steps, seconds per step, and setup seconds. Raises LookupError if no step was reported."""
         if self.first is None or self.last is None:
             raise LookupError("the work reported no step")
         end = self._end(self.last)
@@ -110,11 +116,13 @@ class Stopwatch:
         if steps > 0:
             wall = (end.wall - self.first.wall) / steps
             cpu = (end.cpu - self.first.cpu) / steps
-            setup = max(0.0, self.first.wall - self.began.wall - self.first.step * wall)
-            setup_cpu = max(0.0, self.first.cpu - self.began.cpu - self.first.step * cpu)
+            to_first = Spent.between(self.start, self.first)
+            setup = max(0.0, to_first.wall - self.first.step * wall)
+            setup_cpu = max(0.0, to_first.cpu - self.first.step * cpu)
         else:
-            wall = (end.wall - self.began.wall) / end.step
-            cpu = (end.cpu - self.began.cpu) / end.step
+            total = Spent.between(self.start, end)
+            wall = total.wall / end.step
+            cpu = total.cpu / end.step
             setup = setup_cpu = 0.0
         return {
             "steps": end.step,
@@ -125,16 +133,16 @@ class Stopwatch:
         }
 
     def _end(self, last: Mark) -> Mark:
-        """The moment of the last step: a report follows the request to stop, and may follow an evaluation."""
+        """The end of the last step: its report comes after the request to stop, maybe after an evaluation."""
         return replace(self.stopped, step=last.step) if self.stopped else last
 
 
 def main() -> None:
-    """Reads the request from the file that is named, and writes the answer beside it."""
+    """Read the request from the file named on the command line, and write the answer beside it."""
     request = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        answer = _measured(request)
+        answer = _measure(request)
     except (Exception, SystemExit) as error:
         answer = {"error": cause(error), "details": printable(traceback.format_exc())}
     answer_path = Path(request["answer"])
@@ -144,53 +152,56 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Standard input ends when the process ends that holds its other side."""
+    """Wait until the parent process ends, which closes standard input, then end this process."""
     sys.stdin.buffer.read()
     os._exit(1)
 
 
-def _measured(request: dict[str, Any]) -> dict[str, Any]:
-    """Begin the work once, to import what it needs, then measure it from its start."""
+def _measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Start the work once so that it imports what it needs, then measure it from its start."""
     import sweeps.running.group  # noqa: F401 — a worker has it in its memory, too
 
     limits = Limits(**request["limits"])
-    assignment = Assignment(**request["assignment"])
-    task_folder = enter_code(_code_of(request), Path(assignment.study_folder), lasting=False)
-    if task_folder is not None:
-        assignment = replace(assignment, folder=str(task_folder))
+    assignment = _assignment(request)
     warm_up = replace(assignment, checkpoints=f"{assignment.checkpoints}-warm-up")
-    started = time.time() - request["started"]
+    start_seconds = time.time() - request["started"]
     first = _run(warm_up, Stopwatch(replace(limits, least_seconds=0.0, least_steps=1)))
-    whole = first.watch.finished is not None  # it never asked whether to stop, and was shorter than the limit
-    run = first if whole else _run(assignment, Stopwatch(limits))
+    # Work that never checks for a stop and is shorter than the limit has finished by now.
+    is_complete = first.watch.finished is not None
+    run = first if is_complete else _run(assignment, Stopwatch(limits))
     answer = run.watch.answer()
     if run.watch.finished is not None and run.watch.last is not None:
         scoring: Spent | None = Spent.between(run.watch.last, run.watch.finished)
-        peak = run.peak_bytes
+        peak_bytes = run.peak_bytes
     else:
-        scoring = _scoring(assignment, limits, Spent(answer["setup_seconds"], answer["other_cpu_seconds"]))
-        peak = max(run.peak_bytes, peak_memory())
-    if not whole:
-        answer |= _of_first_trial(first.watch, answer)
+        setup = Spent(answer["setup_seconds"], answer["other_cpu_seconds"])
+        scoring = _scoring(assignment, limits, setup)
+        peak_bytes = max(run.peak_bytes, peak_memory())
+    if not is_complete:
+        answer |= _first_trial_extra(first.watch, answer)
     if scoring is not None:
-        answer |= {"scoring_seconds": scoring.wall}
+        answer["scoring_seconds"] = scoring.wall
         answer["other_cpu_seconds"] += scoring.cpu
-    return answer | {"peak_bytes": peak + CONNECTION_BYTES, "start_seconds": started}
+    answer["peak_bytes"] = peak_bytes + CONNECTION_BYTES
+    answer["start_seconds"] = start_seconds
+    return answer
 
 
-def _code_of(request: dict[str, Any]) -> Code | None:
-    code = request["code"]
-    if code is None:
-        return None
-    files = {name: text.encode(BYTES) for name, text in code["files"].items()}
-    return Code(files, code["roots"])
+def _assignment(request: dict[str, Any]) -> Assignment:
+    """The assignment of the request, with the folder from which this process imports the task."""
+    assignment = Assignment(**request["assignment"])
+    study_folder = Path(assignment.study_folder)
+    task_folder = enter_code(from_plain(request["code"]), study_folder, lasting=False)
+    if task_folder is None:
+        return assignment
+    return replace(assignment, folder=str(task_folder))
 
 
-def _of_first_trial(watch: Stopwatch, answer: dict[str, Any]) -> dict[str, float]:
-    """What the first trial of a process takes beyond the next ones: it imports what the work needs."""
+def _first_trial_extra(watch: Stopwatch, answer: dict[str, Any]) -> dict[str, float]:
+    """The extra seconds of a process's first trial, which imports what the work needs."""
     if watch.first is None:
         return {}
-    to_first_step = Spent.between(watch.began, watch.first)
+    to_first_step = Spent.between(watch.start, watch.first)
     wall = to_first_step.wall - answer["setup_seconds"] - answer["seconds_per_step"]
     cpu = to_first_step.cpu - answer["other_cpu_seconds"] - answer["cpu_seconds_per_step"]
     return {"first_seconds": max(0.0, wall), "first_cpu_seconds": max(0.0, cpu)}
@@ -198,55 +209,56 @@ def _of_first_trial(watch: Stopwatch, answer: dict[str, Any]) -> dict[str, float
 
 @dataclass(frozen=True)
 class Run:
-    """A run of the work, timed, and the most memory that the process held."""
+    """A timed run of the work, and the process's peak memory."""
 
     watch: Stopwatch
     peak_bytes: int
 
 
 def _run(assignment: Assignment, watch: Stopwatch, as_trained: bool = False) -> Run:
-    """Let the work run until the watch stops it. ``as_trained``: what it has saved counts as its last step.
+    """Run the work until the watch stops it. With ``as_trained``, its checkpoint counts as the last step.
 
-    Raises what the work raises, and LookupError if it was to go on from a checkpoint and there is none.
+    Raises what the work raises, and LookupError if ``as_trained`` finds no checkpoint.
     """
-    driver = Driver(assignment, watch.tell)
+    driver = Driver(assignment, watch.handle)
     driver.newest()
     if as_trained:
         if driver.restored is None:
             raise LookupError("the work saved nothing")
-        steps = driver.task.steps(driver.config)
-        driver.restored = replace(driver.restored, saved=replace(driver.restored.saved, step=steps))
-    watch.began = Mark(0)
+        last_step = driver.task.steps(driver.config)
+        saved = replace(driver.restored.saved, step=last_step)
+        driver.restored = replace(driver.restored, saved=saved)
+    watch.start = Mark(0)
     with suppress(EnoughError):
         driver.work(0, 1, "", watch.stop)
     return Run(watch, peak_memory())
 
 
 def _scoring(assignment: Assignment, limits: Limits, setup: Spent) -> Spent | None:
-    """What the work takes to score the weights that it has saved, as if they were those of the last step.
+    """The time to score the saved weights as if they were those of the last step.
 
-    None if nothing was saved, if it fails, or if it takes longer than the limit.
+    None if nothing was saved, if scoring fails, or if it takes longer than the limit.
     """
-    watch = Stopwatch(replace(limits, least_seconds=limits.scoring_seconds, most_seconds=limits.scoring_seconds))
+    seconds = limits.scoring_seconds
+    watch = Stopwatch(replace(limits, least_seconds=seconds, most_seconds=seconds))
+    next_attempt = replace(assignment, attempt=assignment.attempt + 1)
     try:
-        _run(replace(assignment, attempt=assignment.attempt + 1), watch, as_trained=True)
-    except Exception:  # such as checkpoints to average, which are not there
+        _run(next_attempt, watch, as_trained=True)
+    except Exception:  # for example, checkpoints to average are missing
         return None
     if watch.finished is None:
         return None
-    whole = Spent.between(watch.began, watch.finished)
-    return Spent(max(0.0, whole.wall - setup.wall), max(0.0, whole.cpu - setup.cpu))
+    total = Spent.between(watch.start, watch.finished)
+    return Spent(max(0.0, total.wall - setup.wall), max(0.0, total.cpu - setup.cpu))
 
 
 def to_request(assignment: Assignment, code: Code | None, limits: Limits, answer: Path) -> str:
-    """The request as ``main`` reads it. The process starts now."""
-    files = {} if code is None else {name: content.decode(BYTES) for name, content in code.files.items()}
-    sent = code and {"files": files, "roots": dict(code.roots)}
-    plain = asdict(assignment)
-    del plain["lineage"]  # it belongs to no study
+    """The request that ``main`` reads, as JSON. It counts the process as started now."""
+    assignment_fields = asdict(assignment)
+    del assignment_fields["lineage"]  # it belongs to no study
     request = {
-        "assignment": plain,
-        "code": sent,
+        "assignment": assignment_fields,
+        "code": to_plain(code),
         "limits": asdict(limits),
         "answer": str(answer),
         "started": time.time(),

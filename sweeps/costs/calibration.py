@@ -1,4 +1,4 @@
-"""Calibration: the real work of some trials, for some steps, in processes of their own; the study stays untouched."""
+"""Calibration runs the real work of some trials for some steps, in separate processes. It doesn't touch the study."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from types import FrameType
 from typing import IO, Any
 
 from sweeps.config.files import BASE
+from sweeps.config.settings import Cluster
 from sweeps.costs.calibrated_trial import Limits, to_request
 from sweeps.costs.estimate import version_of, work_to_predict
 from sweeps.costs.measurement import Measurement, keep_calibrated
@@ -25,25 +26,24 @@ from sweeps.running.recorder import Recorder
 from sweeps.schema import Problem, RefusedError
 from sweeps.worker.pace import machine
 
-MODULE = (
-    "-P",
-    "-m",
-    "sweeps.costs.calibrated_trial",
-)  # -P: files of the current folder hide none of ours
+MODULE = ("-P", "-m", "sweeps.costs.calibrated_trial")
+"""``-P`` keeps files in the current folder from hiding our modules."""
 LOOK_S = 0.1
 SILENT_S = 600.0
-"""Until a process has answered: beyond the limits of training and scoring it only imports and opens its data."""
+"""How long a process may take to answer. Besides training and scoring, it only imports modules and opens its data."""
 PREFIX = "allelse-calibration-"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
 
 
 class CalibrationError(RuntimeError):
-    """The work of a trial failed: its name, the cause, and the traceback."""
+    """The work of a trial failed. ``details`` holds the traceback."""
 
     def __init__(self, name: str, cause: str, details: str) -> None:
         super().__init__(f"{name}: {cause}")
-        self.name, self.cause, self.details = name, cause, details
+        self.name = name
+        self.cause = cause
+        self.details = details
 
 
 @dataclass(frozen=True)
@@ -57,119 +57,155 @@ class Process:
 
 
 def refuse_calibration(plan: Plan) -> None:
-    """Raises RefusedError where the steps of this machine would say nothing of the sweep, or disturb one."""
-    cluster = plan.composition.shared.cluster
-    problems = list[Problem]()
-    if not plan.pending:
-        problems.append(Problem("--calibrate", "has nothing to measure: all trials are finished", "leave it out"))
-    if cluster.address is not None:
-        fault = f"is {cluster.address}, but --calibrate measures on this machine alone"
-        allowed = "train one row there: plans then read its time from its result"
-        problems.append(Problem("cluster.address", fault, allowed))
-    if cluster.workers > 1:
-        fault = f"is {cluster.workers}, but --calibrate runs one process per trial"
-        problems.append(Problem("cluster.workers", fault, "train one row: plans then read its time from its result"))
-    if plan.running:
-        fault = f"would share this machine with {plan.running[0].trial.name}, which is running or waiting"
-        problems.append(Problem("--calibrate", fault, "wait for it: plans then read its time from its result"))
-    if not problems and slots_of(cluster, [this_machine()]) < 1:
-        need = f"{cluster.cpus_per_worker} CPUs per worker"
-        if cluster.gpus_per_worker:
-            need = f"{need} and {cluster.gpus_per_worker:g} GPUs"
-        fault = f"needs {need}, which this machine does not have"
-        problems.append(Problem("--calibrate", fault, "set cluster.cpus_per_worker or cluster.gpus_per_worker lower"))
+    """Raise RefusedError if calibration could not predict the sweep's times, or would disturb running trials."""
+    problems = list(_plan_problems(plan)) or list(_size_problems(plan.composition.shared.cluster))
     if problems:
         raise RefusedError(problems)
 
 
-def calibrate(plan: Plan, say: Callable[[str], None], limits: Limits | None = None) -> list[Measurement]:
-    """Measure the cheapest, a middle and the dearest pending trial, and keep what was found for later plans.
+def _plan_problems(plan: Plan) -> Iterator[Problem]:
+    cluster = plan.composition.shared.cluster
+    if not plan.pending:
+        fault = "has nothing to measure: all trials are finished"
+        yield Problem("--calibrate", fault, "leave it out")
+    if cluster.address is not None:
+        fault = f"is {cluster.address}, but --calibrate measures only on this machine"
+        allowed = "train one row there: plans then read its time from its result"
+        yield Problem("cluster.address", fault, allowed)
+    if cluster.workers > 1:
+        fault = f"is {cluster.workers}, but --calibrate runs one process per trial"
+        allowed = "train one row: plans then read its time from its result"
+        yield Problem("cluster.workers", fault, allowed)
+    if plan.running:
+        name = plan.running[0].trial.name
+        fault = f"would share this machine with {name}, which is running or waiting"
+        allowed = "wait for it: plans then read its time from its result"
+        yield Problem("--calibrate", fault, allowed)
 
-    As many run at a time as a sweep runs: trials side by side slow each other down. The plan's data must be prepared.
-    Raises CalibrationError, KeyboardInterrupt.
+
+def _size_problems(cluster: Cluster) -> Iterator[Problem]:
+    """A problem if not even one trial fits on this machine."""
+    if slots_of(cluster, [this_machine()]) >= 1:
+        return
+    need = f"{cluster.cpus_per_worker} CPUs per worker"
+    if cluster.gpus_per_worker:
+        need = f"{need} and {cluster.gpus_per_worker:g} GPUs"
+    fault = f"needs {need}, which this machine does not have"
+    allowed = "set cluster.cpus_per_worker or cluster.gpus_per_worker lower"
+    yield Problem("--calibrate", fault, allowed)
+
+
+def calibrate(
+    plan: Plan,
+    say: Callable[[str], None],
+    limits: Limits | None = None,
+) -> list[Measurement]:
+    """Measure the cheapest, a middle and the dearest pending trial, and save the results for later plans.
+
+    Runs as many trials at a time as the sweep will, since concurrent trials slow each other down. The plan's data must
+    be prepared. Raises CalibrationError, KeyboardInterrupt.
     """
     chosen = trials_to_measure([planned for planned in plan.pending if planned.host is None])
     slots = min(slots_of(plan.composition.shared.cluster, [this_machine()]), len(plan.pending))
-    measured = list[Measurement]()
+    measurements = list[Measurement]()
     with _interruptible(), TemporaryDirectory(prefix=PREFIX) as folder:
         for number, wave in enumerate(waves(chosen, slots)):
-            names = ", ".join(dict.fromkeys(planned.trial.row for planned in wave))
-            say(f"Calibrating {names}")
-            measured += _measured(wave, plan, Path(folder, str(number)), limits or Limits())
-    keep_calibrated(Path(plan.composition.shared.paths.runs), merged(measured))
-    return measured
+            rows = ", ".join(dict.fromkeys(planned.trial.row for planned in wave))
+            say(f"Calibrating {rows}")
+            wave_folder = Path(folder, str(number))
+            measurements += _measure(wave, plan, wave_folder, limits or Limits())
+    runs = Path(plan.composition.shared.paths.runs)
+    keep_calibrated(runs, merge_by_row(measurements))
+    return measurements
 
 
 def trials_to_measure(pending: Sequence[PlannedTrial]) -> list[PlannedTrial]:
-    """The cheapest, the middle and the dearest by FLOPs per step; without FLOPs by parameters. One per row.
+    """At most three trials: the cheapest, a middle and the dearest row by FLOPs per step, or else by parameters.
 
-    Where base is neither the cheapest nor the dearest, it is the middle: most rows are like it.
+    The middle is base if base is neither the cheapest nor the dearest, since most rows resemble it.
     """
     rows: dict[str, PlannedTrial] = {}
     for planned in pending:
         rows.setdefault(work_to_predict(planned).work, planned)
-    ordered = sorted(rows.values(), key=_cost_of_a_step)
+    ordered = sorted(rows.values(), key=_step_cost)
     if len(ordered) <= 3:
         return ordered
     inner = ordered[1:-1]
-    middle = next((planned for planned in inner if planned.trial.row == BASE), inner[len(inner) // 2])
+    middle = inner[len(inner) // 2]
+    for planned in inner:
+        if planned.trial.row == BASE:
+            middle = planned
+            break
     return [ordered[0], middle, ordered[-1]]
 
 
-def _cost_of_a_step(planned: PlannedTrial) -> float:
+def _step_cost(planned: PlannedTrial) -> float:
+    """FLOPs per step, or the number of parameters if FLOPs are unknown."""
     if planned.costs.flops is not None:
         return planned.costs.flops / planned.steps
     return float(planned.costs.params or 0)
 
 
 def waves(chosen: Sequence[PlannedTrial], slots: int) -> Iterator[list[PlannedTrial]]:
-    """The trials in groups of ``slots``; the last group is filled up with those that were measured before."""
+    """The trials in groups of ``slots``. Trials from the start of ``chosen`` fill up the last group."""
     for start in range(0, len(chosen), slots):
         wave = list(chosen[start : start + slots])
-        for place in range(slots - len(wave)):
-            wave.append(chosen[place % len(chosen)])
+        for number in range(slots - len(wave)):
+            wave.append(chosen[number % len(chosen)])
         yield wave
 
 
-def merged(measured: Sequence[Measurement]) -> list[Measurement]:
-    """One per row: of one that was measured more than once, the means of its times, and its highest memory."""
+def merge_by_row(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """One measurement per row: the means of its times, and its highest peak memory."""
     rows: dict[tuple[str, str], list[Measurement]] = {}
-    for one in measured:
-        rows.setdefault((one.work, one.conditions), []).append(one)
-    return [_mean(of_row) for of_row in rows.values()]
+    for measurement in measurements:
+        row = (measurement.work, measurement.conditions)
+        rows.setdefault(row, []).append(measurement)
+    return [_mean(runs) for runs in rows.values()]
 
 
-def _mean(measured: Sequence[Measurement]) -> Measurement:
-    scoring = [one.scoring_seconds for one in measured if one.scoring_seconds is not None]
-    cpu = [one.cpu_seconds_per_step for one in measured if one.cpu_seconds_per_step is not None]
+def _mean(runs: Sequence[Measurement]) -> Measurement:
     return replace(
-        measured[0],
-        seconds_per_step=fmean(one.seconds_per_step for one in measured),
-        setup_seconds=fmean(one.setup_seconds for one in measured),
-        start_seconds=fmean(one.start_seconds for one in measured),
-        first_seconds=fmean(one.first_seconds for one in measured),
-        first_cpu_seconds=fmean(one.first_cpu_seconds for one in measured),
-        other_cpu_seconds=fmean(one.other_cpu_seconds for one in measured),
-        scoring_seconds=fmean(scoring) if scoring else None,
-        cpu_seconds_per_step=fmean(cpu) if cpu else None,
-        peak_bytes=max(one.peak_bytes or 0 for one in measured),
+        runs[0],
+        seconds_per_step=fmean(run.seconds_per_step for run in runs),
+        setup_seconds=fmean(run.setup_seconds for run in runs),
+        start_seconds=fmean(run.start_seconds for run in runs),
+        first_seconds=fmean(run.first_seconds for run in runs),
+        first_cpu_seconds=fmean(run.first_cpu_seconds for run in runs),
+        other_cpu_seconds=fmean(run.other_cpu_seconds for run in runs),
+        scoring_seconds=_mean_if_measured(run.scoring_seconds for run in runs),
+        cpu_seconds_per_step=_mean_if_measured(run.cpu_seconds_per_step for run in runs),
+        peak_bytes=max(run.peak_bytes or 0 for run in runs),
     )
 
 
-def _measured(wave: Sequence[PlannedTrial], plan: Plan, folder: Path, limits: Limits) -> list[Measurement]:
+def _mean_if_measured(seconds: Iterable[float | None]) -> float | None:
+    """The mean of the values that are not None; None if all are."""
+    measured = [value for value in seconds if value is not None]
+    return fmean(measured) if measured else None
+
+
+def _measure(
+    wave: Sequence[PlannedTrial],
+    plan: Plan,
+    folder: Path,
+    limits: Limits,
+) -> list[Measurement]:
+    """Measure the trials of a wave at the same time, one process each. Raises CalibrationError."""
     processes = list[Process]()
     try:
-        for place, planned in enumerate(wave):
-            processes.append(_started(planned, plan, folder / str(place), limits, place))
-        answers = _answers(processes)
+        for slot, planned in enumerate(wave):
+            processes.append(_start(planned, plan, folder / str(slot), limits, slot))
+        answers = _wait_for_answers(processes)
     finally:
         for process in processes:
             _end(process.popen)
-    return [_measurement(planned, plan, answer) for planned, answer in zip(wave, answers, strict=True)]
+    answered = zip(wave, answers, strict=True)
+    return [_measurement(planned, plan, answer) for planned, answer in answered]
 
 
-def _started(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, place: int) -> Process:
-    """The process, in a group of its own, with all that the trial writes in ``folder``."""
+def _start(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, slot: int) -> Process:
+    """Start the trial in its own process group. The trial writes all its files in ``folder``."""
     folder.mkdir(parents=True)
     assignment = replace(
         Recorder(planned).assignment(),
@@ -177,7 +213,9 @@ def _started(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, pl
         checkpoints=str(folder / "checkpoints"),
         evaluated={},
     )
-    answer, log, request = folder / "answer.json", folder / "log.txt", folder / "request.json"
+    answer = folder / "answer.json"
+    log = folder / "log.txt"
+    request = folder / "request.json"
     request.write_text(to_request(assignment, plan.code, limits, answer), "utf-8")
     with log.open("wb") as output:
         popen = subprocess.Popen(
@@ -186,58 +224,76 @@ def _started(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, pl
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=planned.settings.source.folder,
-            env=_environment(planned, place) | {"TMPDIR": str(folder)},  # all that it leaves goes with it
+            env=_environment(planned, slot) | {"TMPDIR": str(folder)},  # removed with the folder
             start_new_session=True,
         )
     return Process(planned, popen, answer, log)
 
 
-def _environment(planned: PlannedTrial, place: int) -> dict[str, str]:
-    """As Ray gives a worker its threads and GPUs."""
+def _environment(planned: PlannedTrial, slot: int) -> dict[str, str]:
+    """This process's variables, with the threads and GPUs that Ray would assign to a worker."""
     cluster = planned.settings.cluster
     visible = os.environ.get(VISIBLE)
-    names = visible.split(",") if visible else [str(number) for number in range(int(this_machine()["GPU"]))]
-    first = int(place * cluster.gpus_per_worker)
+    gpus = visible.split(",") if visible else _gpu_numbers()
+    first = int(slot * cluster.gpus_per_worker)
     count = max(1, round(cluster.gpus_per_worker)) if cluster.gpus_per_worker else 0
-    devices = {VISIBLE: ",".join(names[first : first + count])}
-    return {**os.environ, THREADS: os.environ.get(THREADS, str(cluster.cpus_per_worker)), **devices}
+    return {
+        **os.environ,
+        THREADS: os.environ.get(THREADS, str(cluster.cpus_per_worker)),
+        VISIBLE: ",".join(gpus[first : first + count]),
+    }
 
 
-def _answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
-    """Of all of them. Raises CalibrationError as soon as one has failed."""
+def _gpu_numbers() -> list[str]:
+    return [str(number) for number in range(int(this_machine()["GPU"]))]
+
+
+def _wait_for_answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
+    """The answer of each process. Raises CalibrationError as soon as one fails, or if they take too long."""
     deadline = time.monotonic() + SILENT_S
     while True:
         waiting = 0
         for process in processes:
-            ended = process.popen.poll() is not None  # before the look: the answer is written first
+            # Checked before the answer: a process writes its answer before it ends.
+            has_ended = process.popen.poll() is not None
             if process.answer.exists():
                 _refuse_failure(process)
-            elif ended:
+            elif has_ended:
                 raise _death(process)
             else:
                 waiting += 1
         if not waiting:
-            return [json.loads(process.answer.read_text("utf-8")) for process in processes]
+            return [_read_answer(process) for process in processes]
         if time.monotonic() > deadline:
             cause = f"it neither ended nor reported enough within {SILENT_S:g} s"
             raise CalibrationError(processes[0].planned.trial.name, cause, "")
         time.sleep(LOOK_S)
 
 
+def _read_answer(process: Process) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(process.answer.read_text("utf-8"))
+    return answer
+
+
 def _refuse_failure(process: Process) -> None:
-    answer = json.loads(process.answer.read_text("utf-8"))
+    """Raise CalibrationError if the process answered with an error."""
+    answer = _read_answer(process)
     if "error" in answer:
         raise CalibrationError(process.planned.trial.name, answer["error"], answer["details"])
 
 
 def _death(process: Process) -> CalibrationError:
+    """The error for a process that ended without an answer."""
     code = process.popen.returncode
-    cause = f"its process was ended by {signal.Signals(-code).name}" if code < 0 else f"its process ended with {code}"
-    return CalibrationError(process.planned.trial.name, cause, process.log.read_text("utf-8", "replace"))
+    cause = f"its process ended with {code}"
+    if code < 0:
+        cause = f"its process was ended by {signal.Signals(-code).name}"
+    log = process.log.read_text("utf-8", "replace")
+    return CalibrationError(process.planned.trial.name, cause, log)
 
 
 def _end(popen: "subprocess.Popen[bytes]") -> None:
-    """The process, and what it has begun."""
+    """Kill the process and its children, and wait for its end."""
     with suppress(ProcessLookupError):
         os.killpg(popen.pid, signal.SIGKILL)
     popen.wait()
@@ -261,14 +317,15 @@ def _measurement(planned: PlannedTrial, plan: Plan, answer: Mapping[str, Any]) -
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Within it, signals that end this process end it in order, so that nothing stays behind."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that this process cleans up before it ends."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ending = (signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, interrupt) for number in ending}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Hours and memory of a plan: of each trial, in sum, and side by side on what the cluster has."""
+"""The hours and memory of a plan: for each trial, in total, and with several trials at a time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from typing import Literal
 
 from sweeps.config.settings import Cluster
 from sweeps.costs.measurement import Measurement, calibrated_trials, finished_trials
-from sweeps.costs.prediction import Prediction, Work, predicted
-from sweeps.costs.slots import ends, slots_of, this_machine
+from sweeps.costs.prediction import Prediction, Work, predict
+from sweeps.costs.slots import end_times, slots_of, this_machine
 from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.preflight.machine import memory
 from sweeps.worker.pace import Group, conditions, machine, work_of
 from tracking.provenance import own_version
 
 MemorySource = Literal["measured", "computed"]
-"""Measured is what the row itself, or without a formula another row, has shown."""
+"""Measured: the peak of the same row, or of other rows if the task has no formula."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one worker while it trains: on a CPU, or of its GPU."""
+    """Bytes that one worker needs to train, in the machine's memory or its GPU's."""
 
     bytes: float
     source: MemorySource
@@ -31,13 +31,17 @@ class Memory:
 
 @dataclass(frozen=True)
 class Estimate:
-    """By the names of the trials. ``slots`` is None where the nodes of a cluster were not asked."""
+    """Predicted times and memory by trial name.
+
+    ``slots`` is how many trials run at a time; None if the nodes of a cluster are unknown. ``here`` means that trials
+    run only on this machine, whose memory is ``machine_bytes``.
+    """
 
     plan: Plan
     times: Mapping[str, Prediction]
     memories: Mapping[str, Memory]
     slots: int | None
-    here: bool  # whether trials run on this machine alone
+    here: bool
     machine_bytes: int | None = None
     to_run: tuple[PlannedTrial, ...] = field(default=())
 
@@ -48,7 +52,7 @@ class Estimate:
 
     @cached_property
     def seconds(self) -> float | None:
-        """Of all trials to run, one after another; None if that of any is unknown."""
+        """The total for all trials to run; None if the time of any is unknown."""
         if self.unknown or not self.to_run:
             return None
         return sum(self.times[planned.trial.name].seconds for planned in self.to_run)
@@ -61,7 +65,8 @@ class Estimate:
         durations = [self.times[planned.trial.name].seconds for planned in self.to_run]
         names = [planned.trial.name for planned in self.to_run]
         start = max(self.times[name].start_seconds for name in names)
-        return dict(zip(names, ends(durations, self.slots, start), strict=True))
+        ends = end_times(durations, self.slots, start)
+        return dict(zip(names, ends, strict=True))
 
     @property
     def wall_seconds(self) -> float | None:
@@ -70,43 +75,64 @@ class Estimate:
 
     @property
     def side_by_side(self) -> int:
-        """How many trials run at a time."""
+        """How many of the trials to run will run at a time."""
         return min(self.slots or 0, len(self.to_run))
 
     @property
     def worker_bytes(self) -> Memory | None:
-        """Of the worker that needs most."""
+        """The memory of the worker that needs most; None if nothing is known."""
         names = [planned.trial.name for planned in self.to_run]
         memories = [self.memories[name] for name in names if name in self.memories]
         return max(memories, key=lambda memory: memory.bytes, default=None)
 
 
 def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) -> Estimate:
-    """From finished trials and earlier calibration: reads files, and starts nothing.
+    """The estimate from finished trials and earlier calibration. Reads files, and starts nothing.
 
-    ``nodes`` are the resources of a cluster's nodes, by kind; without them only this machine is known.
+    ``nodes`` holds each node's resources by kind: {"CPU": 2.0, "GPU": 0.0}. Omit it if a cluster's nodes are unknown.
     """
-    shared = plan.composition.shared
-    cluster, here = shared.cluster, shared.cluster.address is None
-    running = {planned.trial.name for planned in plan.running}
-    works = {planned.trial.name: work_to_predict(planned) for planned in plan.trials}
-    measured = measurements(plan, works.values())
-    predictions = {name: predicted(work, measured) for name, work in works.items()}
-    times = {name: prediction for name, prediction in predictions.items() if prediction}
-    scoring = {planned.trial.name for planned in plan.trials if planned.host}
-    times |= {name: times[name].of_scoring() for name in scoring & times.keys()}
+    cluster = plan.composition.shared.cluster
+    here = cluster.address is None
     if here:
         nodes = [this_machine()]
     slots = None if nodes is None else slots_of(cluster, nodes)
+    running = {planned.trial.name for planned in plan.running}
     to_run = tuple(planned for planned in plan.pending if planned.trial.name not in running)
+    works = {planned.trial.name: work_to_predict(planned) for planned in plan.trials}
+    measurements = comparable_measurements(plan, works.values())
+    times = _times(plan, works, measurements)
     for planned in to_run[:slots]:
-        if planned.trial.name in times:
-            times[planned.trial.name] = times[planned.trial.name].as_first()
-    memories = _memories(plan, works, measured)
-    return Estimate(plan, times, memories, slots, here, memory() if here else None, to_run)
+        name = planned.trial.name
+        if name in times:
+            times[name] = times[name].as_first()
+    return Estimate(
+        plan,
+        times=times,
+        memories=_memories(plan, works, measurements),
+        slots=slots,
+        here=here,
+        machine_bytes=memory() if here else None,
+        to_run=to_run,
+    )
+
+
+def _times(
+    plan: Plan,
+    works: Mapping[str, Work],
+    measurements: Sequence[Measurement],
+) -> dict[str, Prediction]:
+    """The predictions by trial name, without the trials whose time is unknown."""
+    times: dict[str, Prediction] = {}
+    for planned in plan.trials:
+        name = planned.trial.name
+        prediction = predict(works[name], measurements)
+        if prediction is not None:
+            times[name] = prediction.of_scoring() if planned.host else prediction
+    return times
 
 
 def work_to_predict(planned: PlannedTrial) -> Work:
+    """The work of a trial. A trial that only scores has the work of the trial whose weights it scores."""
     group = group_of(planned.settings.cluster)
     trained = planned.host or planned
     flops = trained.costs.flops
@@ -122,62 +148,95 @@ def group_of(cluster: Cluster) -> Group:
     return Group(cluster.workers, cluster.cpus_per_worker, cluster.gpus_per_worker)
 
 
-def measurements(plan: Plan, works: Iterable[Work]) -> list[Measurement]:
-    """What was measured under the conditions of these trials: finished trials first."""
-    wanted = {work.conditions for work in works}
+def comparable_measurements(plan: Plan, works: Iterable[Work]) -> list[Measurement]:
+    """The measurements under the conditions of these works, finished trials before calibrated ones."""
+    conditions_to_predict = {work.conditions for work in works}
     shared = plan.composition.shared
     runs = Path(shared.paths.runs)
     if shared.cluster.address is not None:  # trials may have run on any of its nodes
-        return finished_trials(runs, wanted, None)
-    this_type = machine(shared.cluster.gpus_per_worker > 0)
-    calibrated = calibrated_trials(runs, wanted, this_type, version_of(plan))
-    return [*finished_trials(runs, wanted, this_type), *calibrated]
+        return finished_trials(runs, conditions_to_predict, None)
+    machine_type = machine(shared.cluster.gpus_per_worker > 0)
+    finished = finished_trials(runs, conditions_to_predict, machine_type)
+    version = version_of(plan)
+    calibrated = calibrated_trials(runs, conditions_to_predict, machine_type, version)
+    return [*finished, *calibrated]
 
 
 def version_of(plan: Plan) -> str:
-    """Of allelse and of the task's code: what calibration has measured holds for these alone."""
+    """The version of allelse and the digest of the task's code. Calibrations are valid only for this version."""
     code = plan.code.digest if plan.code else ""
     return f"{own_version()} {code}".strip()
 
 
-def _memories(plan: Plan, works: Mapping[str, Work], measured: Sequence[Measurement]) -> dict[str, Memory]:
-    """Of each trial, from the first of these that is known.
+def _memories(
+    plan: Plan,
+    works: Mapping[str, Work],
+    measurements: Sequence[Measurement],
+) -> dict[str, Memory]:
+    """Memory by trial name, from the first of these sources that is known:
 
-    The peak of the same row; its few steps in calibration are a lower bound, so the formula counts if it says more.
-    The formula, corrected by what was measured of other rows. Without one, the highest peak of other rows.
+    1. The peak of the same row. Calibration runs few steps, so the task's formula wins if it gives more.
+    2. The formula, corrected by its mean error on measured rows.
+    3. The highest peak of other rows.
     """
     on_gpu = plan.composition.shared.cluster.gpus_per_worker > 0
-    device = "cuda" if on_gpu else "cpu"
-    formulas = {planned.trial.name: planned.task.memory(planned.config, device) for planned in plan.trials}
-    computed = {name: size for name, size in formulas.items() if size is not None}
-    if on_gpu:  # a process's own memory says nothing of its GPU's
+    computed = _computed_bytes(plan, "cuda" if on_gpu else "cpu")
+    if on_gpu:  # peaks are of a process's memory, not of its GPU's
         return {name: Memory(size, "computed", "cuda") for name, size in computed.items()}
-    rows = {name: _of_row(work, measured, computed.get(name)) for name, work in works.items()}
-    of_rows = {name: memory for name, memory in rows.items() if memory is not None}
-    ratios = [memory.bytes / computed[name] for name, memory in of_rows.items() if name in computed]
-    correction = fmean(ratios) if ratios else 1.0
-    highest = {name: _highest(work, measured) for name, work in works.items()}
-    memories = {name: Memory(peak, "measured") for name, peak in highest.items() if peak}
-    memories |= {name: Memory(size * correction, "computed") for name, size in computed.items()}
-    return memories | of_rows
+    measured_rows = dict[str, Memory]()
+    other_rows = dict[str, Memory]()
+    for name, work in works.items():
+        row_memory = _row_memory(work, measurements, computed.get(name))
+        if row_memory is not None:
+            measured_rows[name] = row_memory
+        if peak := _peak_under_conditions(work, measurements):
+            other_rows[name] = Memory(peak, "measured")
+    correction = _correction(measured_rows, computed)
+    corrected = {name: Memory(size * correction, "computed") for name, size in computed.items()}
+    return other_rows | corrected | measured_rows
 
 
-def _of_row(work: Work, measured: Sequence[Measurement], formula: float | None) -> Memory | None:
-    """What the same row has shown; None if it was not measured."""
-    same = [one for one in measured if (one.work, one.conditions) == (work.work, work.conditions)]
-    finished = _highest_of(one for one in same if one.source == "finished")
-    calibrated = _highest_of(one for one in same if one.source == "calibrated")
+def _computed_bytes(plan: Plan, device: Literal["cpu", "cuda"]) -> dict[str, float]:
+    """The bytes by trial name that the task's formula gives, without the trials for which it gives none."""
+    sizes = dict[str, float]()
+    for planned in plan.trials:
+        size = planned.task.memory(planned.config, device)
+        if size is not None:
+            sizes[planned.trial.name] = size
+    return sizes
+
+
+def _correction(measured_rows: Mapping[str, Memory], computed: Mapping[str, float]) -> float:
+    """The mean ratio of measured to computed bytes; 1 if no trial has both."""
+    names = [name for name in measured_rows if name in computed]
+    ratios = [measured_rows[name].bytes / computed[name] for name in names]
+    return fmean(ratios) if ratios else 1.0
+
+
+def _row_memory(
+    work: Work,
+    measurements: Sequence[Measurement],
+    computed_bytes: float | None,
+) -> Memory | None:
+    """The memory of a measured row; None if the row was not measured."""
+    row = [
+        measurement
+        for measurement in measurements
+        if (measurement.work, measurement.conditions) == (work.work, work.conditions)
+    ]
+    finished = _peak(run for run in row if run.source == "finished")
+    calibrated = _peak(run for run in row if run.source == "calibrated")
     if finished:
         return Memory(finished, "measured")
-    if formula is not None and formula > calibrated > 0:
-        return Memory(formula, "computed")
+    if computed_bytes is not None and computed_bytes > calibrated > 0:
+        return Memory(computed_bytes, "computed")
     return Memory(calibrated, "measured") if calibrated else None
 
 
-def _highest(work: Work, measured: Sequence[Measurement]) -> float:
-    """Of any row under the same conditions."""
-    return _highest_of(one for one in measured if one.conditions == work.conditions)
+def _peak_under_conditions(work: Work, measurements: Sequence[Measurement]) -> float:
+    """The highest peak of any row under the same conditions, in bytes; 0 if there is none."""
+    return _peak(run for run in measurements if run.conditions == work.conditions)
 
 
-def _highest_of(measured: Iterable[Measurement]) -> float:
-    return max((float(one.peak_bytes or 0) for one in measured), default=0.0)
+def _peak(measurements: Iterable[Measurement]) -> float:
+    return max((float(run.peak_bytes or 0) for run in measurements), default=0.0)

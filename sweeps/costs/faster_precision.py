@@ -1,7 +1,7 @@
-"""Whether another precision is faster on this machine than the one of a configuration.
+"""Whether this machine trains faster in a precision that the configuration doesn't choose.
 
-It is measured once per machine and sizes of a model, and kept in the user's cache folder: a plan writes nothing into
-the folder in which it is typed.
+Each machine measures this once per model size. The results go to the user's cache folder, since a plan writes nothing
+into the current folder.
 """
 
 import hashlib
@@ -25,15 +25,15 @@ from tracking.files import to_json, write_atomic
 from tracking.provenance import own_version
 
 WORTH_SAYING = 1.15
-"""So many times as fast: the measurement is short, and other processes disturb it."""
+"""The least ratio of speeds to report: the measurement is short, and other processes disturb it."""
 CACHE_VARIABLE = "XDG_CACHE_HOME"
 STEPS = "steps"
-"""What a scale divides besides the sizes of a model."""
+"""A divisor of scales that doesn't change the model's size."""
 
 
 @dataclass(frozen=True)
 class FasterPrecision:
-    """Another precision of ``key`` that is ``ratio`` times as fast as the chosen one."""
+    """The precision ``name``, which is ``ratio`` times as fast as the one chosen by ``key``."""
 
     key: str
     name: str
@@ -49,56 +49,60 @@ class FasterPrecision:
 
 
 def faster_precision(settings: Settings) -> FasterPrecision | None:
-    """The fastest precision on this machine's CPU, if the configuration has a slower one.
+    """The fastest precision on this machine's CPU, if the configuration chooses a slower one.
 
-    None also where trials run elsewhere, and where it cannot be measured.
+    None also if trials run on a cluster or on GPUs, or if nothing can be measured.
     """
-    task, cluster = settings.source.task, settings.cluster
+    task = settings.source.task
+    cluster = settings.cluster
     if task.precision_choice is None or cluster.address is not None or cluster.gpus_per_worker > 0:
         return None
     seconds = _seconds(task, task.precision_choice, settings.trial)
     chosen = task.precision(settings.trial)
     if chosen not in seconds:
         return None
-    name = min(seconds, key=lambda precision: seconds[precision])
-    ratio = seconds[chosen] / seconds[name]
+    fastest = min(seconds, key=lambda precision: seconds[precision])
+    ratio = seconds[chosen] / seconds[fastest]
     if ratio < WORTH_SAYING:
         return None
-    return FasterPrecision(task.precision_choice.key, name, chosen, ratio)
+    return FasterPrecision(task.precision_choice.key, fastest, chosen, ratio)
 
 
-def examined_precisions(here: Path) -> Iterator[Examined]:
-    """Of the default task's scales: whether this machine trains faster in another precision than theirs."""
-    library = library_of([], here, trains=False)
+def examine_precisions(folder: Path) -> Iterator[Examined]:
+    """Check each scale of the default task in ``folder``: does this machine train faster in another precision?"""
+    library = library_of([], folder, trains=False)
     for scale in library.folders.options("scale"):
-        base = compose_base([f"scale={scale}"], here, library).base
-        choice = base.source.task.precision_choice
-        if choice is None:
+        base = compose_base([f"scale={scale}"], folder, library).base
+        task = base.source.task
+        if task.precision_choice is None:
             continue
-        faster, what = faster_precision(base), f"precision of {scale}"
+        subject = f"precision of {scale}"
+        faster = faster_precision(base)
         if faster is not None:
-            yield Examined(what, "warning", str(faster), faster.advice)
+            yield Examined(subject, "warning", str(faster), faster.advice)
         else:
-            yield Examined(what, "ok", base.source.task.precision(base.trial))
+            yield Examined(subject, "ok", task.precision(base.trial))
 
 
 def _seconds(task: Task[Any], choice: PrecisionChoice[Any], config: Any) -> Mapping[str, float]:
-    """Seconds by precision, as kept or measured now; {} without the packages that training needs."""
-    path, name = cache_path(), _identity(task, config)
+    """Seconds by precision, from the cache or measured now; {} without the packages that training needs."""
+    path = cache_path()
+    identity = _identity(task, config)
     entries = _entries(path)
-    if name not in entries:
+    if identity not in entries:
         try:
-            entries[name] = {precision: float(value) for precision, value in choice.seconds(config).items()}
+            measured = choice.seconds(config)
         except ImportError:
             return {}
-        with suppress(OSError):  # a folder that cannot be written: the next plan measures again
+        entries[identity] = {precision: float(seconds) for precision, seconds in measured.items()}
+        with suppress(OSError):  # if the folder can't be written to, the next plan measures again
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(path, to_json(entries) + "\n")
-    return entries[name]
+    return entries[identity]
 
 
 def cache_path() -> Path:
-    """By host: machines may share a home folder."""
+    """The cache file of this host: machines may share a home folder."""
     try:
         home = Path.home()
     except RuntimeError:  # in a container, a user may have none
@@ -108,24 +112,28 @@ def cache_path() -> Path:
 
 
 def _identity(task: Task[Any], config: Any) -> str:
-    """Of what the seconds depend on: the machine, the versions and the sizes of the model."""
+    """A digest of what the seconds depend on: the machine, the versions, and the model's size."""
     schema = Schema.of(task)
-    sizes = [key for key, role in schema.divided.items() if role.by != STEPS]
+    size_keys = [key for key, role in schema.divided.items() if role.by != STEPS]
     values = schema.values(config)
-    parts = [machine(False), own_version(), task.name, task.version, {key: values[key] for key in sizes}]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    sizes = {key: values[key] for key in size_keys}
+    parts = [machine(False), own_version(), task.name, task.version, sizes]
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _entries(path: Path) -> dict[str, dict[str, float]]:
-    """A damaged file counts as empty: the next measurement writes it again."""
+    """The seconds by precision of each cached identity. A damaged file counts as empty."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
     if not isinstance(content, dict):
         return {}
-    return {name: seconds for name, seconds in content.items() if _is_whole(seconds)}
+    return {identity: entry for identity, entry in content.items() if _is_valid(entry)}
 
 
-def _is_whole(seconds: Any) -> bool:
-    return isinstance(seconds, dict) and all(isinstance(value, float) and value > 0 for value in seconds.values())
+def _is_valid(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    return all(isinstance(seconds, float) and seconds > 0 for seconds in entry.values())

@@ -1,4 +1,4 @@
-"""What a trial took on one machine: from the results of finished trials, or from calibration."""
+"""The seconds and memory of trials on one machine, from the results of finished trials or from calibration."""
 
 import json
 import socket
@@ -13,28 +13,29 @@ from tracking.files import misfit, to_json, write_atomic
 
 Source = Literal["finished", "calibrated"]
 CACHE_FOLDER = ".calibration"
-"""In ``paths.runs``: one file per machine."""
+"""The folder in ``paths.runs`` that holds one cache file per machine."""
 MOST_RESULTS = 2000
-"""So many results are read, the newest ones: a plan must stay quick."""
+"""Only this many of the newest results are read, to keep plans fast."""
 MOST_ENTRIES = 500
-"""So many measurements stay in the cache of a machine, the newest ones."""
+"""Only this many of the newest measurements stay in a machine's cache."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Seconds and bytes of one trial. ``work``, ``conditions`` and ``machine`` are those of `sweeps.worker.pace`.
+    """The seconds and bytes of one trial. None means unknown.
 
-    ``start_seconds`` pass before a process can begin its first trial, and ``first_seconds`` in that one alone, since
-    its work imports what it needs. ``setup_seconds`` pass before the first step of each trial. In a finished trial all
-    these are part of its steps. ``other_cpu_seconds`` are of setup and scoring. None means unknown. ``version`` is that
-    of allelse and of the task's code, for calibration alone.
+    `sweeps.worker.pace` defines ``work``, ``conditions`` and ``machine``. A process needs ``start_seconds`` before its
+    first trial begins, and ``first_seconds`` more for that trial, which imports what the work needs. Each trial needs
+    ``setup_seconds`` before its first step. Finished trials include all of these in ``seconds_per_step``.
+    ``other_cpu_seconds`` covers setup and scoring. ``version`` is set only by calibration: the version of allelse and
+    the digest of the task's code.
     """
 
     work: str
     conditions: str
     machine: str
     source: Source
-    steps: int  # that were measured
+    steps: int  # the number of measured steps
     seconds_per_step: float
     flops_per_step: float | None = None
     setup_seconds: float = 0.0
@@ -49,55 +50,66 @@ class Measurement:
 
 
 FORM = {
-    **dict.fromkeys(("work", "conditions", "machine", "source", "version"), str),
-    **{
-        "steps": int,
-        "seconds_per_step": float,
-        "setup_seconds": float,
-        "start_seconds": float,
-        "flops_per_step": float | None,
-    },
-    **{
-        "scoring_seconds": float | None,
-        "peak_bytes": int | None,
-        "cpu_seconds_per_step": float | None,
-    },
-    **dict.fromkeys(("other_cpu_seconds", "first_seconds", "first_cpu_seconds"), float),
+    "work": str,
+    "conditions": str,
+    "machine": str,
+    "source": str,
+    "version": str,
+    "steps": int,
+    "seconds_per_step": float,
+    "setup_seconds": float,
+    "start_seconds": float,
+    "flops_per_step": float | None,
+    "scoring_seconds": float | None,
+    "peak_bytes": int | None,
+    "cpu_seconds_per_step": float | None,
+    "other_cpu_seconds": float,
+    "first_seconds": float,
+    "first_cpu_seconds": float,
 }
+"""The types of an entry in a cache file."""
 PACE = {
-    **dict.fromkeys(("work", "conditions", "machine"), str),
-    **{
-        "flops_per_step": float | None,
-        "scoring_seconds": float,
-        "cpu_seconds": float,
-        "peak_bytes": int,
-    },
+    "work": str,
+    "conditions": str,
+    "machine": str,
+    "flops_per_step": float | None,
+    "scoring_seconds": float,
+    "cpu_seconds": float,
+    "peak_bytes": int,
 }
+"""The types of ``pace`` in a result file."""
 
 
-def finished_trials(runs: Path, conditions: Collection[str], machine: str | None) -> list[Measurement]:
-    """Of all studies in this folder, the trials that ran under one of these conditions on this type of machine.
+def finished_trials(
+    runs: Path,
+    conditions: Collection[str],
+    machine: str | None,
+) -> list[Measurement]:
+    """The finished trials of all studies in ``runs`` under one of these conditions, on this type of machine.
 
-    With None they may have run on any machine. A result that cannot be read is passed over.
+    With ``machine`` None, those on any machine. Skips results that cannot be read.
     """
-    trials = (_finished(path) for path in _newest_results(runs))
-    return [
-        trial
-        for trial in trials
-        if trial is not None and trial.conditions in conditions and machine in (None, trial.machine)
-    ]
+    trials = list[Measurement]()
+    for path in _newest_results(runs):
+        trial = _finished_trial(path)
+        if trial is None or trial.conditions not in conditions:
+            continue
+        if machine is None or trial.machine == machine:
+            trials.append(trial)
+    return trials
 
 
 def _newest_results(runs: Path) -> list[Path]:
-    dated = list[tuple[float, Path]]()
+    """The result files, newest first."""
+    dated_paths = list[tuple[float, Path]]()
     for path in runs.glob("*/*/result.json"):
         with suppress(OSError):  # it was removed a moment ago
-            dated.append((path.stat().st_mtime, path))
-    return [path for _, path in nlargest(MOST_RESULTS, dated)]
+            dated_paths.append((path.stat().st_mtime, path))
+    return [path for _, path in nlargest(MOST_RESULTS, dated_paths)]
 
 
-def _finished(path: Path) -> Measurement | None:
-    """None for a trial that an older version trained, which recorded no pace."""
+def _finished_trial(path: Path) -> Measurement | None:
+    """The measurement in a result file; None if it has no valid pace, as from older versions."""
     result = _read(path)
     pace = result.get("pace") if isinstance(result, dict) else None
     if pace is None or misfit(pace, PACE) or misfit(result, {"seconds": float, "step": int}):
@@ -118,8 +130,13 @@ def _finished(path: Path) -> Measurement | None:
     )
 
 
-def calibrated_trials(runs: Path, conditions: Collection[str], machine: str, version: str) -> list[Measurement]:
-    """What calibration has measured on this machine, with this version of allelse and of the task's code."""
+def calibrated_trials(
+    runs: Path,
+    conditions: Collection[str],
+    machine: str,
+    version: str,
+) -> list[Measurement]:
+    """The calibrated trials of this machine under one of these conditions, measured with this version of the code."""
     expected = (machine, version)
     return [
         entry
@@ -128,21 +145,23 @@ def calibrated_trials(runs: Path, conditions: Collection[str], machine: str, ver
     ]
 
 
-def keep_calibrated(runs: Path, measured: Iterable[Measurement]) -> Path:
-    """Write these into this machine's cache, in the place of older ones of the same work. Returns the file."""
+def keep_calibrated(runs: Path, measurements: Iterable[Measurement]) -> Path:
+    """Write measurements to this machine's cache, replacing older ones of the same work. Returns the file."""
     path = cache_path(runs)
     entries = {_identity(entry): entry for entry in _entries(path)}
-    for entry in measured:
-        entries.pop(_identity(entry), None)
-        entries[_identity(entry)] = entry
-    newest = [asdict(entry) for entry in entries.values()][-MOST_ENTRIES:]
+    for measurement in measurements:
+        identity = _identity(measurement)
+        entries.pop(identity, None)  # so that it moves to the end, where the newest entries are
+        entries[identity] = measurement
+    newest = list(entries.values())[-MOST_ENTRIES:]
+    content = {"measured": [asdict(entry) for entry in newest]}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, to_json({"measured": newest}) + "\n")
+    write_atomic(path, to_json(content) + "\n")
     return path
 
 
 def cache_path(runs: Path) -> Path:
-    """By host: several machines may share ``paths.runs``."""
+    """The cache file of this host: machines may share ``paths.runs``."""
     return runs / CACHE_FOLDER / f"{socket.gethostname()}.json"
 
 
@@ -151,16 +170,19 @@ def _identity(entry: Measurement) -> tuple[str, ...]:
 
 
 def _entries(path: Path) -> Iterator[Measurement]:
-    """A damaged cache counts as empty: the next calibration writes it again."""
+    """The valid measurements of a cache file, oldest first. A damaged file counts as empty."""
     content = _read(path)
     entries = content.get("measured") if isinstance(content, dict) else None
+    if not isinstance(entries, list):
+        return
     names = {field.name for field in fields(Measurement)}
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in entries:
         if misfit(entry, FORM) is None:
             yield Measurement(**{name: value for name, value in entry.items() if name in names})
 
 
 def _read(path: Path) -> Any:
+    """The parsed JSON; None if it cannot be read."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):

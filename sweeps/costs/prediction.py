@@ -1,24 +1,24 @@
-"""The seconds and the memory of a trial, from what others took under the same conditions.
+"""The seconds of a trial, predicted from measurements under the same conditions.
 
-The same row with any seed counts first. Otherwise seconds per step are interpolated: a + b · FLOPs per step, fitted to
-all that was measured. Nothing is extrapolated beyond ``REACH``.
+Measurements of the same row count first, with any seed. Otherwise seconds per step are interpolated as a + b · FLOPs
+per step, fitted to all measured rows. Predictions end at ``REACH`` beyond the measured range.
 """
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from sweeps.costs.measurement import Measurement, Source
 
 REACH = 1.25
-"""So many times below the cheapest and above the dearest measured trial a prediction may lie."""
+"""Trials up to this many times cheaper or dearer than all measured ones are predicted."""
 From = Literal["finished", "calibrated", "both"]
 
 
 @dataclass(frozen=True)
 class Work:
-    """A trial to predict: see `sweeps.worker.pace` for its digests."""
+    """A trial to predict. `sweeps.worker.pace` defines the digests ``work`` and ``conditions``."""
 
     work: str
     conditions: str
@@ -28,8 +28,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Prediction:
-    """``scoring_seconds`` is None if it is unknown, and then left out of ``seconds``. ``start_seconds`` pass before a
-    process can begin its first trial."""
+    """The predicted seconds of a trial.
+
+    ``scoring_seconds`` is None if unknown; ``seconds`` then leaves it out. A process needs ``start_seconds`` before its
+    first trial begins. That trial takes ``first_seconds`` and ``first_cpu_seconds`` more.
+    """
 
     training_seconds: float
     scoring_seconds: float | None
@@ -37,16 +40,17 @@ class Prediction:
     interpolated: bool
     start_seconds: float = 0.0
     cpu_seconds: float | None = None  # of training and scoring, in the process of one worker
-    first_seconds: float = 0.0  # more, and of the CPU, if the trial is the first one of its process
+    first_seconds: float = 0.0
     first_cpu_seconds: float = 0.0
 
     def as_first(self) -> "Prediction":
-        """Of the first trial of its process."""
+        """The prediction if the trial is the first of its process."""
+        training = self.training_seconds + self.first_seconds
         cpu = None if self.cpu_seconds is None else self.cpu_seconds + self.first_cpu_seconds
-        return replace(self, training_seconds=self.training_seconds + self.first_seconds, cpu_seconds=cpu)
+        return replace(self, training_seconds=training, cpu_seconds=cpu)
 
     def of_scoring(self) -> "Prediction":
-        """Of a trial that only scores such weights."""
+        """The prediction for a trial that only scores these weights."""
         return replace(self, training_seconds=0.0, cpu_seconds=None)
 
     @property
@@ -55,87 +59,99 @@ class Prediction:
         return self.training_seconds + (self.scoring_seconds or 0.0)
 
 
-def predicted(work: Work, measured: Sequence[Measurement]) -> Prediction | None:
-    """None if nothing was measured that tells."""
-    comparable = [one for one in measured if one.conditions == work.conditions]
-    same = _of_best_source([one for one in comparable if one.work == work.work])
-    if same:
-        per_step = statistics.fmean(one.seconds_per_step for one in same)
-        return _prediction(work, same, per_step, interpolated=False)
-    rows = _one_per_row(comparable)
-    if work.flops_per_step is None or any(row.flops_per_step is None for row in rows):
-        per_step_or_none = statistics.fmean(row.seconds_per_step for row in rows) if rows else None
-    else:
-        per_step_or_none = _interpolated(work.flops_per_step, rows)
-    if per_step_or_none is None:
+def predict(work: Work, measurements: Sequence[Measurement]) -> Prediction | None:
+    """The prediction for a trial; None if no measurement is close enough."""
+    comparable = [run for run in measurements if run.conditions == work.conditions]
+    same_row = _best_source([run for run in comparable if run.work == work.work])
+    if same_row:
+        per_step = fmean(run.seconds_per_step for run in same_row)
+        return _prediction(work, same_row, per_step, interpolated=False)
+    runs = _best_source_by_row(comparable)
+    interpolated = _seconds_per_step(work.flops_per_step, runs)
+    if interpolated is None:
         return None
-    return _prediction(work, rows, per_step_or_none, interpolated=True)
+    return _prediction(work, runs, interpolated, interpolated=True)
 
 
-def _of_best_source(measured: Sequence[Measurement]) -> list[Measurement]:
-    """Finished trials, or else calibrated ones."""
-    finished = [one for one in measured if one.source == "finished"]
-    return finished or list(measured)
+def _best_source(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Only the finished trials if there are any, or else all."""
+    finished = [run for run in measurements if run.source == "finished"]
+    return finished or list(measurements)
 
 
-def _one_per_row(measured: Sequence[Measurement]) -> list[Measurement]:
-    """The measurements of each row, from the best source that it has."""
+def _best_source_by_row(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """The measurements of all rows, those of each row from its best source."""
     rows: dict[str, list[Measurement]] = {}
-    for one in measured:
-        rows.setdefault(one.work, []).append(one)
-    return [one for of_row in rows.values() for one in _of_best_source(of_row)]
+    for run in measurements:
+        rows.setdefault(run.work, []).append(run)
+    return [run for runs in rows.values() for run in _best_source(runs)]
 
 
-def _prediction(work: Work, rows: Sequence[Measurement], per_step: float, interpolated: bool) -> Prediction:
-    sources: set[Source] = {row.source for row in rows}
-    setup = statistics.fmean(row.setup_seconds for row in rows)
-    scoring = [row.scoring_seconds for row in rows if row.scoring_seconds is not None]
+def _prediction(
+    work: Work,
+    runs: Sequence[Measurement],
+    per_step: float,
+    interpolated: bool,
+) -> Prediction:
+    """A prediction with these seconds per step, and the rest from the measured runs."""
+    sources: set[Source] = {run.source for run in runs}
+    setup = fmean(run.setup_seconds for run in runs)
+    scoring = [run.scoring_seconds for run in runs if run.scoring_seconds is not None]
     return Prediction(
         training_seconds=setup + work.steps * per_step,
-        scoring_seconds=statistics.fmean(scoring) if scoring else None,
+        scoring_seconds=fmean(scoring) if scoring else None,
         source=sources.pop() if len(sources) == 1 else "both",
         interpolated=interpolated,
-        start_seconds=max(row.start_seconds for row in rows),
-        cpu_seconds=_cpu_seconds(work, rows, per_step),
-        first_seconds=max(row.first_seconds for row in rows),
-        first_cpu_seconds=max(row.first_cpu_seconds for row in rows),
+        start_seconds=max(run.start_seconds for run in runs),
+        cpu_seconds=_cpu_seconds(work, runs, per_step),
+        first_seconds=max(run.first_seconds for run in runs),
+        first_cpu_seconds=max(run.first_cpu_seconds for run in runs),
     )
 
 
-def _cpu_seconds(work: Work, rows: Sequence[Measurement], per_step: float) -> float | None:
-    """By the share of CPU seconds in the seconds of the measured steps."""
-    shares = [row.cpu_seconds_per_step / row.seconds_per_step for row in rows if row.cpu_seconds_per_step]
+def _cpu_seconds(work: Work, runs: Sequence[Measurement], per_step: float) -> float | None:
+    """The CPU seconds of a trial, from the ratio of CPU seconds to seconds in the measured steps."""
+    shares = list[float]()
+    for run in runs:
+        if run.cpu_seconds_per_step:
+            shares.append(run.cpu_seconds_per_step / run.seconds_per_step)
     if not shares:
         return None
-    setup_and_scoring = statistics.fmean(row.other_cpu_seconds for row in rows)
-    return work.steps * per_step * statistics.fmean(shares) + setup_and_scoring
+    setup_and_scoring = fmean(run.other_cpu_seconds for run in runs)
+    return work.steps * per_step * fmean(shares) + setup_and_scoring
 
 
-def _interpolated(flops: float, rows: Sequence[Measurement]) -> float | None:
-    """Seconds per step with so many FLOPs."""
-    points = [(row.flops_per_step or 0.0, row.seconds_per_step) for row in rows]
-    if not points:
+def _seconds_per_step(flops: float | None, runs: Sequence[Measurement]) -> float | None:
+    """Interpolated at ``flops`` per step; the mean of the runs if any FLOPs are unknown.
+
+    None without runs, or if ``flops`` are beyond ``REACH``.
+    """
+    if not runs:
         return None
-    lowest, highest = min(points)[0], max(points)[0]
-    if not lowest / REACH <= flops <= highest * REACH:
+    if flops is None or any(run.flops_per_step is None for run in runs):
+        return fmean(run.seconds_per_step for run in runs)
+    points = [(run.flops_per_step or 0.0, run.seconds_per_step) for run in runs]
+    lowest_flops, _ = min(points)
+    highest_flops, _ = max(points)
+    if not lowest_flops / REACH <= flops <= highest_flops * REACH:
         return None
     base, slope = fitted_line(points)
     return base + slope * flops
 
 
 def fitted_line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """a and b of y = a + b·x, none of them negative, with the least squared relative error.
+    """Fit y = a + b·x to the points (x, y). Returns a and b, neither of them negative.
 
-    Points of one x give a line through the origin.
+    Minimizes the squared relative error. If all points share one x, the line goes through the origin.
     """
-    weights = [1 / (y * y) for _, y in points]
-    total = sum(weights)
-    mean_x = sum(weight * x for weight, (x, _) in zip(weights, points, strict=True)) / total
-    mean_y = sum(weight * y for weight, (_, y) in zip(weights, points, strict=True)) / total
-    spread = sum(weight * (x - mean_x) ** 2 for weight, (x, _) in zip(weights, points, strict=True))
+    weighted = [(1 / (y * y), x, y) for x, y in points]
+    total = sum(weight for weight, _, _ in weighted)
+    mean_x = sum(weight * x for weight, x, _ in weighted) / total
+    mean_y = sum(weight * y for weight, _, y in weighted) / total
+    spread = sum(weight * (x - mean_x) ** 2 for weight, x, _ in weighted)
     if spread <= 1e-12 * total * mean_x**2:
         return 0.0, mean_y / mean_x
-    joint = sum(weight * (x - mean_x) * (y - mean_y) for weight, (x, y) in zip(weights, points, strict=True))
+    joint = sum(weight * (x - mean_x) * (y - mean_y) for weight, x, y in weighted)
     slope = joint / spread
     base = mean_y - slope * mean_x
     if slope < 0:

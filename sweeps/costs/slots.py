@@ -1,4 +1,4 @@
-"""How many trials run side by side, and how long all of them take then."""
+"""How many trials run at a time, and when each of them ends."""
 
 import heapq
 import os
@@ -13,31 +13,32 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def slots_of(cluster: Cluster, nodes: Iterable[Mapping[str, float]]) -> int:
-    """How many worker groups fit on nodes with these resources, by kind: {"CPU": 2.0, "GPU": 0.0}."""
-    need = {"CPU": float(cluster.cpus_per_worker), "GPU": cluster.gpus_per_worker}
+    """How many worker groups fit on nodes with these resources by kind: {"CPU": 2.0, "GPU": 0.0}."""
+    needs = {"CPU": float(cluster.cpus_per_worker), "GPU": cluster.gpus_per_worker}
+    needs = {resource: amount for resource, amount in needs.items() if amount}
     workers = 0
     for node in nodes:
-        shares = [int(node.get(kind, 0.0) / amount + ROUNDING) for kind, amount in need.items() if amount]
-        workers += min(shares)
+        shares = [node.get(resource, 0.0) / amount for resource, amount in needs.items()]
+        workers += min(int(share + ROUNDING) for share in shares)
     return workers // cluster.workers
 
 
 def this_machine() -> dict[str, float]:
-    """Its CPUs and GPUs. Imports no torch."""
+    """The CPUs and GPUs of this machine, by kind. Doesn't import torch."""
     visible = os.environ.get(VISIBLE)
-    gpus = len(gpu_models()) if visible is None else len([name for name in visible.split(",") if name.strip()])
-    return {"CPU": float(cpus()), "GPU": float(gpus)}
+    gpus = gpu_models() if visible is None else [gpu for gpu in visible.split(",") if gpu.strip()]
+    return {"CPU": float(cpus()), "GPU": float(len(gpus))}
 
 
-def ends(durations: Sequence[float], slots: int, start_seconds: float = 0.0) -> list[float]:
-    """When each trial ends, in seconds from the start: each begins, in this order, as soon as a slot is free.
+def end_times(durations: Sequence[float], slots: int, start_seconds: float = 0.0) -> list[float]:
+    """When each trial ends, in seconds from the start. Trials begin in this order, each as soon as a slot is free.
 
-    The first trial of each slot waits for the start of its workers.
+    The first trial of each slot waits ``start_seconds`` for its workers to start.
     """
-    free = [start_seconds for _ in range(slots)]
-    moments = list[float]()
+    free_times = [start_seconds for _ in range(slots)]
+    ends = list[float]()
     for duration in durations:
-        end = heapq.heappop(free) + duration
-        heapq.heappush(free, end)
-        moments.append(end)
-    return moments
+        end = heapq.heappop(free_times) + duration
+        heapq.heappush(free_times, end)
+        ends.append(end)
+    return ends

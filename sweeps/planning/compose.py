@@ -15,7 +15,7 @@ from sweeps.config.overrides import parse_overrides
 from sweeps.config.refusals import FoundProblems
 from sweeps.config.row_keys import builds_on, lists_all, own_keys
 from sweeps.config.rows import ALL, RowTrees, Scaled
-from sweeps.config.settings import MAKERS, Settings, absolute, at_home, parse_settings
+from sweeps.config.settings import VARY, Settings, absolute, at_home, parse_settings
 from sweeps.config.study_faults import study_problems
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.composition import ComposedRow, Composition, StudyRecord
@@ -132,7 +132,8 @@ class _Composer:
         replaced = self.schema.scoring_groups & self.typed.choices.keys()
         given = self.typed if record is None else self.typed.after(record.options, record.overrides(replaced))
         self.overrides, self.values = given, dict(given.values)
-        self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
+        self.is_vary_typed = VARY in self.values
+        self.varied = self.values.pop(VARY, None)
         self.found = FoundProblems(self.library, self.typed, given, record.study.folder if record else None, known)
         self.found.way_out = f"; recorded by {record.study.name}: {other_study(record.study.folder)}" if record else ""
         self.found.every += problems
@@ -162,11 +163,10 @@ class _Composer:
                 self.found.refuse(key, "is for `allelse sweep`", allowed, meant)
 
     def make_rows(self) -> None:
-        """The rows of ``sweep.vary`` and ``sweep.grid``, which then count as rows with a file."""
-        asked = self.rows.lists | self.lists
-        if asked and (base := self.rows.base):
-            for key, lists in asked.items():
-                self.found.made.vary(key, lists, base.paper)
+        """The rows of ``sweep.vary``, which then count as rows with a file."""
+        asked = self.varied if self.is_vary_typed else self.rows.varied
+        if (asked or self.is_vary_typed) and (base := self.rows.base):
+            self.found.made.vary(asked, base.paper)
 
     def row_names(self) -> list[str]:
         """All rows of a sweep, without unknown names, which are refused. Empty if only the record names rows."""

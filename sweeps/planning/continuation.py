@@ -135,7 +135,8 @@ class _Continued:
         if self.typed.names_rows(self.schema.seed):
             rows = list(dict.fromkeys(self.known.get(row, row) for row in shared.sweep.rows))
         seeds = self._seeds(shared.sweep)
-        recorded, known_rows = self.record.pairs, list(self.record.rows)
+        recorded = self.record.pairs
+        known_rows = list(self.record.rows)
         of_base, of_others = ([seed for row, seed in recorded if (row == BASE) is kind] for kind in (True, False))
         known = {kind: list(dict.fromkeys(own or of_base)) for kind, own in ((True, of_base), (False, of_others))}
         every = add or (rows is not None and bool(seeds))
@@ -155,7 +156,8 @@ class _Continued:
 
     def _contradictions(self) -> list[Problem]:
         """Differences between the composition and the record, caused by overrides or by files edited since."""
-        study, name = self.record.study, self.record.source.name
+        study = self.record.study
+        name = self.record.source.name
         problems = [*self._other_margin(), *self._other_pairing()]
         if (task := self.typed.values.get(TASK_KEY, name)) != name:
             found = f'is "{task}", but {study.name} is recorded with task={name}'
@@ -172,7 +174,8 @@ class _Continued:
 
     def _other_margin(self) -> Iterator[Problem]:
         """δ is stated before results can be seen."""
-        study, margin = self.record.study, self.composition.shared.sweep.margin
+        study = self.record.study
+        margin = self.composition.shared.sweep.margin
         if margin and margin != study.margins and (study.begun or study.margins):
             recorded = f"recorded with {study.margins}" if study.margins else "begun without one"
             yield self._typed_otherwise("sweep.margin", f"is {margin}, but {study.name} is {recorded}")
@@ -189,12 +192,15 @@ class _Continued:
 
     def _compared(self, where: str, recorded: Values, now: Values, row: str) -> list[Problem]:
         """A problem for each typed option that differs, and for each other key that differs."""
-        study, found, typed = self.record.study.name, dict[str, Problem](), self.typed
+        study = self.record.study.name
+        found = dict[str, Problem]()
+        typed = self.typed
         keys = [key for key in recorded if key in now and recorded[key] != now[key] and self._is_held(key)]
         scales = [key for key in keys if key.startswith("scale.")]  # another scale explains all differences
         for key in scales or keys:
             group = key.partition(".")[0]
-            option, before = typed.choices.get(group), {**self.composition.defaults, **self.record.options}.get(group)
+            option = typed.choices.get(group)
+            before = {**self.composition.defaults, **self.record.options}.get(group)
             words = f"is {now[key]}{where}, but {study} is recorded with {recorded[key]}"
             if key in typed.values:
                 found[key] = self._typed_otherwise(key, words)
@@ -216,7 +222,8 @@ class _Continued:
 
     def _not_recorded(self, new: list[RowSeed]) -> Problem:
         """Lists the new trials and the recorded ones, with the command that adds the new."""
-        rows, seeds = list(self.record.rows), list(dict.fromkeys(seed for _, seed in self.record.pairs))
+        rows = list(self.record.rows)
+        seeds = list(dict.fromkeys(seed for _, seed in self.record.pairs))
         new_rows = list(dict.fromkeys(row for row, _ in new if row not in rows))
         new_seeds = list(dict.fromkeys(seed for _, seed in new if seed not in seeds))
         parts = [_listed(noun, names) for noun, names in (("row", new_rows), ("seed", new_seeds)) if names]

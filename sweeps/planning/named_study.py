@@ -48,7 +48,8 @@ def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) ->
 
 def named_study(settings: Settings) -> Study:
     """The study of these settings. Raises RefusedError with the nearest name if it is not recorded."""
-    folder, runs = settings.study_folder, Path(settings.paths.runs)
+    folder = settings.study_folder
+    runs = Path(settings.paths.runs)
     study = known_study(folder)
     if study is None:
         near = nearest(folder.name, study_names(runs))

@@ -20,7 +20,6 @@ SELECTING = (
     "sweep=",
     "sweep.rows=",
     "sweep.vary",
-    "sweep.grid",
     "sweep.seeds=",
     "sweep.base_seeds=",
     "row=",

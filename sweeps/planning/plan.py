@@ -172,7 +172,8 @@ class Plan:
 
         One seed of every row comes first, so that a first table appears early; within a seed the longest trial.
         """
-        rows, turns = Counter[str](), dict[str, int]()
+        rows = Counter[str]()
+        turns = dict[str, int]()
         for planned in self.trials:
             turns[planned.trial.name] = rows[planned.trial.row]
             rows[planned.trial.row] += 1
@@ -222,7 +223,8 @@ def plan_trials(composition: Composition, pairs: list[tuple[str, int]], before: 
 
 def _hosts(composition: Composition, trials: Sequence[PlannedTrial], before: Study | None) -> Hosts:
     """Whose weights each trial scores. Base may be left out of the study."""
-    task, base = composition.base.source.task, composition.base.trial
+    task = composition.base.source.task
+    base = composition.base.trial
     make_key = partial(Schema.of(task).trial_key, base, fingerprint=task.fingerprint(base))
     scoring = Schema.of(task).scoring(base)
     seeds = dict.fromkeys(planned.trial.seed for planned in trials)
@@ -259,7 +261,8 @@ def _scoring_trial(planned: PlannedTrial, host: PlannedTrial | None) -> PlannedT
 def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[PlannedTrial]:
     rows = {row.name: row for row in composition.rows}
     task = composition.shared.source.task
-    schema, fingerprints = Schema.of(task), dict[str, str]()
+    schema = Schema.of(task)
+    fingerprints = dict[str, str]()
     changes = {row.name: shown_change(row, composition.base) for row in composition.rows}
     for name, seed in pairs:
         row = rows[name]
@@ -300,7 +303,8 @@ def _scores_same_weights(stored: dict[str, Any], planned: PlannedTrial) -> bool:
 
 def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     """Why the folder's trial is not the planned one."""
-    name, place = planned.trial.name, str(planned.folder.path)
+    name = planned.trial.name
+    place = str(planned.folder.path)
     if version := _older_version(stored, planned):
         found = f"names a study whose {name} was trained with version {version} of {planned.task.name}"
         found += f"; version {planned.task.version} trains to different weights with the same settings"
@@ -315,7 +319,8 @@ def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
     """The keys in which the folder's trial differs from the plan, such as "train.steps 600, now 700"."""
     schema = Schema.of(planned.task)
     recorded = {group: stored[group] for group in schema.groups if group in stored}
-    before, now = schema.neutral | dotted(recorded), schema.values(planned.config)
+    before = schema.neutral | dotted(recorded)
+    now = schema.values(planned.config)
     return [
         f"{key} {before.get(key)}, now {value}"
         for key, value in now.items()
@@ -387,7 +392,8 @@ def recorded_pairing(composition: Composition, before: Study) -> bool:
 
 
 def _refuse_changed_settings(plan: Plan, before: Study) -> None:
-    known, now = plan.before, values_of(plan.composition.base)
+    known = plan.before
+    now = values_of(plan.composition.base)
     differing = [key for key, value in dotted(before.settings).items() if now.get(key, value) != value]
     if known is not None and known.settings == before.settings:
         differing = []

@@ -36,7 +36,8 @@ def refuse_half_renamed(study: Path) -> None:
 
 def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
     """Why the row cannot have that name."""
-    note, rows = _note(study.folder), list(dict.fromkeys(trial.row for trial in study.trials))
+    note = _note(study.folder)
+    rows = list(dict.fromkeys(trial.row for trial in study.trials))
     if note == {"old": old, "new": new}:
         return
     if note is not None:

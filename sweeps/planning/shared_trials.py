@@ -32,7 +32,8 @@ def with_sources(plan: Plan) -> Plan:
     sources: dict[str, Source] = {}
     reasons: dict[str, tuple[Source, str]] = {}
     for source, planned in _candidates(plan, new):
-        name, reason = planned.trial.name, why_not(plan, planned, source)
+        name = planned.trial.name
+        reason = why_not(plan, planned, source)
         if reason:
             reasons.setdefault(name, (source, reason))
         elif name not in sources or _rank(source) < _rank(sources[name]):
@@ -128,7 +129,8 @@ def _has_other_data(planned: PlannedTrial, source: Source) -> bool:
         identity = ""
     if not identity:
         return False
-    place, code = planned.prepared_folder, planned.code
+    place = planned.prepared_folder
+    code = planned.code
     return bool(unless_damaged(lambda: check_data(source.folder, identity, place, code), []))
 
 

@@ -59,7 +59,8 @@ NO_CODE = (*INSTALLS, "__pycache__")
 
 def with_code(plan: Plan, any_code: bool = False) -> Plan:
     """The plan with the code that its trials run. Raises RefusedError if other code trained a part of the study."""
-    study, now = plan.before, user_code(plan.composition.shared.source)
+    study = plan.before
+    now = user_code(plan.composition.shared.source)
     held = held_codes(study, plan.composition.shared.paths.checkpoints) if study else ()
     if now is None or study is None or not held:
         return _running(plan, now, () if now is None else (now.digest,))
@@ -69,7 +70,8 @@ def with_code(plan: Plan, any_code: bool = False) -> Plan:
         names = changed_files(before, now)
         problems = [_refusal(study, before, now, names)] if names else []
     except DamagedFileError as error:
-        before, problems = now, [_lost(error)]
+        before = now
+        problems = [_lost(error)]
     if problems and SameCode(study.vouched).are_same(held[-1], now.digest):
         return _running(plan, now, tuple(dict.fromkeys((*held, now.digest))))
     if not (problems and plan.pending):  # where nothing is to run, nothing changes
@@ -356,7 +358,8 @@ def _found(root: Path, without: Path | None = None) -> dict[str, bytes]:
 def _python_files(folder: Path, empty: int, real: tuple[str, ...]) -> Iterator[Path]:
     """``empty``: how many folders above it, in a row, have no Python file. ``real``: where the folder and the links
     above it lead, so that links cannot form a circle."""
-    files, folders = list[Path](), list[Path]()
+    files = list[Path]()
+    folders = list[Path]()
     try:
         with os.scandir(folder) as entries:
             for count, entry in enumerate(entries):

@@ -1,1 +1,1 @@
-"""What is looked at before anything starts: places, the tracking store, the nodes. Nothing here leaves a file."""
+"""Checks before anything starts: folders, the tracking store, nodes. They leave no files behind."""

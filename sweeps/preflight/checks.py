@@ -1,8 +1,8 @@
-"""Everything that is looked at before anything starts: `allelse plan --check`, `sweep` and `train` share it."""
+"""All checks before anything starts, shared by `allelse plan --check`, `sweep` and `train`."""
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
 from sweeps.planning.compose import compose_base
 from sweeps.planning.composition import Composition
-from sweeps.planning.naming import chosen, command, naming
+from sweeps.planning.naming import chosen, command, naming, some_of
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
+from sweeps.preflight.machine import cards_without_bf16
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import (
     disk_problems,
@@ -29,19 +30,25 @@ from sweeps.processes.ray_private import JOB
 from sweeps.schema import Problem, RefusedError
 from tracking.words import plural
 
-OF_ALL_ROWS = ("cluster",)
-"""Overrides that no row changes, besides the names and places of a study."""
+SHARED_GROUPS = ("cluster",)
+"""Groups of keys that are the same in all rows."""
 
 
-def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = False) -> tuple[Plan, list[str]]:
-    """The plan that ``make`` makes, if it can run, and notices on it. ``one_process`` is for `allelse train`.
+def checked(
+    make: Callable[[], Plan],
+    overrides: list[str],
+    one_process: bool = False,
+) -> tuple[Plan, list[str]]:
+    """Make the plan and check that it can run. Returns it with notices for the user.
 
-    Raises RefusedError with all problems: of the rows, the places, the addresses and the machines.
+    ``one_process`` is for `allelse train`. Raises RefusedError with all problems of the rows, the folders, the
+    addresses and the machines.
     """
     try:
         plan = make()
     except RefusedError as error:
-        raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides, one_process)])) from None
+        problems = [*error.problems, *_problems_without_plan(overrides, one_process)]
+        raise RefusedError(dict.fromkeys(problems)) from None
     shared = plan.composition.shared
     problems = [
         *_shared_problems(shared, one_process),
@@ -50,158 +57,214 @@ def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = 
         *_data_problems(plan),
         *step_problems(plan),
     ]
-    several = _several_workers(plan, overrides) if one_process else []
+    worker_problems = _worker_problems(plan, overrides) if one_process else []
     notices: list[str] = []
-    if plan.pending and not several:
-        found, notices = _machines(shared, plan)
-        problems += found
-    if problems or several:
-        raise RefusedError(dict.fromkeys(_placed([*problems, *several], plan.composition)))
+    if plan.pending and not worker_problems:
+        machine_problems, notices = _machines(shared, plan)
+        problems += machine_problems
+    problems += worker_problems
+    if problems:
+        raise RefusedError(dict.fromkeys(_with_places(problems, plan.composition)))
     if shared.tracking.enabled:
         notices = [*store_notices(shared.tracking.uri), *notices]
     return plan, notices
 
 
 def node_faults(shared: Settings) -> list[str]:
-    """Why trials cannot run on some nodes of a cluster by now, in one line each: a node may have joined meanwhile."""
-    problems = _machines(shared)[0] if shared.cluster.address else []
+    """Why trials cannot run on some nodes of a cluster now, one line each. Nodes may have joined since the plan."""
+    if not shared.cluster.address:
+        return []
+    problems, _ = _machines(shared)
     return [f"{problem.found}; {problem.allowed}" for problem in problems]
 
 
-def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
-    """A problem if the trial of `allelse train` is to have several workers, with the sweep that does it."""
+def _worker_problems(plan: Plan, overrides: list[str]) -> list[Problem]:
+    """A problem if `allelse train` is asked for several workers. It suggests the sweep to run instead."""
     workers = plan.composition.shared.cluster.workers
     if workers == 1:
         return []
-    trial, own_seed = plan.trials[0].trial, Schema.of(plan.task).seed or "sweep.seeds"
-    selecting = "row=", "sweep.rows=", "sweep.seeds=", f"{own_seed}="
-    others = [override for override in overrides if not override.startswith(selecting)]
-    chosen_trial = [f"sweep.rows=[{trial.row}]", f"sweep.seeds=[{trial.seed}]"]
-    option = ["--add"] if plan.added else []
-    sweep = command("sweep", *chosen_trial, *others, *option)
-    found = f"is {workers}, but `allelse train` runs one process"
-    return [Problem("cluster.workers", found, f"run `{sweep}`")]
+    trial = plan.trials[0].trial
+    seed_key = Schema.of(plan.task).seed or "sweep.seeds"
+    selecting = ("row=", "sweep.rows=", "sweep.seeds=", f"{seed_key}=")
+    unselecting = [override for override in overrides if not override.startswith(selecting)]
+    selection = [f"sweep.rows=[{trial.row}]", f"sweep.seeds=[{trial.seed}]"]
+    options = ["--add"] if plan.added else []
+    sweep = command("sweep", *selection, *unselecting, *options)
+    fault = f"is {workers}, but `allelse train` runs one process"
+    return [Problem("cluster.workers", fault, f"run `{sweep}`")]
 
 
 def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Problem]:
-    """Problems of what all rows share, for overrides that give no plan; none if these are wrong themselves."""
+    """The problems of shared settings if the overrides make no plan; [] if those settings are invalid, too."""
     try:
-        base = compose_base([*naming(overrides), *chosen(overrides, OF_ALL_ROWS)])
+        base = compose_base([*naming(overrides), *chosen(overrides, SHARED_GROUPS)])
     except RefusedError:
         return []
-    return _placed([*_shared_problems(base.shared, one_process), *_machines(base.shared)[0]], base)
+    problems = _shared_problems(base.shared, one_process)
+    machine_problems, _ = _machines(base.shared)
+    return _with_places([*problems, *machine_problems], base)
 
 
-def _placed(problems: list[Problem], composition: Composition) -> list[Problem]:
-    """The problems with the place that sets each key: the command line, or a line of a file."""
-    return [replace(problem, place=problem.place or composition.place(problem.key, BASE)) for problem in problems]
+def _with_places(problems: list[Problem], composition: Composition) -> list[Problem]:
+    """The problems, each with the place that sets its key: the command line, or a line of a file."""
+    placed = list[Problem]()
+    for problem in problems:
+        place = problem.place or composition.place(problem.key, BASE)
+        placed.append(replace(problem, place=place))
+    return placed
 
 
 def _shared_problems(shared: Settings, one_process: bool) -> list[Problem]:
-    """Of what all rows share, but for the machines."""
-    own_ray = () if one_process else own_ray_problems(shared.cluster)
-    store = store_problems(shared.tracking.uri, Path(shared.paths.runs)) if shared.tracking.enabled else []
-    return [*place_problems(shared.paths), *store, *own_ray]
+    """The problems of the folders, the tracking store and our own Ray, which all rows share."""
+    problems = place_problems(shared.paths)
+    if shared.tracking.enabled:
+        problems += store_problems(shared.tracking.uri, Path(shared.paths.runs))
+    if not one_process:
+        problems += own_ray_problems(shared.cluster)
+    return problems
 
 
 def _data_problems(plan: Plan) -> Iterator[Problem]:
-    """What is known of data that is not prepared yet; the rest shows once it is."""
+    """The problems of data that is not prepared yet. More may show when it is prepared."""
     task = plan.task
-    waiting = (each for each in plan.pending if task.prepare is None or not each.prepared_folder.is_dir())
-    for config in configurations(waiting):
+    unprepared = plan.pending
+    if task.prepare is not None:
+        unprepared = [planned for planned in unprepared if not planned.prepared_folder.is_dir()]
+    for config in configurations(unprepared):
         yield from task.data_problems(config, None)
 
 
 def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem], list[str]]:
-    """Problems of the machines, and notices on them."""
+    """The problems of the machines that will run trials, and notices for the user."""
     try:
-        with question_to(shared, plan) as asked:
-            nodes = nodes_of(shared.cluster, asked)
+        with question_to(shared, plan) as question:
+            nodes = nodes_of(shared.cluster, question)
     except RefusedError as error:
         return error.problems, []
-    problems = [*group_problems(shared.cluster, nodes), *(memory_problems(plan, nodes) if plan else ())]
+    problems = [*group_problems(shared.cluster, nodes)]
+    if plan is not None:
+        problems += [*memory_problems(plan, nodes), *precision_problems(plan)]
     return [*problems, *node_problems(nodes, shared)], list(node_notices(nodes, shared))
 
 
-DASHBOARD = "aiohttp", "aiohttp_cors", "grpc", "opencensus", "prometheus_client", "pydantic"
-"""What ``ray.dashboard.optional_deps`` imports. Ray itself may not be imported yet, and brings only some of it."""
+DASHBOARD = ("aiohttp", "aiohttp_cors", "grpc", "opencensus", "prometheus_client", "pydantic")
+"""The imports of ``ray.dashboard.optional_deps``. Ray may not be imported yet, and installs only some of them."""
 
 
 def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Why a sweep cannot start a Ray, if ``cluster.address`` says that it does."""
+    """Why a sweep cannot start its own Ray; nothing if ``cluster.address`` names a cluster."""
     if cluster.address is not None:
         return
     yield from ray_folder_problems()
     if JOB in os.environ:
-        found = "is null, but within a job of a Ray cluster no other Ray can start"
-        yield Problem("cluster.address", found, "type cluster.address=auto, which takes this cluster")
-    missing = [name for name in DASHBOARD if importlib.util.find_spec(name) is None]
+        fault = "is null, but within a job of a Ray cluster no other Ray can start"
+        fix = "type cluster.address=auto, which takes this cluster"
+        yield Problem("cluster.address", fault, fix)
+    missing = [package for package in DASHBOARD if importlib.util.find_spec(package) is None]
     if cluster.dashboard and missing:
-        found = f"is true, but Ray's dashboard lacks packages here: {', '.join(missing)}"
-        yield Problem("cluster.dashboard", found, 'type `pip install "allelse[dashboard]"`, or leave it out')
+        fault = f"is true, but Ray's dashboard lacks packages here: {', '.join(missing)}"
+        fix = 'type `pip install "allelse[dashboard]"`, or leave it out'
+        yield Problem("cluster.dashboard", fault, fix)
 
 
 BYTES_IN_TRAINING = 16
-"""In training: the weight, its gradient and Adam's two moments, 4 bytes each. Activations come on top."""
+"""Bytes per parameter in training: weight, gradient, and Adam's two moments, 4 each. Activations need more."""
 ROUNDING = 1e-6
+SHOWN_CARDS = 3
+"""So many kinds of cards are named; the others are counted."""
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
 
 
 def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
-    """If no worker group fits, it would wait for ever. Each worker must fit on one node."""
-    needs = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
-    needs = {kind: each for kind, each in needs.items() if each}
-    fits = sum(min(_times(node.total.get(kind, 0), each) for kind, each in needs.items()) for node in nodes)
-    if fits >= cluster.workers:
+    """A problem if no worker group fits on the nodes: it would wait forever. Each worker must fit on one node."""
+    amounts = {"CPU": float(cluster.cpus_per_worker), "GPU": cluster.gpus_per_worker}
+    needs = {resource: amount for resource, amount in amounts.items() if amount}
+    workers = sum(_fitting_workers(node, needs) for node in nodes)
+    if workers >= cluster.workers:
         return
-    lacking = [kind for kind in needs if not any(_times(node.total.get(kind, 0), needs[kind]) for node in nodes)]
-    have = ", and ".join(_have(kind, cluster, nodes) for kind in lacking or needs)
-    if fits and cluster.workers > 1:
-        found = (
-            f"is {cluster.workers}, and each needs {' and '.join(f'{each:g} {kind}' for kind, each in needs.items())}"
-        )
-        yield Problem("cluster.workers", found, f"must be at most {fits}; {have}")
+    lacking = [resource for resource in needs if not _fits_anywhere(resource, needs, nodes)]
+    totals = [_total_text(resource, cluster, nodes) for resource in lacking or needs]
+    available = ", and ".join(totals)
+    if workers and cluster.workers > 1:
+        shares = " and ".join(f"{amount:g} {resource}" for resource, amount in needs.items())
+        fault = f"is {cluster.workers}, and each needs {shares}"
+        yield Problem("cluster.workers", fault, f"must be at most {workers}; {available}")
     else:
-        kind = next(iter([*lacking, *reversed(needs)]))
-        found, allowed = f"is {needs[kind]:g}", f"each worker must fit on one machine; {have}"
-        yield Problem(f"cluster.{kind.lower()}s_per_worker", found, allowed)
+        resource = lacking[0] if lacking else list(needs)[-1]
+        key = f"cluster.{resource.lower()}s_per_worker"
+        allowed = f"each worker must fit on one machine; {available}"
+        yield Problem(key, f"is {needs[resource]:g}", allowed)
 
 
-def _times(total: float, each: float) -> int:
-    """How many shares fit: five of 0.2 in 1, although 1 // 0.2 is 4."""
-    return int(total / each + ROUNDING)
+def _fitting_workers(node: Node, needs: Mapping[str, float]) -> int:
+    """How many workers fit on the node."""
+    return min(_shares(node.total.get(resource, 0), amount) for resource, amount in needs.items())
+
+
+def _fits_anywhere(resource: str, needs: Mapping[str, float], nodes: list[Node]) -> bool:
+    """Whether any node has enough of this resource for a worker."""
+    return any(_shares(node.total.get(resource, 0), needs[resource]) for node in nodes)
+
+
+def _shares(total: float, amount: float) -> int:
+    """How many shares of ``amount`` fit: five of 0.2 in 1, although 1 // 0.2 is 4."""
+    return int(total / amount + ROUNDING)
 
 
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
-    """If no machine here can hold the largest model. The number of parameters may be unknown."""
-    limit, where = _memory_of_a_worker(plan.composition.shared.cluster, nodes)
-    planned = max(plan.pending, key=lambda each: each.costs.params or 0)
-    params = planned.costs.params or 0
-    if (needed := BYTES_IN_TRAINING * params) > limit:
-        found = f"of {planned.trial.name} gives {params:,} parameters, which need {decimal(needed)}"
-        yield Problem(_largest_key(planned), found, f"must fit into {where}, {decimal(int(limit))}")
+    """A problem if no machine can hold the largest model, as far as the number of parameters is known."""
+    limit, memory = _worker_memory(plan.composition.shared.cluster, nodes)
+    largest = max(plan.pending, key=lambda planned: planned.costs.params or 0)
+    params = largest.costs.params or 0
+    needed = BYTES_IN_TRAINING * params
+    if needed > limit:
+        name = largest.trial.name
+        fault = f"of {name} gives {params:,} parameters, which need {decimal(needed)}"
+        allowed = f"must fit into {memory}, {decimal(int(limit))}"
+        yield Problem(_largest_key(largest), fault, allowed)
 
 
-def _memory_of_a_worker(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:
-    """The most bytes that a worker can have, and of what. Workers on one machine share its memory."""
+def _worker_memory(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:
+    """The most bytes that one worker can have, and the memory's name. Workers on one machine share its memory."""
     if cluster.gpus_per_worker:
-        return float(max(node.gpu_memory for node in nodes) or LARGEST_GPU), "the largest GPU"
+        gpu_bytes = max(node.gpu_memory for node in nodes) or LARGEST_GPU
+        return float(gpu_bytes), "the largest GPU"
     largest = max(node.memory for node in nodes)
     return largest / (cluster.workers if len(nodes) == 1 else 1), "each worker's share of the memory"
 
 
+def precision_problems(plan: Plan) -> Iterator[Problem]:
+    """GPUs of this machine without bfloat16, if trials are to train in it: torch would emulate it, slowly.
+
+    Those of other nodes show on the worker: Ray hides every GPU from a task that takes none.
+    """
+    cluster, task = plan.composition.shared.cluster, plan.task
+    if cluster.address is not None or cluster.gpus_per_worker == 0:
+        return
+    if all(task.precision(config) != "bf16" for config in configurations(plan.pending)):
+        return
+    if cards := cards_without_bf16():
+        found = f"is bf16, but {some_of(list(dict.fromkeys(cards)), SHOWN_CARDS)} cannot compute in it"
+        key = task.precision_choice.key if task.precision_choice else "cluster.gpus_per_worker"
+        yield Problem(key, found, "must be fp32 below compute capability 8.0")
+
+
 def _largest_key(planned: PlannedTrial) -> str:
-    """The size that most likely was mistyped: the largest whole number under model or data, or of any group."""
+    """The key most likely mistyped: that of the largest integer under model or data, or else in any group."""
     values = Schema.of(planned.task).values(planned.config)
-    whole = {key: value for key, value in values.items() if type(value) is int}
-    sizes = {key: value for key, value in whole.items() if key.startswith(("model.", "data."))} or whole
-    return max(sizes, key=lambda key: sizes[key], default="model")
+    integers = {key: value for key, value in values.items() if type(value) is int}
+    size_keys = [key for key in integers if key.startswith(("model.", "data."))]
+    return max(size_keys or integers, key=lambda key: integers[key], default="model")
 
 
-def _have(kind: str, cluster: Cluster, nodes: list[Node]) -> str:
-    totals = [node.total.get(kind, 0) for node in nodes]
+def _total_text(resource: str, cluster: Cluster, nodes: list[Node]) -> str:
+    """How much of a resource there is: "the cluster has 6 (4 + 2) CPUs, of which 3 are free"."""
+    totals = [node.total.get(resource, 0) for node in nodes]
     if cluster.address is None:
-        return f"this machine has {totals[0]:g} {plural(kind, totals[0])}"
-    free = sum(node.free.get(kind, 0) for node in nodes)
-    each = f" ({' + '.join(f'{total:g}' for total in totals)})" if len(totals) > 1 else ""
-    return f"the cluster has {sum(totals):g}{each} {kind}s, of which {free:g} are free"
+        return f"this machine has {totals[0]:g} {plural(resource, totals[0])}"
+    total = f"{sum(totals):g}"
+    if len(totals) > 1:
+        addends = " + ".join(f"{node_total:g}" for node_total in totals)
+        total = f"{total} ({addends})"
+    free = sum(node.free.get(resource, 0) for node in nodes)
+    return f"the cluster has {total} {resource}s, of which {free:g} are free"

@@ -1,4 +1,4 @@
-"""This machine: what it has, and whether it can run a study. Each finding is checked, not assumed."""
+"""What this machine has, and whether it can run a study."""
 
 import importlib
 import os
@@ -21,17 +21,19 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def cpus() -> int:
-    """CPUs that this process may run on, within the limit of its container."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of CPUs that this process may use, within its container's limit."""
+    count = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError):
         quota, period = (CGROUP / "cpu.max").read_text().split()
         if quota != "max":
-            allowed = min(allowed, max(1, int(quota) // int(period)))
-    return allowed
+            count = min(count, max(1, int(quota) // int(period)))
+    return count
 
 
 def memory() -> int:
-    """Bytes of memory, within the limit of this container."""
+    """Bytes of memory, within this container's limit."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, ValueError):  # "max" is no number
         total = min(total, int((CGROUP / "memory.max").read_text()))
@@ -39,10 +41,11 @@ def memory() -> int:
 
 
 def gpu_memories() -> list[int]:
-    """Bytes of each GPU that CUDA shows. Imports torch."""
+    """The memory of each GPU visible to CUDA, in bytes. Imports torch."""
     import torch
 
-    return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
+    gpus = range(torch.cuda.device_count())
+    return [torch.cuda.get_device_properties(gpu).total_memory for gpu in gpus]
 
 
 def gpu_problems() -> list[Problem]:
@@ -55,12 +58,24 @@ def gpu_problems() -> list[Problem]:
     return [Problem("cluster.gpus_per_worker", found, "install a CUDA build of torch, or set it to 0")]
 
 
+def cards_without_bf16() -> list[str]:
+    """The names of this machine's GPUs that lack bfloat16: those below compute capability 8.0. Imports torch."""
+    import torch
+
+    lacking = list[str]()
+    for card in range(torch.cuda.device_count()):
+        with torch.cuda.device(card):
+            if not torch.cuda.is_bf16_supported(including_emulation=False):
+                lacking.append(torch.cuda.get_device_name(card))
+    return lacking
+
+
 EXAMINED_PACKAGES = ("hydra-core", "torch", "ray", "mlflow", "sentencepiece", "sacrebleu")
 
 
 @dataclass(frozen=True)
 class Examined:
-    """One check: what it found, and what to do about it."""
+    """The result of one check, such as ("Python", "failed", "3.10.4", "install Python 3.11 or newer")."""
 
     what: str
     state: Literal["ok", "warning", "failed"]
@@ -70,57 +85,69 @@ class Examined:
 
 def examine() -> list[Examined]:
     """Check Python, packages, devices, memory, disk and the files of ``conf/``."""
-    rooms = [
-        _room("memory", memory(), 4 * GIB, "a sweep needs 1 GB per trial plus 2 GB for Ray and MLflow"),
-        _room(
-            "free disk here", shutil.disk_usage(Path.cwd()).free, 2 * GIB, "point paths.runs and paths.data elsewhere"
-        ),
+    memory_advice = "a sweep needs 1 GB per trial plus 2 GB for Ray and MLflow"
+    disk_advice = "point paths.runs and paths.data elsewhere"
+    free_disk = shutil.disk_usage(Path.cwd()).free
+    return [
+        _examine_python(),
+        *map(_examine_package, EXAMINED_PACKAGES),
+        _examine_devices(),
+        _examine_size("memory", memory(), 4 * GIB, memory_advice),
+        _examine_size("free disk here", free_disk, 2 * GIB, disk_advice),
+        _examine_configuration(),
     ]
-    return [_python(), *map(_package, EXAMINED_PACKAGES), _devices(), *rooms, _configuration()]
 
 
-def examination_table(findings: list[Examined]) -> Table:
+def examination_table(results: list[Examined]) -> Table:
     table = Table(title="What this machine has", title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("", "state", "found", "what to do"):
-        table.add_column(name, overflow="fold")
+    for title in ("", "state", "found", "what to do"):
+        table.add_column(title, overflow="fold")
     styles = {"ok": "green", "warning": "yellow", "failed": "bold red"}
-    for finding in findings:
-        state = f"[{styles[finding.state]}]{finding.state}[/]"
-        table.add_row(finding.what, state, escape(finding.found), escape(finding.advice))
+    for result in results:
+        state = f"[{styles[result.state]}]{result.state}[/]"
+        table.add_row(result.what, state, escape(result.found), escape(result.advice))
     return table
 
 
-def _python() -> Examined:
-    found = ".".join(map(str, sys.version_info[:3]))
-    old = sys.version_info < (3, 11)
-    return Examined("Python", "failed" if old else "ok", found, "install Python 3.11 or newer" if old else "")
+def _examine_python() -> Examined:
+    python = ".".join(map(str, sys.version_info[:3]))
+    is_too_old = sys.version_info < (3, 11)
+    if is_too_old:
+        return Examined("Python", "failed", python, "install Python 3.11 or newer")
+    return Examined("Python", "ok", python)
 
 
-def _package(name: str) -> Examined:
+def _examine_package(name: str) -> Examined:
+    module = "hydra" if name == "hydra-core" else name
     try:
-        importlib.import_module({"hydra-core": "hydra"}.get(name, name))
+        importlib.import_module(module)
     except ImportError as error:
         return Examined(name, "failed", str(error), "pip install 'allelse[run]'")
     return Examined(name, "ok", version(name))
 
 
-def _devices() -> Examined:
+def _examine_devices() -> Examined:
     cores = f"{cpus()} CPU cores"
     try:
         import torch
     except ImportError:
         return Examined("devices", "warning", cores, "GPUs are unknown without torch")
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return Examined("devices", "ok", f"{', '.join(gpus) or 'no GPU'}; {cores}", "use cluster=gpu" if gpus else "")
+    gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
+    if not gpus:
+        return Examined("devices", "ok", f"no GPU; {cores}")
+    return Examined("devices", "ok", f"{', '.join(gpus)}; {cores}", "use cluster=gpu")
 
 
-def _room(what: str, size: int, least: int, advice: str) -> Examined:
-    """Bytes of memory or of a disk; a warning if they are fewer than ``least``."""
-    small = size < least
-    return Examined(what, "warning" if small else "ok", f"{size / GIB:.0f} GiB", advice if small else "")
+def _examine_size(subject: str, size: int, least: int, advice: str) -> Examined:
+    """The bytes of memory or of a disk; a warning with the advice if they are fewer than ``least``."""
+    gibibytes = f"{size / GIB:.0f} GiB"
+    if size < least:
+        return Examined(subject, "warning", gibibytes, advice)
+    return Examined(subject, "ok", gibibytes)
 
 
-def _configuration() -> Examined:
+def _examine_configuration() -> Examined:
+    """Whether all rows of the default sweep compose."""
     from sweeps.planning.compose import compose_sweep
     from sweeps.schema import RefusedError
 

@@ -1,8 +1,8 @@
-"""What a node has, and whether it is what this machine has: other files of ours, or another torch, give other results.
+"""What a node of a cluster has. Nodes with different files of allelse or a different torch would give other results.
 
-``python -m sweeps.preflight.node_facts ADDRESS LIST_S ANSWER_S MARK`` asks the nodes of a Ray cluster. The question is
-its standard input. It is a process of its own: a connection that hangs cannot be ended otherwise. Ray sends ``facts``
-to the nodes as it is, so that and what it calls need nothing but Python itself.
+``python -m sweeps.preflight.node_facts ADDRESS LIST_S ANSWER_S MARK`` asks the nodes of a Ray cluster, with the
+question from standard input. It runs as a separate process, since a hanging connection could not be ended otherwise.
+Ray sends the code of ``facts`` to nodes that may lack our packages, so it and the functions it calls need only Python.
 """
 
 import hashlib
@@ -24,19 +24,19 @@ Packages = dict[str, str | None]
 
 
 def facts(question: dict[str, Any]) -> dict[str, Any]:
-    """Versions, which of the question's files this node sees, and what keeps it from running the study's trials."""
-    found: dict[str, Any] = packages()
-    seen = {key: _sees(file) for key, file in question["files"].items()}
-    found |= {"seen": seen, "problems": []}
-    if found["digest"] == question["digest"]:  # else ours cannot be asked here
+    """This node's answer: its packages, which of the question's files it sees, and why it cannot run the trials."""
+    answer: dict[str, Any] = packages()
+    visible = {key: _sees(file) for key, file in question["files"].items()}
+    answer |= {"seen": visible, "problems": []}
+    if answer["digest"] == question["digest"]:  # only then does this node have our code
         from sweeps.preflight.node_trials import problems_here
 
-        found["problems"] = problems_here(question["trials"], seen)
-    return found
+        answer["problems"] = problems_here(question["trials"], visible)
+    return answer
 
 
 def _sees(file: str) -> bool:
-    """Storage that cannot be read is not seen."""
+    """Whether this node can see the file; False if its storage cannot be read."""
     try:
         return Path(file).exists()
     except OSError:
@@ -44,67 +44,84 @@ def _sees(file: str) -> bool:
 
 
 def packages() -> Packages:
-    """What must be the same on all nodes, None if it is missing: our source files by one digest, and torch."""
-    places = [_folder(name) for name in OUR_PACKAGES]
-    ours = None if None in places else digest([place for place in places if place])
-    return {"digest": ours, "allelse": _version("allelse"), "place": places[0], "torch": _version("torch")}
+    """What must be the same on all nodes: a digest of our source files, and versions. None means not installed."""
+    folders = [_folder(name) for name in OUR_PACKAGES]
+    installed = [folder for folder in folders if folder is not None]
+    return {
+        "digest": digest(installed) if len(installed) == len(folders) else None,
+        "allelse": _version("allelse"),
+        "place": folders[0],
+        "torch": _version("torch"),
+    }
 
 
 def _folder(package: str) -> str | None:
-    """Where it would be imported from. It is not imported: that takes seconds."""
+    """The folder that the package would be imported from. Doesn't import it, which would take seconds."""
     spec = importlib.util.find_spec(package)
-    return spec.submodule_search_locations[0] if spec and spec.origin and spec.submodule_search_locations else None
+    if spec is None or not spec.origin or not spec.submodule_search_locations:
+        return None
+    return spec.submodule_search_locations[0]
 
 
 def digest(folders: list[str]) -> str:
-    """Of all Python files: versions of a checkout have one number, and many contents."""
-    whole = hashlib.sha256()
+    """SHA-256 of all Python files in the folders. Checkouts with the same version number may differ in content."""
+    result = hashlib.sha256()
     for folder in map(Path, folders):
-        for file in sorted(path for path in folder.rglob("*.py") if path.is_file()):  # Emacs locks by a broken link
-            whole.update(f"{folder.name}/{file.relative_to(folder).as_posix()}\0".encode())
-            whole.update(hashlib.sha256(file.read_bytes()).digest())
-    return whole.hexdigest()
+        # Emacs locks are broken links, which are no files.
+        paths = [path for path in folder.rglob("*.py") if path.is_file()]
+        for path in sorted(paths):
+            name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+            result.update(f"{name}\0".encode())
+            result.update(hashlib.sha256(path.read_bytes()).digest())
+    return result.hexdigest()
 
 
 def _version(name: str) -> str | None:
-    """From the package's metadata, as pip shows it."""
+    """The version in the package's metadata, as pip shows it; None if it is not installed."""
     try:
         return distribution(name).version
     except PackageNotFoundError:
         return None
 
 
-def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
-    key, version, torch = "cluster.address", ours["allelse"] or "this version", ours["torch"]
-    if theirs["digest"] is None:
+def package_problems(node: Packages, ours: Packages) -> Iterator[Problem]:
+    """How the packages of a node differ from those of this machine."""
+    key = "cluster.address"
+    version = ours["allelse"] or "this version"
+    if node["digest"] is None:
         fix = f"install allelse {version} for the Python that starts Ray there"
         yield Problem(key, "allelse is not installed", fix)
-    elif theirs["digest"] != ours["digest"]:
-        found = f"allelse {theirs['allelse']} in {theirs['place']} differs from {version} in {ours['place']} here"
-        yield Problem(key, found, "must be the same version or commit on every node, and unchanged while a sweep runs")
-    if _public(theirs["torch"]) != _public(torch):
-        found = f"torch is {theirs['torch']}" if theirs["torch"] else "torch is not installed"
-        yield Problem(key, found, f"must be {torch}, as here")
+    elif node["digest"] != ours["digest"]:
+        node_version = f"allelse {node['allelse']} in {node['place']}"
+        fault = f"{node_version} differs from {version} in {ours['place']} here"
+        fix = "must be the same version or commit on every node, and unchanged while a sweep runs"
+        yield Problem(key, fault, fix)
+    if _public(node["torch"]) != _public(ours["torch"]):
+        fault = f"torch is {node['torch']}" if node["torch"] else "torch is not installed"
+        yield Problem(key, fault, f"must be {ours['torch']}, as here")
 
 
 def _public(version: str | None) -> str | None:
-    """Without the build, such as cpu or cu128: nodes may have different hardware."""
+    """The version without its build, such as cpu or cu128: nodes may have different hardware."""
     return version and version.partition("+")[0]
 
 
 def main() -> None:
-    """Print the nodes that are alive as JSON in a line after MARK: name, resources, those that are free, the answer.
+    """Print one line: MARK, then the live nodes as JSON, each with its name, total and free resources, and answer.
 
-    A cluster that does not list its nodes within LIST_S ends this process by SIGALRM. A node that does not answer
-    within ANSWER_S more has the answer None; one that was not asked has {}.
+    If the cluster does not list its nodes within LIST_S, SIGALRM ends this process. A node that does not answer within
+    ANSWER_S after that has the answer None; a node that was not asked has {}.
     """
     import ray
 
-    address, list_s, answer_s, mark = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+    address = sys.argv[1]
+    list_s = int(sys.argv[2])
+    answer_s = float(sys.argv[3])
+    mark = sys.argv[4]
     question = json.load(sys.stdin)
     signal.alarm(list_s)
     try:
-        nodes = _listed(address)
+        nodes = _list_nodes(address)
     except Exception as error:  # Ray fails to connect with many types of errors
         sys.exit(" ".join(str(error.__cause__ or error).split()) or type(error).__name__)
     signal.alarm(list_s + math.ceil(answer_s))
@@ -114,7 +131,8 @@ def main() -> None:
     ray.shutdown()
 
 
-def _listed(address: str) -> list[dict[str, Any]]:
+def _list_nodes(address: str) -> list[dict[str, Any]]:
+    """Connect to the cluster and list its live nodes, in the order of their addresses. Raises many types of errors."""
     import ray
 
     check_token(address)
@@ -138,27 +156,35 @@ def _name(address: str, host: str) -> str:
 
 
 def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float) -> None:
-    """Ask all nodes on which a worker fits, at the same time. One that was lost since Ray listed it is left out."""
+    """Ask all nodes on which a worker fits at once, and set their answers. Removes nodes that Ray lost meanwhile."""
     import ray
     from ray.exceptions import TaskUnschedulableError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    asked = {}
+    node_by_reference = {}
     for node in nodes:
-        if all(node["total"].get(kind, 0) >= count for kind, count in question["worker"].items()):
-            there = NodeAffinitySchedulingStrategy(node["id"], soft=False)
-            send = ray.remote(num_cpus=0, max_retries=0)(facts).options(scheduling_strategy=there)
-            asked[send.remote(question)] = node
+        if _fits_worker(node, question["worker"]):
+            on_node = NodeAffinitySchedulingStrategy(node["id"], soft=False)
+            task = ray.remote(num_cpus=0, max_retries=0)(facts)
+            reference = task.options(scheduling_strategy=on_node).remote(question)
+            node_by_reference[reference] = node
             node["answer"] = None
-    ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=within_s) if asked else ([], [])
+    if not node_by_reference:
+        return
+    references = list(node_by_reference)
+    ready, _ = ray.wait(references, num_returns=len(references), timeout=within_s)
     for reference in ready:
-        node = asked[reference]
+        node = node_by_reference[reference]
         try:
             node["answer"] = ray.get(reference)
-        except TaskUnschedulableError:  # it needs no resources
+        except TaskUnschedulableError:  # the task needs no resources, so the node is gone
             nodes.remove(node)
-        except Exception as error:  # also of the code that ran there
+        except Exception as error:  # any error, including those of the code that ran on the node
             node["answer"] = {"failed": str(error).strip().splitlines()[-1]}
+
+
+def _fits_worker(node: dict[str, Any], needs: dict[str, float]) -> bool:
+    return all(node["total"].get(resource, 0) >= amount for resource, amount in needs.items())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The machines of a study: this one, or the nodes of a cluster, what they are asked, what they answer and lack."""
+"""The machines that run a study: this one or a cluster's nodes, the question to them, and problems in their answers."""
 
 import json
 import math
@@ -17,35 +17,43 @@ from typing import Any
 from sweeps.config.settings import Cluster, Paths, Settings
 from sweeps.config.study_faults import address_problems
 from sweeps.planning.naming import some_of
-from sweeps.planning.plan import Plan
+from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.preflight.machine import cpus, gpu_memories, memory
-from sweeps.preflight.node_facts import Packages, other_packages, packages
-from sweeps.preflight.node_trials import BYTES
+from sweeps.preflight.node_facts import Packages, package_problems, packages
 from sweeps.preflight.places import local, nearest_existing
+from sweeps.preflight.sent_code import to_plain
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
 
-MODULE = "-P", "-m", "sweeps.preflight.node_facts"  # -P: files of the current folder hide none of ours
+MODULE = ("-P", "-m", "sweeps.preflight.node_facts")
+"""``-P`` keeps files in the current folder from hiding our modules."""
 NODES_MARK = "nodes: "
-COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
+RAY_MEMORY_SHARE = 0.7
+"""The share of a machine's memory that Ray counts; it reserves the rest for its objects."""
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
 START_AGAIN = "type `ray status` to see the nodes, and `ray start` where one is missing"
 UNJOINED = {
-    "token": ("its token is missing or incorrect", "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as on its head"),
-    "no node info found": ("this machine is not one of its nodes", "type `ray start --address={address}` here first"),
+    "token": (
+        "its token is missing or incorrect",
+        "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as on its head",
+    ),
+    "no node info found": (
+        "this machine is not one of its nodes",
+        "type `ray start --address={address}` here first",
+    ),
     "version mismatch": ("", "must run the same Python and the same Ray as this machine"),
 }
-"""By what Ray prints where it cannot join a cluster: why, if that is not Ray's last line, and what to do."""
+"""By words in Ray's output if it cannot join a cluster: the cause, "" for Ray's last line, and the fix."""
 Question = dict[str, Any]
-"""Plain data, which a node can read that lacks our packages."""
+"""Plain data, which nodes without our packages can read."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """CPUs and GPUs of one machine, in all and free, and bytes of memory; ``gpu_memory`` is 0 if it is unknown.
+    """A machine's CPUs and GPUs by kind, in total and free, and its memory in bytes.
 
-    ``answer`` is what it says of itself: {} if it was not asked, None if it did not answer.
+    ``gpu_memory`` is 0 if unknown. ``answer`` is {} if the node was not asked, and None if it did not answer.
     """
 
     total: dict[str, float]
@@ -56,58 +64,76 @@ class Node:
     answer: dict[str, Any] | None = field(default_factory=dict)
 
 
-def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = NODE_ANSWER_S) -> list[Node]:
+def nodes_of(
+    cluster: Cluster,
+    question: Question | None = None,
+    answer_s: float = NODE_ANSWER_S,
+) -> list[Node]:
     """The machines on which trials will run. Raises RefusedError if the cluster does not answer.
 
-    Each node on which a worker fits is asked the ``question``.
+    Sends ``question`` to each node on which a worker fits.
     """
     if cluster.address is None:
         return [this_machine(with_gpus=cluster.gpus_per_worker > 0)]
-    by_ray = os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None
+    ray_address = os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None
     try:
-        return _nodes_at(by_ray or cluster.address, question, answer_s)
+        return _nodes_at(ray_address or cluster.address, question, answer_s)
     except RefusedError as error:
-        if not by_ray:
+        if not ray_address:
             raise
-        named = "is auto, and RAY_ADDRESS"
-        raise RefusedError(replace(each, found=f"{named} {each.found}") for each in error.problems) from None
+        problems = [_with_ray_address(problem) for problem in error.problems]
+        raise RefusedError(problems) from None
+
+
+def _with_ray_address(problem: Problem) -> Problem:
+    return replace(problem, found=f"is auto, and RAY_ADDRESS {problem.found}")
 
 
 def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[Node]:
-    if problems := list(address_problems(address)):
+    """The nodes of the cluster at this address. Raises RefusedError."""
+    problems = list(address_problems(address))
+    if problems:
         raise RefusedError(problems)
     _refuse_silent_head(address)
-    asked = _asked(address, question, answer_s)
-    if not asked:
+    node_fields = _query_nodes(address, question, answer_s)
+    if not node_fields:
         raise _unreached(address, "none of its nodes is alive", START_AGAIN)
-    memories = [each["total"].get("memory", math.inf) / COUNTED_BY_RAY for each in asked]
     return [
-        Node(each["total"], each["free"], memory, 0, each["name"], each["answer"])
-        for each, memory in zip(asked, memories, strict=True)
+        Node(
+            total=fields["total"],
+            free=fields["free"],
+            memory=fields["total"].get("memory", math.inf) / RAY_MEMORY_SHARE,
+            name=fields["name"],
+            answer=fields["answer"],
+        )
+        for fields in node_fields
     ]
 
 
 def this_machine(with_gpus: bool) -> Node:
+    """This machine as a node. ``with_gpus`` imports torch to count the GPUs."""
     gpus = gpu_memories() if with_gpus else []
     total = {"CPU": float(cpus()), "GPU": float(len(gpus))}
     return Node(total, total, memory(), max(gpus, default=0))
 
 
 def _refuse_silent_head(address: str) -> None:
-    """Raises RefusedError unless the head accepts a connection. Ray alone would try for minutes."""
+    """Raise RefusedError if the head does not accept a connection, which Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
         return
+    head = (host.strip("[]"), int(port))
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=HEAD_CONNECTS_S).close()
+        socket.create_connection(head, timeout=HEAD_CONNECTS_S).close()
     except OSError as error:
-        raise _unreached(address, f"nothing answers there: {error.strerror or error}") from None
+        cause = f"nothing answers there: {error.strerror or error}"
+        raise _unreached(address, cause) from None
 
 
-def _asked(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
-    """The nodes of the cluster, from a process that has little time. Raises RefusedError."""
+def _query_nodes(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
+    """The live nodes of the cluster and their answers, from a process with a time limit. Raises RefusedError."""
     command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s), NODES_MARK]
-    answer = subprocess.run(
+    process = subprocess.run(
         command,
         input=json.dumps(question),
         capture_output=True,
@@ -115,23 +141,26 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
         check=False,
         env={**os.environ, REQUEST_S: str(JOINED_S)},
     )
-    for line in answer.stdout.splitlines():
-        if line.startswith(NODES_MARK):  # even if it could not leave the cluster in order
+    for line in process.stdout.splitlines():
+        if line.startswith(NODES_MARK):  # valid even if the process failed to leave the cluster
             nodes: list[dict[str, Any]] = json.loads(line.removeprefix(NODES_MARK))
             return nodes
-    if answer.returncode == -signal.SIGALRM:
-        raise _unreached(address, f"it did not list its nodes within {NODES_S} s; is it a Ray head?")
-    raise _unjoined(address, answer.stderr.strip())
+    if process.returncode == -signal.SIGALRM:
+        cause = f"it did not list its nodes within {NODES_S} s; is it a Ray head?"
+        raise _unreached(address, cause)
+    raise _unjoined(address, process.stderr.strip())
 
 
-def _unjoined(address: str, printed: str) -> RefusedError:
-    """Why this machine cannot join the cluster, by what Ray printed."""
-    if not printed:
-        return _unreached(address, "the connection ended: Ray's node process on this machine may be gone", START_AGAIN)
-    error = printed.splitlines()[-1]
-    words = (of for mark, of in UNJOINED.items() if mark in printed.lower())
-    cause, allowed = next(words, (error, NOT_REACHED))
-    return _unreached(address, cause or error, allowed.format(address=address))
+def _unjoined(address: str, output: str) -> RefusedError:
+    """The refusal if this machine cannot join the cluster, from Ray's output."""
+    if not output:
+        cause = "the connection ended: Ray's node process on this machine may be gone"
+        return _unreached(address, cause, START_AGAIN)
+    last_line = output.splitlines()[-1]
+    for mark, (cause, fix) in UNJOINED.items():
+        if mark in output.lower():
+            return _unreached(address, cause or last_line, fix.format(address=address))
+    return _unreached(address, last_line)
 
 
 def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedError:
@@ -139,59 +168,77 @@ def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedE
 
 
 SHOWN_NODES = 3
-"""So many are named; the others are counted."""
+"""Messages name this many nodes and count the rest."""
 
 
-def node_problems(nodes: list[Node], shared: Settings, answer_s: float = NODE_ANSWER_S) -> list[Problem]:
-    """Nodes without our packages or with others, without the study's checkpoints, and where its trials cannot run."""
+def node_problems(
+    nodes: list[Node],
+    shared: Settings,
+    answer_s: float = NODE_ANSWER_S,
+) -> list[Problem]:
+    """Why trials cannot run on some nodes. Each problem is reported once, with the nodes that have it."""
     ours = packages()
-    having: dict[Problem, list[str]] = {}
+    names_by_problem: dict[Problem, list[str]] = {}
     for node in nodes:
-        for problem in [*_problems(node, ours, answer_s), *_unshared_checkpoints(node, shared)]:
-            having.setdefault(problem, []).append(node.name)
-    return [replace(each, found=f"on {some_of(names, SHOWN_NODES)}: {each.found}") for each, names in having.items()]
+        problems = [*_answer_problems(node, ours, answer_s), *_checkpoint_problems(node, shared)]
+        for problem in problems:
+            names_by_problem.setdefault(problem, []).append(node.name)
+    return [
+        replace(problem, found=f"on {some_of(names, SHOWN_NODES)}: {problem.found}")
+        for problem, names in names_by_problem.items()
+    ]
 
 
 def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
-    """A line if some nodes do not see the folder of the data: trials run nevertheless."""
-    key, task = "paths.data", shared.source.task
-    effect = "the data must lie there, too" if task.prepare is None else "the data is prepared there once more"
-    if names := [node.name for node in nodes if not _sees(node, key)]:
-        where = f"{key}: {shared.paths.data} is not shared by {some_of(names, SHOWN_NODES)}"
-        yield f"{where}: {effect}. Share that folder, or name another."
+    """A line if some nodes do not see the data folder. Trials run anyway."""
+    key = "paths.data"
+    names = [node.name for node in nodes if not _sees(node, key)]
+    if not names:
+        return
+    effect = "the data is prepared there once more"
+    if shared.source.task.prepare is None:
+        effect = "the data must lie there, too"
+    fault = f"{shared.paths.data} is not shared by {some_of(names, SHOWN_NODES)}"
+    yield f"{key}: {fault}: {effect}. Share that folder, or name another."
 
 
-def _unshared_checkpoints(node: Node, shared: Settings) -> Iterator[Problem]:
-    """A trial that loses its node could not go on where its checkpoints are not seen."""
-    key, place = checkpoint_place(shared.paths)
+def _checkpoint_problems(node: Node, shared: Settings) -> Iterator[Problem]:
+    """A problem if the node does not see the checkpoints, so that an interrupted trial could not resume there."""
+    key, checkpoints = checkpoint_place(shared.paths)
     if not _sees(node, key):
-        allowed = "must be a folder that all nodes share, or paths.checkpoints an object store: s3://bucket/allelse"
-        yield Problem(key, f"{place} is not shared", allowed)
+        store = "paths.checkpoints an object store: s3://bucket/allelse"
+        allowed = f"must be a folder that all nodes share, or {store}"
+        yield Problem(key, f"{checkpoints} is not shared", allowed)
 
 
 def _sees(node: Node, key: str) -> bool:
-    """Whether the node sees the folder of this key, as far as it was asked."""
-    return not node.answer or bool(node.answer.get("seen", {}).get(key, True))
+    """Whether the node sees this key's folder; True if it was not asked."""
+    if not node.answer:
+        return True
+    return bool(node.answer.get("seen", {}).get(key, True))
 
 
-def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
+def _answer_problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
+    """The problems that the node's answer shows, or that it gave none."""
     answer = node.answer
     if answer is None:
-        found = f"no answer within {answer_s:g} s"
-        yield Problem("cluster.address", found, "type `ray stop` there, or wait until Ray drops the node")
+        fault = f"no answer within {answer_s:g} s"
+        fix = "type `ray stop` there, or wait until Ray drops the node"
+        yield Problem("cluster.address", fault, fix)
     elif "failed" in answer:
         yield Problem("cluster.address", answer["failed"], f"see Ray's logs there, in {LOGS}")
     elif answer:
-        yield from other_packages(answer, ours)
+        yield from package_problems(answer, ours)
         for problem in answer["problems"]:
             yield Problem(**problem)
 
 
 @contextmanager
 def question_to(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
-    """Within it, the named files exist: one in each shared folder, or in the one in which it would be created.
+    """The question to the nodes; None if only this machine runs the study.
 
-    None if this machine alone runs the study.
+    Until the block ends, each shared folder holds a file, which the question names. If a folder does not exist yet, the
+    file is in the folder in which it will be created.
     """
     cluster = shared.cluster
     if cluster.address is None:
@@ -200,9 +247,10 @@ def question_to(shared: Settings, plan: Plan | None) -> Iterator[Question | None
     with ExitStack() as stack:
         files: dict[str, str] = {}
         for key, folder in shared_folders(shared.paths).items():
-            with suppress(OSError):  # a folder that cannot be written to is refused as such
-                place = nearest_existing(folder)
-                files[key] = stack.enter_context(NamedTemporaryFile(prefix=".allelse-", dir=place)).name
+            with suppress(OSError):  # a different check refuses folders that cannot be written to
+                existing = nearest_existing(folder)
+                file = stack.enter_context(NamedTemporaryFile(prefix=".allelse-", dir=existing))
+                files[key] = file.name
         yield {
             "worker": {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker},
             "digest": packages()["digest"],
@@ -212,36 +260,47 @@ def question_to(shared: Settings, plan: Plan | None) -> Iterator[Question | None
 
 
 def checkpoint_place(paths: Paths) -> tuple[str, str]:
-    """The key that sets where checkpoints go, and its value."""
-    return ("paths.runs", paths.runs) if paths.checkpoints is None else ("paths.checkpoints", paths.checkpoints)
+    """The key that sets where checkpoints go, and its value: a folder or a URL."""
+    if paths.checkpoints is None:
+        return "paths.runs", paths.runs
+    return "paths.checkpoints", paths.checkpoints
 
 
 def shared_folders(paths: Paths) -> dict[str, Path]:
-    """The local folders that workers use, by key. The sweep's process alone writes the rest of ``paths.runs``."""
-    key, place = checkpoint_place(paths)
-    folders = {key: local(place), "paths.data": Path(paths.data)}
+    """The local folders that workers use, by key. Workers use ``paths.runs`` only if it holds the checkpoints."""
+    key, checkpoints = checkpoint_place(paths)
+    folders = {key: local(checkpoints), "paths.data": Path(paths.data)}
     return {key: folder for key, folder in folders.items() if folder is not None}
 
 
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
-    """For ``problems_here`` there: task, its files and data. Without a plan, the task itself may be wrong."""
-    found: dict[str, Any] = {"checkpoints": checkpoint_place(shared.paths), "task": None}
-    found["gpus"] = shared.cluster.gpus_per_worker
+    """The part of the question that ``problems_here`` reads: checkpoints, GPUs, and the task with its code and data.
+
+    Without a plan the task is None, since it may be invalid.
+    """
+    trials: dict[str, Any] = {
+        "checkpoints": checkpoint_place(shared.paths),
+        "gpus": shared.cluster.gpus_per_worker,
+        "task": None,
+    }
     if plan is None:
-        return found
-    data = {
-        planned.fingerprint: {
-            "config": asdict(planned.config),
-            "folder": planned.settings.paths.data,
-            "fingerprint": planned.fingerprint,
-            "code": planned.code,
-        }
-        for planned in plan.pending
-    }
+        return trials
     source = shared.source
-    code = plan.code and {
-        "files": {name: content.decode(BYTES) for name, content in plan.code.files.items()},
-        "roots": dict(plan.code.roots),
+    data = {planned.fingerprint: _data(planned) for planned in plan.pending}
+    return {
+        **trials,
+        "task": source.name,
+        "folder": source.folder,
+        "study": str(plan.folder),
+        "code": to_plain(plan.code),
+        "data": list(data.values()),
     }
-    of_task = {"task": source.name, "folder": source.folder, "study": str(plan.folder)}
-    return {**found, **of_task, "code": code, "data": list(data.values())}
+
+
+def _data(planned: PlannedTrial) -> dict[str, Any]:
+    return {
+        "config": asdict(planned.config),
+        "folder": planned.settings.paths.data,
+        "fingerprint": planned.fingerprint,
+        "code": planned.code,
+    }

@@ -1,4 +1,4 @@
-"""Whether trained weights can be scored: which steps that needs, and which of these are saved or will be."""
+"""Whether trained weights can be scored: whether the checkpoints that scoring needs are saved or will be."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,15 +15,16 @@ from tracking.files import DamagedFileError
 
 
 def refuse_missing_steps(plan: Plan) -> None:
-    """Raises RefusedError with every trial that ``step_problems`` names."""
-    if problems := list(step_problems(plan)):
+    """Raise RefusedError if there are any ``step_problems``."""
+    problems = list(step_problems(plan))
+    if problems:
         raise RefusedError(problems)
 
 
 def step_problems(plan: Plan) -> Iterator[Problem]:
-    """The pending trials that need steps of trained weights that are not there, and never will be."""
+    """The pending trials that need checkpoints of steps that are not saved and never will be."""
     places = {row.name: row.place for row in plan.composition.rows}
-    with suppress(TimeoutError):  # all checkpoints lie there: whoever reads them says so
+    with suppress(TimeoutError):  # all checkpoints are there; code that reads them reports this
         for planned in plan.pending:
             problem = _problem(planned)
             if problem is not None:
@@ -31,7 +32,7 @@ def step_problems(plan: Plan) -> Iterator[Problem]:
 
 
 def step_problem(planned: PlannedTrial) -> Problem | None:
-    """Why the trial cannot be scored, as far as its weights are trained; None if it can, or if nothing is known yet."""
+    """Why the trial cannot be scored; None if it can, or if that is not known yet."""
     try:
         return _problem(planned)
     except TimeoutError:
@@ -39,21 +40,26 @@ def step_problem(planned: PlannedTrial) -> Problem | None:
 
 
 def _problem(planned: PlannedTrial) -> Problem | None:
-    """The same. Raises TimeoutError if the place of the checkpoints does not answer."""
+    """The same as ``step_problem``, but raises TimeoutError if the checkpoints' storage does not answer."""
     trained = planned.host or planned
     result = trained.folder.finished_result(trained.trial.key)
-    there = None if result is None and planned.host is None else _saved(trained)
-    if there is None:
+    if result is None and planned.host is None:
+        return None
+    saved = _saved_steps(trained)
+    if saved is None:
         return None
     if result is None:
-        return _passed_steps(planned, there)
+        return _passed_steps_problem(planned, saved)
     if planned.host is None and result.get("diverged") is not None:
-        return None  # it never reached the steps that are averaged
-    return _missing_steps(planned, result["step"], there)
+        return None  # it never reached the steps to average
+    return _finished_problem(planned, result["step"], saved)
 
 
-def _saved(trained: PlannedTrial) -> set[int] | None:
-    """The steps with a checkpoint; None if the trial never began, or if its files do not say so."""
+def _saved_steps(trained: PlannedTrial) -> set[int] | None:
+    """The steps with a checkpoint; None if the trial never began, or if its files are damaged.
+
+    Raises TimeoutError if the storage does not answer.
+    """
     try:
         lineage = trained.folder.lineage()
     except DamagedFileError:  # a sweep repairs it
@@ -62,18 +68,18 @@ def _saved(trained: PlannedTrial) -> set[int] | None:
         return set() if trained.has_weights else None
     if "://" not in trained.checkpoints:
         return saved_steps(trained.checkpoints, trained.trial.key, lineage)
-    return _saved_elsewhere(trained, lineage)
+    return _saved_steps_at_url(trained, lineage)
 
 
-def _saved_elsewhere(trained: PlannedTrial, lineage: Lineage) -> set[int]:
-    """The steps with a checkpoint at an address. Raises TimeoutError if it does not answer in time."""
+def _saved_steps_at_url(trained: PlannedTrial, lineage: Lineage) -> set[int]:
+    """The steps with a checkpoint at a URL. Raises TimeoutError if it does not answer in time."""
     answers = list[set[int]]()
 
-    def look() -> None:
+    def read_steps() -> None:
         with suppress(OSError, DamagedFileError):
             answers.append(saved_steps(trained.checkpoints, trained.trial.key, lineage))
 
-    thread = Thread(target=look, daemon=True)
+    thread = Thread(target=read_steps, daemon=True)
     thread.start()
     thread.join(PLACE_ANSWER_S)
     if not answers:
@@ -81,37 +87,41 @@ def _saved_elsewhere(trained: PlannedTrial, lineage: Lineage) -> set[int]:
     return answers[0]
 
 
-def _missing_steps(planned: PlannedTrial, last: int, there: set[int]) -> Problem | None:
-    """Why weights that are trained, up to the step ``last``, cannot be scored by this trial."""
+def _finished_problem(planned: PlannedTrial, last: int, saved: set[int]) -> Problem | None:
+    """Why weights whose training ended at step ``last`` cannot be scored by this trial; None if they can."""
     name = planned.trial.name
     host = planned.host.trial.name if planned.host else ""
     config = config_until(planned.task, planned.config, last)
-    if host and last not in there:
-        return without_last_state(name, host, last, there)
+    if host and last not in saved:
+        return without_last_state(name, host, last, saved)
     if host and config is None:
         return ended_early(name, host, last, planned.steps)
-    return _lost_steps(planned, {*planned.task.keep(config or planned.config).steps}, there)
-
-
-def _lost_steps(planned: PlannedTrial, needed: set[int], there: set[int]) -> Problem | None:
-    missing = [str(step) for step in sorted(needed - there)]
+    needed = {*planned.task.keep(config or planned.config).steps}
+    missing = needed - saved
     if not missing:
         return None
-    of_host = f" of {planned.host.trial.name}" if planned.host else ""
-    found = f"would be scored over the steps {', '.join(missing)}{of_host}, which were not kept"
-    allowed = f"must be steps with a checkpoint: {', '.join(map(str, sorted(there))) or 'there is none'}"
-    return Problem(planned.trial.name, found, allowed)
+    of_host = f" of {host}" if host else ""
+    fault = f"would be scored over the steps {_listing(missing)}{of_host}, which were not kept"
+    allowed = f"must be steps with a checkpoint: {_listing(saved) or 'there is none'}"
+    return Problem(name, fault, allowed)
 
 
-def _passed_steps(planned: PlannedTrial, there: set[int]) -> Problem | None:
-    """A host that was interrupted goes on from its newest checkpoint, so it saves no earlier step."""
+def _passed_steps_problem(planned: PlannedTrial, saved: set[int]) -> Problem | None:
+    """Why a trial can't be scored when its interrupted host has finished; None if it can.
+
+    The host resumes at its newest checkpoint, so it will save no earlier step.
+    """
     assert planned.host is not None
-    newest = max(there, default=0)
+    newest = max(saved, default=0)
     needed = {step for step in planned.task.keep(planned.config).steps if step <= newest}
-    missing = [str(step) for step in sorted(needed - there)]
+    missing = needed - saved
     if not missing:
         return None
-    steps = f"the steps {', '.join(missing)} of {planned.host.trial.name}"
-    found = f"would be scored over {steps}, which was trained past them without a checkpoint"
-    allowed = f"must be steps with a checkpoint ({', '.join(map(str, sorted(there)))}), or after step {newest}"
-    return Problem(planned.trial.name, found, allowed)
+    steps = f"the steps {_listing(missing)} of {planned.host.trial.name}"
+    fault = f"would be scored over {steps}, which was trained past them without a checkpoint"
+    allowed = f"must be steps with a checkpoint ({_listing(saved)}), or after step {newest}"
+    return Problem(planned.trial.name, fault, allowed)
+
+
+def _listing(steps: set[int]) -> str:
+    return ", ".join(str(step) for step in sorted(steps))

@@ -1,6 +1,6 @@
-"""All that this project takes from inside Ray, replaces there or switches off, each with its reason (Ray 2.60).
+"""Everything that uses, replaces or disables Ray's internals, each with its reason (Ray 2.60).
 
-A Ray that is made in another way goes without: each of these then does nothing, and says what follows.
+In a Ray with different internals each of these does nothing; its docstring says what follows.
 """
 
 import logging
@@ -35,7 +35,7 @@ LATEST = "session_latest"
 FOLDER = "ray"
 """Of Ray's session folders, in the temporary folder."""
 TEMPORARY = "RAY_TMPDIR"
-"""The variable that names the temporary folder for Ray alone."""
+"""The variable that names the temporary folder only for Ray."""
 SOCKET = "session_2026-01-31_12-00-00_000000_{pid}/sockets/plasma_store"
 """The longest path of a Unix socket in Ray's folder, by the process that starts Ray."""
 LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107  # bytes that the system takes
@@ -62,7 +62,7 @@ def set_environment() -> None:
 
 
 def sweep_job() -> Any:
-    """A sweep as a job whose workers import from their installation alone.
+    """A sweep as a job whose workers import only from their installation.
 
     Ray would put the folder where the command was typed first on their path. A transformer.py there would hide ours.
     The module of a task is found without that. Another Ray keeps the folder.
@@ -152,8 +152,8 @@ def check_token(address: str) -> None:
 
 
 def free_by_node() -> dict[str, dict[str, float]]:
-    """What each node has left, by kind, by the node's id. Ray tells of all nodes together otherwise."""
+    """The free resources of each node by name, by the node's id. Ray's public API has only the sum of all nodes."""
     from ray._private.state import available_resources_per_node
 
-    found: dict[str, Any] = available_resources_per_node()
-    return found
+    resources: dict[str, Any] = available_resources_per_node()
+    return resources

@@ -1,4 +1,4 @@
-"""Storage that is full, read-only or away for a while: what it refused is tried again. Who waits here does not hang."""
+"""Storage that is full, read-only or away for a while: failed calls are repeated. Waiting here gives signs of life."""
 
 import errno
 import math
@@ -20,7 +20,7 @@ _signs = 0
 
 
 def alive() -> None:
-    """One more batch, sentence or file is done. Cheap enough for the innermost loop."""
+    """Give a sign of life: a batch, sentence or file is done. Cheap enough for the innermost loop."""
     global _signs
     _signs += 1
 
@@ -47,43 +47,45 @@ AWAY_ERRORS = {"ConnectionError", "HTTPClientError", "TimeoutError"}
 
 
 class StorageError(OSError):
-    """A place that could not be written or read for ``STORAGE_S``, in one line."""
+    """A path that could not be written or read for ``STORAGE_S``, in one line."""
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.with_fix}"
 
     @property
     def with_fix(self) -> str:
-        """Without the place."""
+        """The fault and its fix, without the path."""
         return f"{self.strerror}; {FIXES[self.errno or 0]}"
 
 
-def storage_fault(error: Exception, place: str) -> StorageError | None:
-    """The same error with a place, if it is one that may pass. ``place`` is for errors that name none."""
+def storage_fault(error: Exception, path: str) -> StorageError | None:
+    """The error with its path as a StorageError, if it may pass; else None. ``path`` is for errors that name none."""
     number = getattr(error, "errno", None)  # also of an error of ours that was made from the system's
     words = getattr(error, "strerror", None)
-    if number is None and not AWAY_ERRORS.isdisjoint(kind.__name__ for kind in type(error).__mro__):
-        number, words = errno.ETIMEDOUT, str(error).partition("\n")[0]
+    error_names = {error_type.__name__ for error_type in type(error).__mro__}
+    if number is None and not AWAY_ERRORS.isdisjoint(error_names):
+        number = errno.ETIMEDOUT
+        words = str(error).partition("\n")[0]
     if number not in FIXES:
         return None
     target = getattr(error, "filename2", None)  # where a file was copied or renamed to
-    return StorageError(number, words or os.strerror(number), target or getattr(error, "filename", None) or place)
+    return StorageError(number, words or os.strerror(number), target or getattr(error, "filename", None) or path)
 
 
 @contextmanager
-def at_place(place: Path) -> Iterator[None]:
+def at_place(path: Path) -> Iterator[None]:
     """A fault of storage that names no file, such as that of a file that is open, names this place."""
     try:
         yield
     except OSError as error:
         if error.errno in FIXES:
-            error.filename = error.filename or str(place)
+            error.filename = error.filename or str(path)
         raise
 
 
 @contextmanager
 def unless_in_use() -> Iterator[None]:
-    """A removal of what may be gone already. What another process still has open stays until the next removal."""
+    """Ignore errors of removing a path that is gone, or that a process still has open: the next removal gets it."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -93,31 +95,33 @@ def unless_in_use() -> Iterator[None]:
             raise
 
 
-def patiently(act: Callable[[], Result], place: str, tell: Callable[[str], None], left: Event | None = None) -> Result:
-    """What ``act`` returns; it can be repeated. ``tell`` gets a line when storage fails, and when it is back.
+def patiently(act: Callable[[], Result], path: str, tell: Callable[[str], None], closed: Event | None = None) -> Result:
+    """Call ``act`` until it succeeds, and return its result. ``tell`` gets a line when storage fails and recovers.
 
-    Raises StorageError once ``STORAGE_S`` have passed since it first failed, or once ``left`` is set.
+    Raises StorageError once ``STORAGE_S`` have passed since it first failed, or once ``closed`` is set.
     """
-    left, since, failed = left or Event(), math.inf, ""
+    closed = closed or Event()
+    since = math.inf
+    failed = ""
     while True:
         try:
-            found = act()
+            result = act()
             break
         except Exception as error:
-            fault = storage_fault(error, place)
+            fault = storage_fault(error, path)
             if fault is None:
                 raise
             since = min(since, time.monotonic())
-            if time.monotonic() - since >= STORAGE_S or left.is_set():
+            if time.monotonic() - since >= STORAGE_S or closed.is_set():
                 raise fault from error
         if fault.filename != failed:
             failed = fault.filename
             tell(f"{failed}: {fault.strerror}; trying again for {STORAGE_S / 60:g} min")
         alive()
-        left.wait(STORAGE_PAUSE_S)
+        closed.wait(STORAGE_PAUSE_S)
     if failed:
         tell(f"{failed} can be used again")
-    return found
+    return result
 
 
 PREFIX = "allelse-"

@@ -1,4 +1,4 @@
-"""Standard streams that end no run: a letter that they lack is replaced, and text that finds no place is lost."""
+"""Standard streams that never end a run: a missing letter is replaced, and text that cannot be written is lost."""
 
 import sys
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ FAILING = ("strict", "surrogateescape")
 
 
 class SteadyStream:
-    """A text stream whose writing never fails: without room or a reader, the text is lost, and nothing else."""
+    """A text stream whose writing never fails: without room or a reader, only the text is lost."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -43,7 +43,8 @@ def replace_letters() -> None:
 def steady_streams() -> None:
     """Let nothing that this process prints raise an error: neither our lines nor those of a task's work."""
     replace_letters()
-    sys.stdout, sys.stderr = steady(sys.stdout), steady(sys.stderr)
+    sys.stdout = steady(sys.stdout)
+    sys.stderr = steady(sys.stderr)
 
 
 def steady(stream: TextIO | None) -> TextIO:

@@ -12,7 +12,7 @@ FIRST_ORDER_S = 0.05
 REPEAT_S = 5.0
 """Between two repetitions of all orders: how long a poll takes depends on how many trials run."""
 DEATH_S = 5.0
-"""Until Ray tells how a process died."""
+"""Until Ray reports how a process died."""
 STARTING_S = 120.0
 """Until the first sign of life of a worker, even if less counts as a stall: it imports torch."""
 LOOK_FOR_SIGNS_S = 1.0
@@ -72,7 +72,7 @@ FORMING_S = 120.0
 PEERS_S = 7 * 24 * 3600.0
 """For the others later: one may evaluate alone for hours. `sweep.stall_minutes` ends a hang, a death any wait."""
 HEAD_CONNECTS_S = 3.0
-"""Until a cluster's head accepts a connection, before anything starts. Ray alone would try for minutes."""
+"""Until a cluster's head accepts a connection, before anything starts. Ray itself would try for minutes."""
 NODES_S = 20
 """Until a cluster has listed its nodes."""
 JOINED_S = 10
@@ -82,4 +82,4 @@ NODE_ANSWER_S = 60.0
 PLACE_ANSWER_S = 8.0
 """Until a remote filesystem has written and removed one small file."""
 STORE_CONNECTS_S = 2.0
-"""Until a tracking server accepts a connection: one that is down is only told, since journals wait."""
+"""Until a tracking server accepts a connection. A server that is down gets only a notice, since journals wait."""

@@ -17,18 +17,19 @@ from sweeps.worker.checkpoint_files import (
     MANIFEST,
     TEMPORARY,
     WORK_FILES,
+    CheckpointId,
     DamagedCheckpointError,
     Manifest,
 )
-from sweeps.worker.checkpoints import Checkpoints, Place, root_name
+from sweeps.worker.checkpoints import Checkpoints, root_name
 
 
 class CheckpointCopy:
-    """From the checkpoints of one study to the URL ``there`` of another one, for the same trial key and lineage."""
+    """Copies the checkpoints of one study to the URL ``target_url`` of another, for the same trial key and lineage."""
 
-    def __init__(self, source: Checkpoints, there: str) -> None:
+    def __init__(self, source: Checkpoints, target_url: str) -> None:
         self._source = source
-        self._filesystem, home = fsspec.core.url_to_fs(there)
+        self._filesystem, home = fsspec.core.url_to_fs(target_url)
         self._root = f"{home.rstrip('/')}/{root_name(source.key, source.lineage.name)}"
 
     def run(self) -> None:
@@ -36,12 +37,13 @@ class CheckpointCopy:
 
         Raises DamagedCheckpointError, OSError.
         """
-        for place in self._source.finished():
-            self._copy(place)
+        for checkpoint in self._source.finished():
+            self._copy(checkpoint)
         self._copy_own_files()
 
-    def _copy(self, place: Place) -> None:
-        folder, target = f"{self._source.root}/{place}", f"{self._root}/{place}"
+    def _copy(self, checkpoint: CheckpointId) -> None:
+        folder = f"{self._source.root}/{checkpoint}"
+        target = f"{self._root}/{checkpoint}"
         manifest = self._source.files.manifest(folder)
         if manifest is None:
             raise FileNotFoundError(folder)
@@ -61,15 +63,15 @@ class CheckpointCopy:
             self._filesystem.pipe_file(target, filesystem.cat_file(path))
 
     def _copy_own_files(self) -> None:
-        """What the trial itself has written beside its checkpoints; it may be changed in its place."""
+        """Copy the files that the trial itself wrote beside its checkpoints. They may change in place, so no links."""
         folder = Path(self._source.root, WORK_FILES)
         if self._source.is_local and isinstance(self._filesystem, LocalFileSystem) and folder.is_dir():
             shutil.copytree(folder, Path(self._root, WORK_FILES), dirs_exist_ok=True)
 
 
-def whole_manifest(checkpoints: Checkpoints, place: Place) -> Manifest:
-    """That of a checkpoint whose files are whole, which takes reading them. Raises DamagedCheckpointError."""
-    folder = f"{checkpoints.root}/{place}"
+def whole_manifest(checkpoints: Checkpoints, checkpoint: CheckpointId) -> Manifest:
+    """The manifest of a checkpoint, after reading all its files. Raises DamagedCheckpointError if one is damaged."""
+    folder = f"{checkpoints.root}/{checkpoint}"
     manifest = checkpoints.files.manifest(folder)
     if manifest is None:
         raise DamagedCheckpointError(f"{MANIFEST} is missing")

@@ -61,63 +61,65 @@ HINTS = {
 def ended_by(error: BaseException) -> Failed | Lost:
     """The event of a worker whose work raised ``error``."""
     details = printable(in_users_folders(traceback.format_exc()))
-    said = _with_hint(cause(error))
+    message = _with_hint(cause(error))
     number = error.errno if isinstance(error, OSError) else None
     words = str(error) if isinstance(error, RuntimeError) else ""  # torch's errors have few types of their own
     if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
-        return Lost(f"out of memory: {said}", details, memory=True)
+        return Lost(f"out of memory: {message}", details, memory=True)
     if isinstance(error, BdbQuit):
         return Failed(NEEDS_TERMINAL, details)
     if isinstance(error, SystemExit):
         by_code = is_fault_of_code(error)  # a retry would end in the same way
-        return (Failed if by_code else Lost)(f"the trial's code ended its process: {said}", details)
+        return (Failed if by_code else Lost)(f"the trial's code ended its process: {message}", details)
     distributed = sys.modules.get("torch.distributed")
     if distributed and (
         number == errno.EADDRINUSE or isinstance(error, distributed.DistError) or UNREACHABLE.search(words)
     ):
-        return Lost(said, details, peer=True)
+        return Lost(message, details, peer=True)
     storage_away = number in AWAY | BUSY and not isinstance(error, StorageError)  # that was tried for long enough
-    return (Lost if storage_away or LOST_GPU.search(words) else Failed)(said, details)
+    return (Lost if storage_away or LOST_GPU.search(words) else Failed)(message, details)
 
 
-def _with_hint(said: str) -> str:
-    hints = [hint for part, hint in HINTS.items() if part in said]
-    return "; ".join([said, *hints])
+def _with_hint(message: str) -> str:
+    hints = [hint for part, hint in HINTS.items() if part in message]
+    return "; ".join([message, *hints])
 
 
-def died(error: BaseException, name: str, place: Any = None) -> Lost:
+def died(error: BaseException, name: str, worker_place: Any = None) -> Lost:
     """``error`` is Ray's exception from a call to the process ``name``, such as "worker 0".
 
-    ``place`` is where it ran, in words for a person, with its ``last_lines``.
+    ``worker_place`` is where it ran, in words for a person, with its ``last_lines``.
     """
     raised = getattr(error, "cause", None)  # by the work, in Ray's words
     error = raised if isinstance(raised, BaseException) else error
     text = str(error).strip() or type(error).__name__
-    pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
-    lines: list[str] = place.last_lines() if place else []
-    where = place or (f"pid {pid} on {address}" if pid and address else None)
-    process = f"{name} ({where})" if where else name
+    pid = _first_match(r"pid: (\d+)", text)
+    address = _first_match(r"ip: (\S+)", text)
+    lines: list[str] = worker_place.last_lines() if worker_place else []
+    location = worker_place or (f"pid {pid} on {address}" if pid and address else None)
+    process = f"{name} ({location})" if location else name
     if missing := NOT_INSTALLED.search(text):
-        found = f"runs a different allelse; {INSTALL_SAME}" if missing[1] else f"found no allelse; {INSTALL_IT}"
-        return Lost(f"{process} {found}", text, unfit=True)
-    how, details = _how(error, text, lines), "\n\n".join(filter(None, [text, "\n".join(lines)]))
-    return Lost(f"{process} {how}", details, memory=how == BY_RAY)
+        fault = f"runs a different allelse; {INSTALL_SAME}" if missing[1] else f"found no allelse; {INSTALL_IT}"
+        return Lost(f"{process} {fault}", text, unfit=True)
+    manner = _cause_of_death(error, text, lines)
+    details = "\n\n".join(filter(None, [text, "\n".join(lines)]))
+    return Lost(f"{process} {manner}", details, memory=manner == BY_RAY)
 
 
-def _how(error: BaseException, text: str, lines: list[str]) -> str:
+def _cause_of_death(error: BaseException, text: str, lines: list[str]) -> str:
     """The most certain explanation, as one line."""
     crashes = [line for line in lines if "*** SIG" in line]
-    said = "\n".join([type(error).__name__, text, *crashes[-1:]])
-    for pattern, how in DEATHS.items():
-        if found := re.search(pattern, said):
-            return how.format(*found.groups())
+    message = "\n".join([type(error).__name__, text, *crashes[-1:]])
+    for pattern, manner in DEATHS.items():
+        if match := re.search(pattern, message):
+            return manner.format(*match.groups())
     if UNKNOWN_EXIT in text:
         last = f"; last line of its log: {lines[-1]}" if lines else ""
         return f"was killed (SIGKILL), {MAY_BE_MEMORY}, or exited by itself{last}"
     return f"was lost: {text.splitlines()[0]}"
 
 
-def _found(pattern: str, text: str) -> str | None:
+def _first_match(pattern: str, text: str) -> str | None:
     match = re.search(pattern, text, re.MULTILINE)
     return match[1] if match else None
 
@@ -140,24 +142,29 @@ class Silence:
     """
 
     def __init__(self, stall_s: float, signs: Sequence[int | None] = ()) -> None:
-        self._stall_s, self._allowed_s = stall_s, max(stall_s, STARTING_S)
+        self._stall_s = stall_s
+        self._allowed_s = max(stall_s, STARTING_S)
         self._signs = signs
-        self._silent_s, self._looked = 0.0, time.monotonic()
+        self._silent_s = 0.0
+        self._last_look = time.monotonic()
 
     def heard(self) -> None:
-        """A worker has told something, so its work has begun."""
+        """A worker has sent an event, so its work has begun."""
         self._allowed_s = self._stall_s
 
     def stalled(self, signs: Sequence[int | None]) -> bool:
         """Look at the signs of all unfinished workers so far, None for one that never answered."""
-        before, self._signs = self._signs, signs
-        since, self._looked = self._looked, time.monotonic()
-        if before != signs:
+        last_signs = self._signs
+        self._signs = signs
+        last_look = self._last_look
+        self._last_look = time.monotonic()
+        if last_signs != signs:
             self._silent_s = 0.0
-            if any(each is not None and each != now for each, now in zip(before, signs, strict=False)):
+            pairs = zip(last_signs, signs, strict=False)
+            if any(last is not None and last != current for last, current in pairs):
                 self.heard()
-        elif self._looked - since <= self._stall_s / 2:
-            self._silent_s += self._looked - since
+        elif self._last_look - last_look <= self._stall_s / 2:
+            self._silent_s += self._last_look - last_look
         return self._silent_s > self._allowed_s
 
 
@@ -168,13 +175,15 @@ class StackTimer:
     """
 
     def __init__(self, stall_s: float, file: "IO[bytes] | int") -> None:
-        self._after_s, self._file = STACKS_AFTER * stall_s, file
-        self._seen: int | None = None
+        self._after_s = STACKS_AFTER * stall_s
+        self._file = file
+        self._last_count: int | None = None
 
     def look(self) -> None:
         """Start the time again if there were signs of life."""
-        if (seen := signs()) != self._seen:
-            self._seen = seen
+        count = signs()
+        if count != self._last_count:
+            self._last_count = count
             faulthandler.dump_traceback_later(self._after_s, file=self._file)
 
     def close(self) -> None:
@@ -187,7 +196,8 @@ def ended_if_it_hangs(stall_s: float, log: Path, tell: Callable[[Failed], None])
 
     The main thread may hang within C code, so it cannot end in order.
     """
-    over, failed = threading.Event(), Failed(silent(stall_s), "log.txt has its stacks.")
+    over = threading.Event()
+    failed = Failed(silent(stall_s), "log.txt has its stacks.")
 
     def watch() -> None:
         silence = Silence(stall_s, [signs()])

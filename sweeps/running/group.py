@@ -23,7 +23,7 @@ from ray.util import get_current_placement_group, get_node_ip_address
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.node_facts import Packages, other_packages, packages
+from sweeps.preflight.node_facts import Packages, package_problems, packages
 from sweeps.processes.storage import signs
 from sweeps.processes.streams import steady_streams
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
@@ -32,7 +32,7 @@ from sweeps.running.worker_log import OwnStream, WorkerPlace
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
-from sweeps.worker.checkpoints import Start
+from sweeps.worker.checkpoint_files import Start
 from sweeps.worker.code_imports import enter_code
 from sweeps.worker.debugger import pass_breakpoints, train_command
 from sweeps.worker.events import (
@@ -77,7 +77,7 @@ class WorkerActor:
         sys.argv[:] = ["allelse"]  # Ray's own arguments are not for the work, nor for processes that it starts
         steady_streams()
         self.rank = rank
-        self.held: socket.socket | None = None
+        self.port_socket: socket.socket | None = None
         self.driver: Driver | None = None
 
     def __repr__(self) -> str:
@@ -94,29 +94,30 @@ class WorkerActor:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""
         from sweeps.worker.peers import held_port
 
-        self.held, address = held_port(get_node_ip_address())
+        self.port_socket, address = held_port(get_node_ip_address())
         return address
 
     def take(self, assignment: Assignment, stall_s: float, code: Code | None) -> Failed | Lost | None:
-        """Take the assignment. ``code`` is the user's, from which the task is imported."""
+        """Take the assignment, or return the failure. The task is imported from ``code``, which is the user's."""
         self.driver = None
         self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
-        self.stop, self.over = threading.Event(), threading.Event()
+        self.stop = threading.Event()
+        self.over = threading.Event()
         self.streams = [OwnStream(descriptor) for descriptor in (1, STDERR)]
         self.stacks = StackTimer(stall_s, STDERR)
-        return _caught(partial(self._take, assignment, code))
+        return _guarded(partial(self._take, assignment, code))
 
     def newest(self) -> Start | Failed | Lost | None:
-        """The checkpoint to start from, as rank zero finds it. Without an assignment, ``take`` has told why."""
-        return None if self.driver is None else _caught(self.driver.newest)
+        """The checkpoint to start from, on rank zero. None without an assignment: ``take`` has returned the cause."""
+        return None if self.driver is None else _guarded(self.driver.newest)
 
     def load(self, start: Start | None) -> Failed | Lost | None:
-        return None if self.driver is None else _caught(partial(self.driver.load, start))
+        return None if self.driver is None else _guarded(partial(self.driver.load, start))
 
     def run(self, world: int, address: str) -> None:
         """Work; its end is an event, too."""
         assert self.driver is not None
-        ended = _caught(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
+        ended = _guarded(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
         if ended is not None:
             self.events.put(ended)
         self.stacks.close()
@@ -133,12 +134,14 @@ class WorkerActor:
             self.driver.recorded(recorded)
             self.driver.cpu.others = others_cpu
         self.stacks.look()  # before the wait, too: this process may hang within it
-        events = self._said(0.0 if self.over.is_set() else wait_s)
+        events = self._collect_events(0.0 if self.over.is_set() else wait_s)
         over = self.over.is_set() and self.events.empty()
         text = self._printed()
         self.stacks.look()
-        used = self.driver.cpu.own if self.driver is not None else 0.0
-        return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over, used)
+        if text:
+            events = [Printed(self.rank, text), *events]
+        cpu_seconds = self.driver.cpu.own if self.driver is not None else 0.0
+        return Answer(events, signs(), over, cpu_seconds)
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
         folder = enter_code(code, Path(assignment.study_folder))
@@ -153,20 +156,20 @@ class WorkerActor:
                 file.flush()
         return "".join(stream.new() for stream in self.streams)
 
-    def _said(self, wait_s: float) -> list[Event]:
+    def _collect_events(self, wait_s: float) -> list[Event]:
         """All events within that time; sooner once the work is over, or if many have come."""
-        found: list[Event] = []
+        events: list[Event] = []
         deadline = time.monotonic() + wait_s
         with suppress(Empty):
-            while len(found) < EVENTS_AHEAD // 2:
+            while len(events) < EVENTS_AHEAD // 2:
                 event = self.events.get(timeout=max(0.0, deadline - time.monotonic()))
                 if event is None:
                     break
-                found.append(event)
-        return found
+                events.append(event)
+        return events
 
 
-def _caught(act: Callable[[], T]) -> T | Failed | Lost:
+def _guarded(act: Callable[[], T]) -> T | Failed | Lost:
     try:
         return act()
     except RefusedError as error:
@@ -182,14 +185,16 @@ def _packages() -> Packages:
 
 
 class WorkerGroup:
-    """All of them are polled together, so that a death shows at once.
+    """The workers of one trial. All are polled together, so that a death shows at once.
 
     ``packages`` are those of the sweep, which all nodes must have; None if this machine is the only one. ``code`` is
     the user's, which the workers import.
     """
 
     def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None) -> None:
-        self._cluster, self._stall_s, self._packages = cluster, stall_s, packages
+        self._cluster = cluster
+        self._stall_s = stall_s
+        self._packages = packages
         self._code = ray.put(code)  # once, and not with each trial
         self._workers: list[Any] = []
         self._beginning: Waits[None] | None = None
@@ -208,21 +213,24 @@ class WorkerGroup:
 
     def begin(self, assignment: Assignment) -> None:
         """Polls start the workers, unless those of the last trial answer, and let them begin."""
-        self._beginning, self._unfinished, self._polls = self._begin(assignment), set(), {}
+        self._beginning = self._begin(assignment)
+        self._unfinished = set()
+        self._polls = {}
 
     def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
-        """What they tell; what the last poll told is recorded by now. ``Lost`` or ``Failed`` ends the attempt."""
+        """Their events; those of the last poll are recorded by now. ``Lost`` or ``Failed`` ends the attempt."""
         if self._beginning is not None:
-            return self._go_on(self._beginning, within_s)
-        events = self._polled(stop, within_s)
+            return self._continue_beginning(self._beginning, within_s)
+        events = self._poll_workers(stop, within_s)
         lost = next((event for event in events if isinstance(event, Lost)), None)
         if lost is not None:
-            events = [*(event for event in events if not isinstance(event, Lost)), *self._explained(lost, stop)]
+            events = [event for event in events if not isinstance(event, Lost)]
+            events += self._explain_loss(lost, stop)
         elif self._unfinished and self._silence.stalled([self._signs[rank] for rank in sorted(self._unfinished)]):
-            events.append(self._stalled())
+            events.append(self._stall_event())
         steps = [event.step for event in events if isinstance(event, Report)]
         self._recorded = max([self._recorded, *steps])
-        return [self._placed(event) for event in events]
+        return [self._with_hosts(event) for event in events]
 
     def close(self) -> None:
         """End the processes of the workers, and what they have begun."""
@@ -232,10 +240,11 @@ class WorkerGroup:
     def _end_workers(self) -> None:
         for worker in self._workers:
             ray.kill(worker)
-        self._workers, self._polls = [], {}
+        self._workers = []
+        self._polls = {}
 
-    def _go_on(self, beginning: Waits[None], within_s: float) -> Sequence[Event]:
-        """Let them begin, as far as it goes within that time; what they tell if one cannot."""
+    def _continue_beginning(self, beginning: Waits[None], within_s: float) -> Sequence[Event]:
+        """Continue the start of the workers within that time. Returns the event if one of them cannot start."""
         self._within_s = within_s
         try:
             return next(beginning)
@@ -243,40 +252,41 @@ class WorkerGroup:
             self._beginning = None
             return []
         except GetTimeoutError:
-            return [self._stalled()]
+            return [self._stall_event()]
         except RayError as error:
             return [died(error, "a worker")]
 
     def _begin(self, assignment: Assignment) -> Waits[None]:
-        yield from self._ready()
-        if unfit := next(self._unfit(), None):
+        yield from self._ensure_workers()
+        if unfit := next(self._unfit_nodes(), None):
             yield [unfit]
-        yield from self._started(assignment)
-        self._unfinished, self._recorded = set(range(len(self._workers))), 0
-        self._signs: list[int | None] = [None] * len(self._workers)
-        self._cpu = [0.0] * len(self._workers)  # seconds
+        yield from self._start_attempt(assignment)
+        self._unfinished = set(range(len(self._workers)))
+        self._recorded = 0
+        self._signs: list[int | None] = [None for _ in self._workers]
+        self._cpu = [0.0 for _ in self._workers]  # seconds
         self._silence = Silence(self._stall_s)
 
-    def _ready(self) -> Waits[None]:
+    def _ensure_workers(self) -> Waits[None]:
         """The idle workers if all of them answer, otherwise new ones. Another node may have come with them."""
         with suppress(RayError):
             if self._workers:
-                self._places = yield from self._located(IDLE_ANSWER_S)
+                self._places = yield from self._locate_workers(IDLE_ANSWER_S)
                 return
         self._end_workers()
         self._workers = _start_workers(self._cluster)
         try:
-            self._places = yield from self._located(max(self._stall_s, STARTING_S))
+            self._places = yield from self._locate_workers(max(self._stall_s, STARTING_S))
         except RayError as error:
             yield [died(error, "a worker that was starting")]
 
-    def _located(self, within_s: float) -> Waits[list[WorkerPlace]]:
+    def _locate_workers(self, within_s: float) -> Waits[list[WorkerPlace]]:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
         compared = self._packages is not None
-        return (yield from self._answers([worker.place.remote(compared) for worker in self._workers], within_s))
+        return (yield from self._wait_for([worker.place.remote(compared) for worker in self._workers], within_s))
 
-    def _answers(self, calls: list[Any], within_s: float) -> Waits[list[Any]]:
-        """Of all these calls. Raises RayError, as soon as one has failed or once that time is over."""
+    def _wait_for(self, calls: list[Any], within_s: float) -> Waits[list[Any]]:
+        """The answers to all these calls. Raises RayError once one has failed or that time is over."""
         deadline = time.monotonic() + within_s
         while True:
             ready, waiting = ray.wait(calls, num_returns=len(calls), timeout=self._within_s)
@@ -287,28 +297,31 @@ class WorkerGroup:
                 raise GetTimeoutError
             yield []
 
-    def _unfit(self) -> Iterator[Event]:
+    def _unfit_nodes(self) -> Iterator[Event]:
         """Nodes with other packages: the trial would train with other code. One may have joined since the start."""
-        for place in self._places:
-            for problem in other_packages(place.packages or {}, self._packages) if self._packages else ():
-                yield Lost(f"{place.host}: {problem.found}; {problem.allowed}", "", unfit=True)
+        if not self._packages:
+            return
+        for worker_place in self._places:
+            for problem in package_problems(worker_place.packages or {}, self._packages):
+                yield Lost(f"{worker_place.host}: {problem.found}; {problem.allowed}", "", unfit=True)
 
-    def _started(self, assignment: Assignment) -> Waits[None]:
+    def _start_attempt(self, assignment: Assignment) -> Waits[None]:
         """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
-        first, *others = self._workers
+        first = self._workers[0]
+        other_workers = self._workers[1:]
         within = max(self._stall_s, STARTING_S)
-        taken = [worker.take.remote(assignment, self._stall_s, self._code) for worker in self._workers]
-        [start] = yield from self._answers([first.newest.remote()], within)
+        assigned = [worker.take.remote(assignment, self._stall_s, self._code) for worker in self._workers]
+        [start] = yield from self._wait_for([first.newest.remote()], within)
         if isinstance(start, Failed | Lost):
             yield [start]
-        loaded = [worker.load.remote(start) for worker in others]
-        for failure in filter(None, (yield from self._answers([*taken, *loaded], within))):
+        loaded = [worker.load.remote(start) for worker in other_workers]
+        for failure in filter(None, (yield from self._wait_for([*assigned, *loaded], within))):
             yield [failure]
-        [address] = yield from self._answers([first.address.remote()], within)
+        [address] = yield from self._wait_for([first.address.remote()], within)
         for worker in self._workers:
             worker.run.options(name=assignment.trial).remote(len(self._workers), address)
 
-    def _polled(self, stop: bool, within_s: float) -> list[Event]:
+    def _poll_workers(self, stop: bool, within_s: float) -> list[Event]:
         """The answers to one poll of each unfinished worker. One that does not answer is not asked again yet."""
         for rank in self._unfinished - set(self._polls.values()):
             others_cpu = sum(self._cpu) - self._cpu[rank]
@@ -317,14 +330,14 @@ class WorkerGroup:
         events: list[Event] = []
         deadline = time.monotonic() + within_s
         while self._polls and not any(isinstance(event, Lost | Failed) for event in events):
-            left = deadline - time.monotonic()
-            ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=max(0.0, left))
+            remaining_s = deadline - time.monotonic()
+            ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=max(0.0, remaining_s))
             if not ready:
                 break
-            events += self._answered(ready[0])
+            events += self._take_answer(ready[0])
         return events
 
-    def _answered(self, poll: Any) -> list[Event]:
+    def _take_answer(self, poll: Any) -> list[Event]:
         rank = self._polls.pop(poll)
         try:
             answer: Answer = ray.get(poll)
@@ -337,37 +350,42 @@ class WorkerGroup:
             self._silence.heard()
         if answer.over:
             self._unfinished.discard(rank)
-        return [_named(event, rank) for event in answer.events]
+        return [_with_rank(event, rank) for event in answer.events]
 
-    def _explained(self, lost: Lost, stop: bool) -> list[Event]:
-        """What the other workers still tell, and then the cause.
+    def _explain_loss(self, lost: Lost, stop: bool) -> list[Event]:
+        """The last events of the other workers, and then the cause.
 
         A worker that only noticed the loss of others may be heard before the one that failed or died.
         """
-        told: list[Event] = []
+        events: list[Event] = []
         deadline = time.monotonic() + PATIENCE_S
-        while lost.peer and self._unfinished and (left := deadline - time.monotonic()) > 0:
-            for event in self._polled(stop, min(left, 1.0)):
+        while lost.peer and self._unfinished and (remaining_s := deadline - time.monotonic()) > 0:
+            for event in self._poll_workers(stop, min(remaining_s, 1.0)):
                 if isinstance(event, Failed):
-                    return [*told, event]
+                    return [*events, event]
                 if isinstance(event, Lost):
                     lost = lost if event.peer else event
                 else:
-                    told.append(event)
-        return [*told, lost]
+                    events.append(event)
+        return [*events, lost]
 
-    def _placed(self, event: Event) -> Event:
-        hosts = tuple(place.host for place in self._places)
+    def _with_hosts(self, event: Event) -> Event:
+        hosts = tuple(worker_place.host for worker_place in self._places)
         return replace(event, hosts=hosts) if isinstance(event, Started) else event
 
-    def _stalled(self) -> Lost:
+    def _stall_event(self) -> Lost:
         """All workers hang. log.txt has the stacks of those that answer polls; others may have printed theirs here."""
-        return Lost(silent(self._stall_s), "\n".join(line for place in self._places for line in place.last_lines()))
+        lines: list[str] = []
+        for worker_place in self._places:
+            lines += worker_place.last_lines()
+        return Lost(silent(self._stall_s), "\n".join(lines))
 
 
-def _named(event: Event, rank: int) -> Event:
-    """A notice of another worker than rank zero says whose it is."""
-    return replace(event, text=f"worker {rank}: {event.text}") if rank and isinstance(event, Noticed) else event
+def _with_rank(event: Event, rank: int) -> Event:
+    """The event; a notice of a worker other than rank zero names that worker."""
+    if rank and isinstance(event, Noticed):
+        return replace(event, text=f"worker {rank}: {event.text}")
+    return event
 
 
 def _start_workers(cluster: Cluster) -> list[Any]:

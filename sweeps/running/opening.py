@@ -54,14 +54,14 @@ def open_study(
         origin = origin_of(source, plan.code)
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
-        plan = _readable(plan, console)
+        plan = _without_unreadable(plan, console)
         refuse_missing_steps(plan)
         plan = with_whole_sources(plan, console)
         pending = {planned.fingerprint for planned in plan.pending}
-        before = print_cautions(plan, console)
+        printed_cautions = print_cautions(plan, console)
         prepare_data(plan, console)
         plan = on_this_data(plan)
-        print_cautions(plan, console, before)  # some follow from the data
+        print_cautions(plan, console, printed_cautions)  # some follow from the data
         if plan.pending and connect:
             connect(stopping)
         names = [planned.trial.name for planned in plan.pending]
@@ -96,10 +96,10 @@ def print_cautions(plan: Plan, console: Console, printed: frozenset[str] = froze
 
 def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:
     """Refuse to train a trial that was finished when the plan was made: another process may write there by now."""
-    others = [planned.trial.name for planned in plan.pending if planned.trial.name not in locked]
-    if others:
-        found = "was finished, but its result was removed or scored with other settings since"
-        raise RefusedError(Problem(name, found, "run the command again") for name in others)
+    unlocked = [planned.trial.name for planned in plan.pending if planned.trial.name not in locked]
+    if unlocked:
+        fault = "was finished, but its result was removed or scored with other settings since"
+        raise RefusedError(Problem(name, fault, "run the command again") for name in unlocked)
 
 
 def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
@@ -138,31 +138,34 @@ def prepare_data(plan: Plan, console: Console) -> None:
         raise RefusedError(dict.fromkeys(problems))
 
 
-def _prepare(task: Task[Any], sharing: list[PlannedTrial], console: Console) -> list[Problem]:
-    """Prepare or open the data of these trials; what is wrong with it for them. ``task`` is from the study's code."""
-    planned, place = sharing[0], sharing[0].prepared_folder
-    configs = [Schema.of(task).config(asdict(config)) for config in configurations(sharing)]
-    is_new = not place.is_dir()
-    if is_new and (earlier := earlier_copy(task, place.parents[1], planned.fingerprint, planned.code)):
+def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> list[Problem]:
+    """Prepare or open the data that these trials share, and return its problems. ``task`` is from the study's code."""
+    planned = trials[0]
+    data_folder = planned.prepared_folder
+    configs = [Schema.of(task).config(asdict(config)) for config in configurations(trials)]
+    is_new = not data_folder.is_dir()
+    if is_new and (earlier := earlier_copy(task, data_folder.parents[1], planned.fingerprint, planned.code)):
         text = f"The task's code has changed: its data is prepared again. {earlier} stays for what it has trained."
         console.print(escape(text), soft_wrap=True)
-    with _shown(task.title(configs[0]) or task.name, is_new, console) as told:
-        prepare_once(task, configs, place, planned.fingerprint, told, planned.code)
-        return [problem for config in configs for problem in task.data_problems(config, place)]
+    with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:
+        prepare_once(task, configs, data_folder, planned.fingerprint, on_progress, planned.code)
+        return [problem for config in configs for problem in task.data_problems(config, data_folder)]
 
 
 @contextmanager
-def _shown(name: str, new: bool, console: Console) -> Iterator[Told]:
-    """In a terminal the step that is under way; elsewhere a line at the start of a preparation, and one at its end."""
-    began, lines = time.monotonic(), new and not console.is_terminal
+def _preparation_shown(name: str, new: bool, console: Console) -> Iterator[Told]:
+    """Show the preparation: in a terminal its current step, elsewhere a line at its start and one at its end."""
+    began = time.monotonic()
+    lines = new and not console.is_terminal
     if lines:
         console.print(f"Preparing {escape(name)}")
     with console.status(f"Preparing {escape(name)}") as status:
 
-        def told(step: str, done: float | None) -> None:
-            status.update(escape(f"Preparing {name}: {step}" + ("" if done is None else f", {done:.0%}")))
+        def on_progress(step: str, share: float | None) -> None:
+            percent = "" if share is None else f", {share:.0%}"
+            status.update(escape(f"Preparing {name}: {step}{percent}"))
 
-        yield told
+        yield on_progress
     if lines:
         console.print(f"Prepared {escape(name)} in {time.monotonic() - began:.1f} s")
 
@@ -181,21 +184,24 @@ FINISHED = {
 """The same for a finished trial, which has no further attempt."""
 
 
-def _readable(plan: Plan, console: Console) -> Plan:
+def _without_unreadable(plan: Plan, console: Console) -> Plan:
     """The plan without its pending trials that have an unreadable file: it may be intact, so nothing replaces it.
 
     Prints a line for each. Raises RefusedError if no other trial is pending, or if the study is not recorded yet.
     """
-    left_out = {planned.trial.name: errors for planned in plan.pending if (errors := _unreadable(planned))}
+    left_out: dict[str, list[UnreadableError]] = {}
+    for planned in plan.pending:
+        if errors := _unreadable(planned):
+            left_out[planned.trial.name] = errors
     readable = [planned for planned in plan.trials if planned.trial.name not in left_out]
     with_host = [planned for planned in readable if planned.trial.weights not in left_out]
-    kept = replace(plan, trials=tuple(with_host))
-    if left_out and (plan.before is None or not kept.pending):
+    reduced = replace(plan, trials=tuple(with_host))
+    if left_out and (plan.before is None or not reduced.pending):
         raise RefusedError(damaged(error) for errors in left_out.values() for error in errors)
     for name, errors in left_out.items():
         faults = ", ".join(error.note for error in errors)
         console.print(escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"), soft_wrap=True)
-    return kept
+    return reduced
 
 
 def repair(plan: Plan, console: Console) -> None:
@@ -207,7 +213,7 @@ def repair(plan: Plan, console: Console) -> None:
         if _is_whole(planned) or _unreadable(planned):
             continue
         with suppress(RefusedError), trial_lock(planned.folder) if planned.finished else nullcontext():
-            for line in _repaired(planned):
+            for line in _repair_lines(planned):
                 console.print(escape(f"{planned.trial.name}: {line}"), soft_wrap=True)
 
 
@@ -219,8 +225,9 @@ def _is_whole(planned: PlannedTrial) -> bool:
     return not planned.folder.damage() and (planned.folder.config_path.exists() or not planned.finished)
 
 
-def _repaired(planned: PlannedTrial) -> Iterator[str]:
-    folder, follows = planned.folder, WHAT_FOLLOWS | (FINISHED if planned.finished else {})
+def _repair_lines(planned: PlannedTrial) -> Iterator[str]:
+    folder = planned.folder
+    follows = WHAT_FOLLOWS | (FINISHED if planned.finished else {})
     for error in folder.damage():
         parts = [error.note, folder.repair(error), follows.get(error.path.name, "")]
         yield "; ".join(filter(None, parts))

@@ -48,17 +48,22 @@ class Progress:
     """Displays the events of trials; use it as a context manager."""
 
     def __init__(self, plan: Plan, console: Console) -> None:
-        self.plan, self.console = plan, console
+        self.plan = plan
+        self.console = console
         self._pending = {planned.trial.name: planned for planned in plan.pending}
         names = [planned.trial.name for planned in plan.trials]
         self._states = {name: "waiting" if name in self._pending else "finished" for name in names}
         self._begun: dict[str, Begun] = {}
-        self._going_on: dict[str, str] = {}  # trials that start again, until it is said from which step; their hosts
+        self._resuming: dict[str, str] = {}  # hosts of trials that start again, until the step is printed
         self._watched: Watched | None = None
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
-        self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
-        self._code, self._looked = Watch(plan.code), time.monotonic()
+        self.began = time.monotonic()
+        self._last_line = time.monotonic()
+        self.stopping = False
+        self.waiting = ""
+        self._code = Watch(plan.code)
+        self._last_look = time.monotonic()
         self.live = Live(
             get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_AT_TRIALS_S, transient=True
         )
@@ -85,9 +90,10 @@ class Progress:
         if name not in self._begun:
             planned = self._pending[name]
             reports = unless_damaged(planned.folder.journal, [])
-            self._begun[name] = Begun(planned.steps, max((report.checkpoint or 0 for report in reports), default=0))
+            newest = max((report.checkpoint or 0 for report in reports), default=0)
+            self._begun[name] = Begun(planned.steps, newest)
         if self._begun[name].safe:
-            self._going_on[name] = ""
+            self._resuming[name] = ""
         self._become(name, "starting")
 
     def take(self, name: str, event: Event) -> None:
@@ -96,20 +102,21 @@ class Progress:
         match event:
             case Started(_, _, hosts):
                 self._become(name, "running")
-                if name in self._going_on and hosts:
-                    self._going_on[name] = f" on {hosts[0]}"
+                if name in self._resuming and hosts:
+                    self._resuming[name] = f" on {hosts[0]}"
             case Noticed(text, quiet):
                 if not quiet:
                     self.notice(name, text)
             case Resumed(step):
                 begun.step = begun.safe = step
-                if self._going_on.pop(name, None) is not None:
+                if self._resuming.pop(name, None) is not None:
                     self._say(f"{name}: resumed at step {step}")
             case Report(step, _, _, checkpoint):
-                if (host := self._going_on.pop(name, None)) is not None:  # it did not resume
+                if (host := self._resuming.pop(name, None)) is not None:  # it did not resume
                     self._say(f"{name}: starts at step 1, since no checkpoint is visible{host}")
                     begun.safe = 0
-                begun.step, begun.safe = step, begun.safe if checkpoint is None else checkpoint
+                begun.step = step
+                begun.safe = begun.safe if checkpoint is None else checkpoint
             case Stopped(step):
                 begun.step = begun.safe = step
                 self._become(name, "stopped")
@@ -134,7 +141,7 @@ class Progress:
         self.close()
         self._say(f"{cause}; the trials resume from their last checkpoints. To continue, run again: {command}")
 
-    def left(self) -> tuple[str, ...]:
+    def resume_lines(self) -> tuple[str, ...]:
         """One line per running trial: the step that it resumes from, and the steps that are lost."""
         over = {name for name, state in self._states.items() if state in ("finished", "FAILED")}
         return tuple(self._begun[name].resumes(name) for name in self._states if name in self._begun.keys() - over)
@@ -173,11 +180,11 @@ class Progress:
     def retry(self, name: str, cause: str) -> None:
         """Show that another attempt follows one that was lost."""
         self._become(name, "starting")
-        self._going_on[name] = ""
+        self._resuming[name] = ""
         self._say(f"{name}: {cause}; starting another attempt")
 
     def lose(self, name: str, cause: str) -> None:
-        """Show that a trial which was to stop has lost its attempt."""
+        """Show that a trial lost its attempt while it was stopping."""
         self.skip(name)
         self._say(f"{name}: {cause}; it resumes with the next sweep")
 
@@ -187,11 +194,11 @@ class Progress:
 
     def tick(self) -> None:
         """Print one line of progress if no table is shown and the last line is old enough."""
-        if time.monotonic() - self._looked > LOOK_AT_CODE_S:
+        if time.monotonic() - self._last_look > LOOK_AT_CODE_S:
             self._look_at_code()
-        if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_S:
+        if self.console.is_terminal or time.monotonic() - self._last_line < LINE_EVERY_S:
             return
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
         self._look()
         with suppress(OSError, DamagedFileError):  # as in a look
             if self._watched is not None:
@@ -199,12 +206,14 @@ class Progress:
 
     def _line(self, watched: Watched) -> str:
         """How far the running trials are."""
-        shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
-        running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
+        running = []
+        for name, line in self._lines().items():
+            if line["state"] == "running" and (progress := progress_of(line)) != "starting":
+                running.append(f"{name} {progress}")
         return f"{summary(watched.study, watched.lines)}{self._more}: {', '.join(running) or 'starting'}"
 
     def _look_at_code(self) -> None:
-        self._looked = time.monotonic()
+        self._last_look = time.monotonic()
         if line := self._code():
             self._say(line)
 
@@ -218,7 +227,7 @@ class Progress:
         return "; stopping" if self.stopping else ""
 
     def seconds_left(self) -> float | None:
-        """Extrapolated from where the trials stand on disk."""
+        """Seconds until the last trial ends, extrapolated from the trials' files; None if unknown."""
         if not self.console.is_terminal:
             self._look()
         return sweep_seconds_left(list(self._pending.values()), self._lines())
@@ -246,7 +255,7 @@ class Progress:
 
     def _look(self) -> None:
         """Look at the trials that run or whose state changed, unless the last look is too fresh."""
-        with suppress(OSError, DamagedFileError):  # a fault of storage: who writes there says so
+        with suppress(OSError, DamagedFileError):  # a fault of storage: the process that writes there reports it
             if self._watched is None:
                 study = read_study(self.plan.folder)
                 ours = tuple(trial for trial in study.trials if trial.name in self._states)
@@ -263,27 +272,28 @@ class Progress:
 
 
 def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:
-    """Until the last of these trials ends; None before one has. ``lines``: where they stand, by name.
+    """Seconds until the last of these trials ends; None before one has. ``lines``: their status lines, by name.
 
-    Extrapolated by what the plan knows of the cost, FLOPs or else steps: from how long the finished ones took, with
-    their start and their scores. As many trials run at a time as run now.
+    Extrapolated from how long the finished trials took, with start and scoring, per planned FLOP or else step. Assumes
+    that as many trials run at a time as run now.
     """
     trained = [planned for planned in pending if planned.host is None]
-    known = [(planned, lines[planned.trial.name]) for planned in trained if planned.trial.name in lines]
-    paces = [_took(line["look"]) / planned.effort for planned, line in known if line["look"].result]
+    with_lines = [(planned, lines[planned.trial.name]) for planned in trained if planned.trial.name in lines]
+    paces = [_seconds_of(line["look"]) / planned.effort for planned, line in with_lines if line["look"].result]
     if not paces:
         return None
     pace = sum(paces) / len(paces)
-    left = {"running": [0.0], "waiting": [0.0]}
-    for planned, line in known:
+    seconds = {"running": [0.0], "waiting": [0.0]}
+    for planned, line in with_lines:
         if (state := LEFT.get(line["state"])) is not None:
-            left[state].append(pace * planned.effort * (1 - (line["step"] or 0) / planned.steps))
-    slots = max(1, len(left["running"]) - 1)
-    return max(max(left["running"]), sum(left["running"] + left["waiting"]) / slots)
+            seconds[state].append(pace * planned.effort * (1 - (line["step"] or 0) / planned.steps))
+    slots = max(1, len(seconds["running"]) - 1)
+    return max(max(seconds["running"]), sum(seconds["running"] + seconds["waiting"]) / slots)
 
 
-def _took(look: Look) -> float:
+def _seconds_of(look: Look) -> float:
     """Seconds of a finished trial: of all its training, or of its last attempt."""
-    attempt, result = look.attempt, look.result or {}
-    whole = attempt.ended - attempt.began if attempt and attempt.ended else 0.0
-    return max(whole, float(result.get("seconds") or 0))
+    attempt = look.attempt
+    result = look.result or {}
+    last_attempt = attempt.ended - attempt.began if attempt and attempt.ended else 0.0
+    return max(last_attempt, float(result.get("seconds") or 0))

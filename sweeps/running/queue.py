@@ -33,7 +33,7 @@ PLACE = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 
 @dataclass
 class Busy:
-    """A process that runs a trial, which takes orders by ``give``; until its attempt ends."""
+    """A process that runs a trial, until its attempt ends. It receives orders through ``give``."""
 
     trial: str
     order: Order
@@ -41,9 +41,9 @@ class Busy:
 
 
 class Queue:
-    """Raises UnrecordedError if the study cannot be written.
+    """Assigns trials to processes. Raises UnrecordedError if the study cannot be written.
 
-    ``hosts``: by the name of a trial that only scores, that of the trial whose weights it waits for.
+    ``hosts``: the trial whose weights a trial waits for, by the name of the trial that only scores.
     """
 
     def __init__(
@@ -54,7 +54,9 @@ class Queue:
         max_failures: int,
         hosts: Mapping[str, str] | None = None,
     ) -> None:
-        self.recorders, self.progress, self.stopping = recorders, progress, stopping
+        self.recorders = recorders
+        self.progress = progress
+        self.stopping = stopping
         self._max_failures = max_failures
         self._waiting = deque(recorders)
         self._hosts = {name: host for name, host in (hosts or {}).items() if host in recorders}
@@ -63,13 +65,13 @@ class Queue:
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._busy: dict[str, Busy] = {}  # by process
         self._removed: set[str] = set()  # trials whose folder was removed while they ran
-        self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
+        self._stopped_one_by_one: frozenset[str] = frozenset()  # trials whose own stop request was handled
         self._sent_at = 0.0
         self._failures: list[tuple[str, Any]] = []  # error and place, since a trial has finished
 
     @property
     def waiting(self) -> int:
-        """How many processes more the trials could use."""
+        """How many more processes the trials could use."""
         return sum(map(self._is_ready, self._waiting))
 
     @property
@@ -82,7 +84,7 @@ class Queue:
         return process in self._busy
 
     def start(self, process: str, give: Callable[[Order], Any]) -> None:
-        """A process is there, which takes orders by ``give``: the next trial begins, or there is nothing to do."""
+        """Give a new process the next trial, or an order that there is nothing to do."""
         name = next(filter(self._is_ready, self._waiting), None)
         if self.stopping.requested() or name is None:
             give(NOTHING)
@@ -99,14 +101,15 @@ class Queue:
             self._fail(name, str(error), "")
             self.start(process, give)
             return
-        self._busy[process] = busy = Busy(name, Order(assignment), give)
+        busy = Busy(name, Order(assignment), give)
+        self._busy[process] = busy
         self.progress.start(name)
         self._send([busy])
 
     def take(self, process: str, attempt: int, events: Sequence[Event]) -> None:
-        """Record and show what the attempt in this process tells. Late events of an older attempt are dropped."""
+        """Record and show the events of the attempt in this process. Late events of an older attempt are dropped."""
         busy = self._busy.get(process)
-        if busy is None or busy.trial in self._removed:  # it was told to begin none, or to stop
+        if busy is None or busy.trial in self._removed:  # it has no trial, or was ordered to stop
             return
         name = busy.trial
         for event in events:
@@ -124,14 +127,14 @@ class Queue:
         return host is None or host in self._trained
 
     def _leave_unscorable(self) -> None:
-        """Trials whose host has ended in this run without weights are not scored: a later run may have them."""
+        """Skip the trials whose host ended in this run without weights: a later run may have them."""
         over = self.progress.ended() - self._trained
         for name in [name for name in self._waiting if self._hosts.get(name) in over]:
             self._waiting.remove(name)
             self.progress.leave(name, f"{self._hosts[name]} has no weights to score")
 
     def _leave_unscorable_rows(self, host: str) -> None:
-        """Trials that need a step of this host's weights that it has not saved are not scored."""
+        """Skip the trials that need a step of this host's weights that it has not saved."""
         for name in [name for name in self._waiting if self._hosts.get(name) == host]:
             fault = self.recorders[name].fault_of_weights()
             if fault:
@@ -155,7 +158,7 @@ class Queue:
             self.stopping.end(f"{SAME_FAILURES} trials in a row failed with the same error: {cause}")
 
     def end(self, process: str) -> None:
-        """The process has no more to do for its trial, or was told to begin none."""
+        """Note that the process is done with its trial, or had none to begin."""
         busy = self._busy.pop(process, None)
         if busy is not None and busy.trial not in self.progress.ended():  # it was to stop before it began
             self._record(busy.trial, partial(self.recorders[busy.trial].end, "interrupted"))
@@ -163,7 +166,10 @@ class Queue:
         self._leave_unscorable()
 
     def lose(self, process: str, died: Callable[[], Lost]) -> None:
-        """The process is gone: another attempt follows, unless the trial was over. Its workers may have told why."""
+        """Note that the process is gone. Another attempt follows, unless the trial was over.
+
+        ``died`` returns the cause if the workers have not reported one.
+        """
         busy = self._busy.pop(process, None)
         if busy is None or busy.trial in self.progress.ended():
             return
@@ -185,10 +191,10 @@ class Queue:
         self.progress.tick()
         if self.stopping.requested():
             self._stop()
-        asked = self.stopping.trials  # another thread replaces it
-        for name in asked - self._said_of:
+        requested = self.stopping.trials  # one read: another thread replaces the set
+        for name in requested - self._stopped_one_by_one:
             self._stop_one(name)
-        self._said_of = asked
+        self._stopped_one_by_one = requested
         if time.monotonic() - self._sent_at > REPEAT_S:
             self.stopping.seconds_left = self.progress.seconds_left()
             self._sent_at = time.monotonic()
@@ -207,7 +213,7 @@ class Queue:
             yield
         except KeyboardInterrupt as error:
             # first: another signal may end what follows
-            interrupted = self.stopping.with_lines(error, self.progress.left())
+            interrupted = self.stopping.with_lines(error, self.progress.resume_lines())
             self.close()
             raise interrupted from None
 
@@ -235,7 +241,7 @@ class Queue:
             self._send(self._busy.values())
             self.progress.stop(self.stopping.fault)
         if not self._busy and not self.progress.complete():
-            raise self.stopping.interrupted(self.progress.left())
+            raise self.stopping.interrupted(self.progress.resume_lines())
 
     def _stop_one(self, name: str) -> None:
         """Stop one trial after its step; a pending one never starts."""
@@ -254,7 +260,10 @@ class Queue:
             busy.give(replace(busy.order, stop=self.stopping.requested_for(busy.trial), poll_s=poll_s))
 
     def _record(self, name: str, act: Callable[[], T]) -> T | None:
-        """What ``act`` returns; None once the trial's folder was removed, which ends it. Raises UnrecordedError."""
+        """Call ``act`` and return its result; None if the trial's folder was removed, which ends the trial.
+
+        Raises UnrecordedError.
+        """
         if name in self._removed:
             return None
         try:
@@ -262,7 +271,8 @@ class Queue:
         except RemovedError:
             self._removed.add(name)
             self.progress.fail(name, REMOVED)
-            for busy in (each for each in self._busy.values() if each.trial == name):
-                busy.order = NOTHING
-                self._send([busy])
+            for busy in self._busy.values():
+                if busy.trial == name:
+                    busy.order = NOTHING
+                    self._send([busy])
             return None

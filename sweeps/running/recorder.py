@@ -77,7 +77,8 @@ class Recorder:
     ) -> None:
         self.origin = dict(origin or {})  # what holds for all attempts of this sweep
         self.codes = codes  # the hashes of all code that the study has been trained with
-        self.planned, self.folder = planned, planned.folder
+        self.planned = planned
+        self.folder = planned.folder
         self.prepared_as = planned.prepared_as()
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
@@ -92,7 +93,8 @@ class Recorder:
     def assignment(self) -> Assignment:
         """The attempt as its workers receive it. Raises WithoutWeightsError."""
         self._weights = self._host_weights()
-        trial, settings = self.planned.trial, self.planned.settings
+        trial = self.planned.trial
+        settings = self.planned.settings
         return Assignment(
             task=settings.source.name,
             folder=settings.source.folder,
@@ -119,7 +121,7 @@ class Recorder:
         )
 
     def _host_weights(self) -> HostWeights | None:
-        """Those that the trial only scores; None if it trains its own. Raises WithoutWeightsError."""
+        """The weights that the trial only scores; None if it trains its own. Raises WithoutWeightsError."""
         host = self.planned.host
         if host is None:
             return None
@@ -137,7 +139,7 @@ class Recorder:
         )
 
     def fault_of_weights(self) -> str:
-        """Why those of the finished host cannot be scored, after the trial's name; "" if they can."""
+        """Why the weights of the finished host cannot be scored, as words after the trial's name; "" if they can."""
         problem = step_problem(self.planned)
         return problem.found if problem else ""
 
@@ -149,22 +151,23 @@ class Recorder:
         return result["step"] if 0 < result["step"] < self.planned.steps else None
 
     def lineage(self) -> Lineage:
-        """With this attempt; all of this sweep share a run."""
+        """The trial's lineage with this attempt. All attempts of this sweep share a run."""
         earlier = self.folder.attempts.all()
         runs = {attempt.number: attempt.run for attempt in earlier} | {self.attempt: self.run}
         return Lineage(self._before.name, runs, self.codes)
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
-        """The heads of what ended attempts have scored, by set, if the settings are the same.
+        """By set, the heads of scores from ended attempts, if the settings are the same.
 
-        They count for the weights of the attempt that they name, and for no others.
+        A head counts only for the weights of the attempt that it names.
         """
-        key, weights = self.planned.trial.key, self._weights
+        key = self.planned.trial.key
+        weights = self._weights
         if weights is None:
             last = self._ended() or self.planned.steps
             return self.folder.scored_heads(key, last, self.planned.scoring)
         heads = self.folder.scored_heads(key, weights.step, self.planned.scoring)
-        return {on: head for on, head in heads.items() if is_head_of(weights.record, head)}
+        return {set_name: head for set_name, head in heads.items() if is_head_of(weights.record, head)}
 
     def begin(self) -> None:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
@@ -183,7 +186,8 @@ class Recorder:
             self.folder.write_loss(self.attempt, f"{cause}\n\n{details.strip()}\n")
         self.end(f"worker lost: {cause}")
         self.attempt += 1
-        self.began = self.restored = False
+        self.began = False
+        self.restored = False
         self.lost = None
 
     def take(self, attempt: int, event: Event) -> bool:
@@ -200,15 +204,15 @@ class Recorder:
         self.folder.attempts.check_running(attempt, self.process)
         match event:
             case Started(device, _, hosts, process):
-                self._came_from(self._record(device, hosts, process))
-            case Resumed(step, reports, of):
-                self._came_from({"from": step, "of": of})
+                self._record_origin(self._record(device, hosts, process))
+            case Resumed(step, reports, trained_by_attempt):
+                self._record_origin({"from": step, "of": trained_by_attempt})
                 self._restore(step, reports)
                 self._log(f"--- resumed at step {step}\n")
             case Noticed(text=text):
                 self._log(f"--- {text}\n")
             case About(entries):
-                self._came_from(entries)
+                self._record_origin(entries)
             case Report(step, metrics, ts, checkpoint, synced):
                 self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
                 if not self.folder.report(attempt, step, metrics, ts, checkpoint, synced):
@@ -216,11 +220,11 @@ class Recorder:
             case Stopped():
                 self.stopped = True
                 self.end("interrupted")
-            case Evaluated(step, on, _, artifacts):
-                self._scored(on)
+            case Evaluated(step, set_name, _, artifacts):
+                self._record_scoring(set_name)
                 for name, text in artifacts.items():
                     self.folder.write_artifact(name, text)
-                self._log(f"--- scored on {on} after step {step}\n")
+                self._log(f"--- scored on {set_name} after step {step}\n")
             case Finished():
                 self._finish(event)
             case Failed(cause, details):
@@ -248,7 +252,7 @@ class Recorder:
             "task": {"name": source.task.name, "version": source.task.version, "source": source.name},
         }
 
-    def _came_from(self, entries: dict[str, Any]) -> None:
+    def _record_origin(self, entries: dict[str, Any]) -> None:
         """Add these to the record of this attempt."""
         begun_after = self._weights.step if self._weights else 0
         start = {"attempt": self.attempt, "from": begun_after, "steps": self.planned.steps}
@@ -256,12 +260,14 @@ class Recorder:
         write_atomic(self.folder.provenance_path, to_json({"commit": None} | written) + "\n")
 
     def _own_record(self) -> dict[str, Any]:
-        """That of this attempt so far."""
-        of_all = attempts(self.folder.provenance())
-        return next((each for each in of_all if each.get("attempt") == self.attempt), {})
+        """The provenance of this attempt so far; {} if it has none."""
+        for record in attempts(self.folder.provenance()):
+            if record.get("attempt") == self.attempt:
+                return record
+        return {}
 
     def patiently(self, act: Callable[[], T], say: Callable[[str], None]) -> T:
-        """What ``act`` returns, which records. ``say`` gets a line when storage fails, and when it is back.
+        """Call ``act``, which records, and return its result. ``say`` gets a line when storage fails and recovers.
 
         Raises RemovedError, UnrecordedError.
         """
@@ -281,7 +287,7 @@ class Recorder:
     def _restore(self, step: int, reports: tuple[Report, ...] = ()) -> None:
         """Make the journal end at the step that the attempt started from, with all reports up to that step."""
         if not self.restored:
-            history = [(each.ts, each.step, each.metrics, each.checkpoint) for each in reports]
+            history = [(report.ts, report.step, report.metrics, report.checkpoint) for report in reports]
             self.folder.restore(self.attempt, step, history)
             self.restored = True
 
@@ -292,17 +298,18 @@ class Recorder:
 
     def _is_removed(self) -> bool:
         """Whether the record of its attempts is gone from a study that is still there: a person removed the folder."""
-        begun, study = self.began or self.attempt > 1, self.folder.path.parent / STUDY_FILE
+        begun = self.began or self.attempt > 1
+        study = self.folder.path.parent / STUDY_FILE
         return begun and not self.folder.attempts_path.exists() and study.exists()
 
     def end(self, reason: str) -> None:
         """Record the end of the attempt, unless it never began or already ended."""
-        now = [
-            each for each in self.folder.attempts.all() if (each.number, each.process) == (self.attempt, self.process)
-        ]
-        if any(each.ended is None for each in now):
-            self.folder.attempts.end(self.attempt, reason)
-            self._log(f"--- {reason}, {utc()}\n")
+        for attempt in self.folder.attempts.all():
+            is_current = (attempt.number, attempt.process) == (self.attempt, self.process)
+            if is_current and attempt.ended is None:
+                self.folder.attempts.end(self.attempt, reason)
+                self._log(f"--- {reason}, {utc()}\n")
+                return
 
     def _log(self, text: str) -> None:
         """On a full disk, training goes on without its log."""
@@ -310,37 +317,48 @@ class Recorder:
             append_log(self.folder.log_path, text)
 
     def _finish(self, event: Finished) -> None:
-        trial, before = self.planned.trial, self.folder.result()
-        head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
-        planned = {} if event.steps is None else {"steps": event.steps}
-        planned |= {} if event.diverged is None else {"diverged": event.diverged}
-        head |= {"scoring": (before or {}).get("scoring", 0) + 1}
+        trial = self.planned.trial
+        earlier = self.folder.result()
         weights = self._scored_weights(event)
-        head |= {WEIGHTS: weights}
-        scores = joined_scores(before, trial.key, weights, event.scores)
-        costs = _with_training(event.costs, before if before and before["key"] == trial.key else {})
+        head = {
+            "key": trial.key,
+            "row": trial.row,
+            "seed": trial.seed,
+            "step": event.step,
+            "attempt": self.attempt,
+            "scoring": (earlier or {}).get("scoring", 0) + 1,
+            WEIGHTS: weights,
+        }
+        ending: dict[str, Any] = {}
+        if event.steps is not None:
+            ending["steps"] = event.steps
+        if event.diverged is not None:
+            ending["diverged"] = event.diverged
+        scores = joined_scores(earlier, trial.key, weights, event.scores)
+        training = earlier if earlier and earlier["key"] == trial.key else {}
+        costs = _with_training(event.costs, training)
         if not _is_of_one_group(trained_by(self.folder.provenance(), event.step)):
             costs = {name: value for name, value in costs.items() if name not in OF_DEVICES}
-        self.folder.write_result({**head, **planned, **costs, "scores": scores})
+        self.folder.write_result({**head, **ending, **costs, "scores": scores})
         self.end("finished")
 
     def _scored_weights(self, event: Finished) -> WeightsRecord:
-        """Those of the assignment, or the trial's own."""
+        """The record of the weights that were scored: those of the host, or the trial's own."""
         if self._weights is not None:
             return self._weights.record
         return weights_record(self.lineage(), event.trained_in, event.step)
 
-    def _scored(self, on: str) -> None:
-        """Keep by what this set was scored, which may be long after training."""
-        content = with_scoring(self.folder.provenance(), self._own_record(), on)
+    def _record_scoring(self, set_name: str) -> None:
+        """Record what scored this set, which may happen long after training."""
+        content = with_scoring(self.folder.provenance(), self._own_record(), set_name)
         write_atomic(self.folder.provenance_path, to_json(content) + "\n")
 
 
-def _with_training(costs: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """The costs of an attempt; of one that only scored, with those of training from the earlier result."""
+def _with_training(costs: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """The costs of an attempt. If it only scored, the training costs come from the earlier ``result``."""
     if PACE in costs:
         return {**costs}
-    earlier = {name: before[name] for name in (PACE, *OF_DEVICES) if name in before}
+    earlier = {name: result[name] for name in (PACE, *OF_DEVICES) if name in result}
     return {**costs, **earlier}
 
 
@@ -348,14 +366,15 @@ def _is_of_one_group(records: Sequence[Provenance]) -> bool:
     """Whether all attempts trained on as many devices of one kind: one rate counts for all their seconds."""
     groups = set[str]()
     for record in records:
-        rate, cpu = record.get("sustained") or {}, record.get("cpu") or {}
+        rate = record.get("sustained") or {}
+        cpu = record.get("cpu") or {}
         conditions = [record.get("device"), record.get("gpus_per_worker"), cpu.get("model")]
         groups.add(to_json([*conditions, rate.get("source"), rate.get("precision"), rate.get("threads")]))
     return len(groups) < 2
 
 
 def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:
-    """Into its folder, or into another one that will get its name."""
+    """Write the trial's config.yaml into its folder, or into ``folder``, which will get its name."""
     text = yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True)
     write_atomic((folder or planned.folder).config_path, text)
 

@@ -39,10 +39,11 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
 
 
 class _Lone:
-    """The only process of a run, which takes the orders of the queue, and tells it what its work says."""
+    """The only process of a run. It takes orders from the queue, and passes the events of its work to it."""
 
     def __init__(self, queue: Queue, recorder: Recorder, folder: Path | None) -> None:
-        self._queue, self._recorder = queue, recorder
+        self._queue = queue
+        self._recorder = recorder
         self._folder = folder  # from which the task is imported; None for our own
         self._order: Order = NOTHING
         self._driver: Driver | None = None
@@ -58,7 +59,7 @@ class _Lone:
             with watched, self._queue.stopping.gentle():
                 self._work()
             if self._recorder.stopped:
-                raise self._queue.stopping.interrupted(self._queue.progress.left())
+                raise self._queue.stopping.interrupted(self._queue.progress.resume_lines())
 
     def _work(self) -> None:
         try:
@@ -74,7 +75,7 @@ class _Lone:
         except (RemovedError, UnrecordedError):
             raise
         except BdbQuit:
-            raise self._queue.stopping.interrupted(self._queue.progress.left()) from None
+            raise self._queue.stopping.interrupted(self._queue.progress.resume_lines()) from None
         except BaseException as error:  # whatever the user's code raises
             if not is_fault_of_code(error):
                 raise
@@ -99,7 +100,7 @@ class _Lone:
             self._driver.recorded(event.step)
 
     def _hangs(self, failed: Failed) -> None:
-        """Another thread says so; the process ends."""
+        """Record and show the hang, from the thread that noticed it. The process then ends."""
         name = self._recorder.planned.trial.name
         self._queue.progress.close()
         self._queue.progress.take(name, failed)

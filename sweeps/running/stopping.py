@@ -32,7 +32,10 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, number: int, lines: tuple[str, ...] = (), at_once: bool = False, fault: str = "") -> None:
         super().__init__()
-        self.number, self.lines, self.at_once, self.fault = number, lines, at_once, fault
+        self.number = number
+        self.lines = lines
+        self.at_once = at_once
+        self.fault = fault
 
     @property
     def exit_code(self) -> int:
@@ -46,12 +49,13 @@ class Stopping:
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.asked = False  # by `allelse stop`, to stop everything
-        self.trials: frozenset[str] = frozenset()  # those that alone were asked to stop, by name
-        self.waiting = ""  # for what the trials wait, if they do
+        self.requested_all = False  # by `allelse stop`, to stop everything
+        self.trials: frozenset[str] = frozenset()  # trials that were asked to stop one by one, by name
+        self.waiting = ""  # what the trials wait for, if they do
         self.seconds_left: float | None = None  # until the last trial ends, extrapolated
         self.fault = ""  # why the sweep stops by itself
-        self._gentle = self._at_once = False
+        self._gentle = False
+        self._at_once = False
         self._since = 0.0
         self._lines: tuple[str, ...] = ()  # kept once set: a second signal brings none
 
@@ -65,14 +69,14 @@ class Stopping:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Within it each signal raises Interrupted. A signal that this process already ignores stays ignored."""
-        before = {number: signal.getsignal(number) for number in SIGNALS}
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
         try:
             self.install()
             yield
         except KeyboardInterrupt as error:
             raise self.with_lines(error, ()) from None
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def install(self) -> None:
@@ -92,10 +96,13 @@ class Stopping:
 
     def note(self, number: int) -> bool:
         """Record a signal; False if it is only the echo of the signal before."""
-        again, now = self.requested(), time.monotonic()
-        if again and number in (self.number, signal.SIGHUP) and now - self._since < ECHO_S:
+        again = self.requested()
+        received = time.monotonic()
+        if again and number in (self.number, signal.SIGHUP) and received - self._since < ECHO_S:
             return False
-        self.number, self._since, self._at_once = number, now, again
+        self.number = number
+        self._since = received
+        self._at_once = again
         return True
 
     def end(self, fault: str) -> None:
@@ -107,13 +114,13 @@ class Stopping:
     def interrupted(self, lines: tuple[str, ...]) -> Interrupted:
         """The exception to raise once the trials have stopped, with one line per trial."""
         self._lines = lines or self._lines
-        number = signal.SIGINT if self.asked or self.number is None else self.number
+        number = signal.SIGINT if self.requested_all or self.number is None else self.number
         return Interrupted(number, self._lines, self._at_once, self.fault)
 
     def with_lines(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
         """The same interruption, with these lines if it has none: within a call, Ray replaces ours by a bare one."""
-        known = error.lines if isinstance(error, Interrupted) else ()
-        return self.interrupted(known or lines)
+        own_lines = error.lines if isinstance(error, Interrupted) else ()
+        return self.interrupted(own_lines or lines)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
@@ -133,9 +140,9 @@ def _leave_closed_terminal() -> None:
 
 @contextmanager
 def announced(study: Path, trials: Sequence[str], command: Sequence[str], stopping: Stopping) -> Iterator[None]:
-    """Within it others see that this process runs these trials, and may ask it to stop. Their locks must be held."""
-    now = time.time()
-    runner = Runner(own_process(), shell_line(["allelse", *command[1:]]), tuple(trials), now, now)
+    """Within it, other processes see who runs these trials and may request a stop. Their locks must be held."""
+    began = time.time()
+    runner = Runner(own_process(), shell_line(["allelse", *command[1:]]), tuple(trials), began, began)
     announcement = Announcement(study, runner, stopping)
     try:
         withdraw(study, runner)  # also what killed processes left
@@ -158,8 +165,11 @@ class Announcement(threading.Thread):
 
     def __init__(self, study: Path, runner: Runner, stopping: Stopping) -> None:
         super().__init__(name="announcement", daemon=True)
-        self.study, self.runner, self.stopping = study, runner, stopping
-        self._written, self._ended = 0.0, threading.Event()
+        self.study = study
+        self.runner = runner
+        self.stopping = stopping
+        self._written = 0.0
+        self._ended = threading.Event()
 
     def run(self) -> None:
         while not self._ended.wait(LOOK_FOR_STOPS_S):
@@ -175,20 +185,21 @@ class Announcement(threading.Thread):
         withdraw(self.study, self.runner)
 
     def beat(self) -> None:
-        waiting, left = self.stopping.waiting, self.stopping.seconds_left
-        self.runner = replace(self.runner, seen=time.time(), waiting=waiting, left=left)
+        waiting = self.stopping.waiting
+        seconds_left = self.stopping.seconds_left
+        self.runner = replace(self.runner, seen=time.time(), waiting=waiting, left=seconds_left)
         with suppress(OSError):  # a full disk: the next beat writes it
             announce(self.study, self.runner)
         self._written = time.monotonic()
 
     def _take_requests(self) -> None:
-        asked = stop_requests(self.study, self.runner)
-        if asked is None and not self.stopping.requested():
-            self.stopping.asked = True
+        requested = stop_requests(self.study, self.runner)
+        if requested is None and not self.stopping.requested():
+            self.stopping.requested_all = True
             _stop_this_process()
-        elif asked is not None:
-            self.stopping.trials = frozenset(asked)
-            if self.stopping.requested():  # by a signal or a fault: tell others that this process stops
+        elif requested is not None:
+            self.stopping.trials = frozenset(requested)
+            if self.stopping.requested():  # by a signal or a fault: show other processes that this one stops
                 with suppress(OSError):  # the next look writes it
                     request_stop(self.study, self.runner, None)
 

@@ -1,7 +1,7 @@
 """Run a plan on Ray: prepare its data once, schedule its trials, record their events, carry them to MLflow.
 
-The connection to Ray is opened, watched and closed here. Of a Ray of its own nothing stays; a cluster stays as it is.
-Ray is imported only once the connection opens.
+The connection to Ray is opened, watched and closed here. A Ray that the sweep started leaves nothing behind; a cluster
+stays as it is. Ray is imported only once the connection opens.
 """
 
 import errno
@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -48,7 +48,7 @@ from tracking.words import shell_line
 
 
 def run_plan(plan: Plan, command: list[str], console: Console, tracked: bool = True) -> frozenset[str]:
-    """Run the pending trials; the study on disk holds their results. Returns those that alone were asked to stop.
+    """Run the pending trials; the study on disk holds their results. Returns the trials that were stopped one by one.
 
     Unless ``tracked``, nothing is sent to MLflow.
 
@@ -100,7 +100,8 @@ class Connection:
     """Disconnects at the end of its context. After a failure the logs of its own Ray stay, and a line says where."""
 
     def __init__(self, cluster: Cluster, console: Console) -> None:
-        self._cluster, self._console = cluster, console
+        self._cluster = cluster
+        self._console = console
         self._own_session: Path | None = None
         self.failed = False  # whether a trial has failed
 
@@ -110,13 +111,13 @@ class Connection:
         return f"Ray's logs: {self._own_session / 'logs'}" if self._own_session else ""
 
     def open(self, stopping: Stopping) -> None:
-        """Start Ray on this machine alone, or join the cluster at ``cluster.address``. Raises RefusedError."""
+        """Start Ray only on this machine, or join the cluster at ``cluster.address``. Raises RefusedError."""
         set_environment()
-        here = self._cluster.address is None
+        is_own_ray = self._cluster.address is None
         print_no_messages()
         try:
             with own_groups():
-                context = self._started() if here else self._init()
+                context = self._start_ray() if is_own_ray else self._init_ray()
         except SystemExit:  # Ray's own SIGTERM handler, until ours is back
             stopping.note(signal.SIGTERM)
             raise stopping.interrupted(()) from None
@@ -124,43 +125,49 @@ class Connection:
             raise RefusedError([self._problem(error)]) from error
         finally:
             stopping.install()
-        self._own_session = Path(context.address_info["session_dir"]) if here else None
+        self._own_session = Path(context.address_info["session_dir"]) if is_own_ray else None
         if self._cluster.dashboard:
             self._console.print(_dashboard(context.dashboard_url), soft_wrap=True, markup=False)
 
     def __enter__(self) -> "Connection":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        _: TracebackType | None,
+    ) -> None:
         if ray := sys.modules.get("ray"):
             ray.shutdown()
-        refused, left = isinstance(error, RefusedError), isinstance(error, Interrupted) and not error.fault
-        ended_well = error is None or refused or left
+        refused = isinstance(error, RefusedError)
+        is_interrupted = isinstance(error, Interrupted) and not error.fault
+        ended_well = error is None or refused or is_interrupted
         if self._own_session and ended_well and not self.failed:
             _remove(self._own_session)
         elif self._own_session:
             self._console.print(self.logs, soft_wrap=True, markup=False, highlight=False)
 
-    def _started(self, again: bool = True) -> Any:
-        """Try once more: a busy machine may be too slow for Ray's times. Nothing of a failed start lives on."""
-        before = _children()
+    def _start_ray(self, again: bool = True) -> Any:
+        """Start Ray, with a second try: a busy machine may be too slow. Ends all processes of a failed start."""
+        earlier_children = _children()
         try:
-            return self._init()
+            return self._init_ray()
         except Exception:
-            _end_since(before)
+            _kill_new_children(earlier_children)
             if not again:
                 raise
-        return self._started(again=False)
+        return self._start_ray(again=False)
 
-    def _init(self) -> Any:
+    def _init_ray(self) -> Any:
         import ray
 
-        here = self._cluster.address is None
+        is_own_ray = self._cluster.address is None
         return ray.init(
             address=self._cluster.address or "local",
             job_config=sweep_job(),
-            num_cpus=cpus() if here else None,
-            include_dashboard=self._cluster.dashboard if here else None,
+            num_cpus=cpus() if is_own_ray else None,
+            include_dashboard=self._cluster.dashboard if is_own_ray else None,
             log_to_driver=False,
             logging_level="ERROR",
         )
@@ -177,20 +184,21 @@ class Connection:
 
 
 def _dashboard(url: str) -> str:
-    """``url`` is without its scheme; "" if the cluster was started without it."""
-    none = "the cluster has none; `ray start --head` brings it where ray[default] is installed"
-    return f"Ray's dashboard: {f'http://{url}' if url else none}"
+    """A line with the dashboard's address. ``url`` has no scheme; it is "" if the cluster has no dashboard."""
+    if not url:
+        return "Ray's dashboard: the cluster has none; `ray start --head` brings it where ray[default] is installed"
+    return f"Ray's dashboard: http://{url}"
 
 
 def _children() -> set[psutil.Process]:
     return set(psutil.Process().children(recursive=True))
 
 
-def _end_since(before: set[psutil.Process]) -> None:
+def _kill_new_children(earlier_children: set[psutil.Process]) -> None:
     import ray
 
     ray.shutdown()
-    for process in _children() - before:
+    for process in _children() - earlier_children:
         with suppress(psutil.Error):
             process.kill()
 
@@ -205,7 +213,8 @@ def _remove(session: Path) -> None:
 
 SYNCER = "tracking.mlflow.sync"
 """It carries the rest to MLflow, and then ends by itself."""
-NODE, HEAD = "raylet", "gcs_server"
+NODE = "raylet"
+HEAD = "gcs_server"
 RAY_ENDS = {HEAD: "Ray's head process (gcs_server) ended", NODE: "Ray's node process (raylet) ended"}
 OWN_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL)
 
@@ -220,13 +229,21 @@ class RayWatch:
     def __init__(self, say: Callable[[str], None], record: Callable[[str], None]) -> None:
         import ray
 
-        self._address, self._say, self._record = ray.get_runtime_context().gcs_address, say, record
+        self._address = ray.get_runtime_context().gcs_address
+        self._say = say
+        self._record = record
         self._closing = threading.Event()
-        own = _named(psutil.Process().children())
-        self._needed = own or _named(each for each in psutil.process_iter() if _is_our_node(each, self._address))
-        self._joined = not own
+        own_processes = _needed_processes(psutil.Process().children())
+        self._needed = own_processes or _needed_processes(self._our_nodes())
+        self._joined = not own_processes
         self._family: set[psutil.Process] = set()
-        self._looked = self._answered = time.monotonic()
+        self._last_look = self._answered = time.monotonic()
+
+    def _our_nodes(self) -> Iterator[psutil.Process]:
+        """The processes of this machine's node of the cluster."""
+        for process in psutil.process_iter():
+            if _is_our_node(process, self._address):
+                yield process
 
     def __enter__(self) -> None:
         threading.Thread(target=self._watch, name="end of Ray", daemon=True).start()
@@ -247,15 +264,17 @@ class RayWatch:
         for name, process in self._needed.items():
             if not _runs(process):
                 return RAY_ENDS[name]
-        silent = self._joined and self._silent()
+        silent = self._joined and self._head_is_silent()
         return f"Ray's head at {self._address} no longer answers" if silent else None
 
-    def _silent(self) -> bool:
-        before, answers = self._looked, _answers(self._address)
-        self._looked = now = time.monotonic()
-        if answers or now - before > HEAD_SILENT_S / 2:  # this process itself was stopped meanwhile
-            self._answered = now
-        return now - self._answered > HEAD_SILENT_S
+    def _head_is_silent(self) -> bool:
+        last_look = self._last_look
+        answers = _answers(self._address)
+        look_time = time.monotonic()
+        self._last_look = look_time
+        if answers or look_time - last_look > HEAD_SILENT_S / 2:  # this process itself was stopped meanwhile
+            self._answered = look_time
+        return look_time - self._answered > HEAD_SILENT_S
 
     def _end(self, cause: str) -> None:
         """The main thread may be waiting for Ray and cannot end in order, so this thread ends the process."""
@@ -275,9 +294,9 @@ class RayWatch:
             os._exit(1)
 
 
-def _named(processes: Iterable[psutil.Process]) -> dict[str, psutil.Process]:
-    """Those of Ray's own that nothing runs without, by name."""
-    return {each.name(): each for each in processes if each.name() in RAY_ENDS}
+def _needed_processes(processes: Iterable[psutil.Process]) -> dict[str, psutil.Process]:
+    """Ray's processes without which nothing runs, by name."""
+    return {process.name(): process for process in processes if process.name() in RAY_ENDS}
 
 
 def _is_our_node(process: psutil.Process, head: str) -> bool:
@@ -292,7 +311,7 @@ def _is_our_node(process: psutil.Process, head: str) -> bool:
 
 
 def _answers(address: str) -> bool:
-    """Whether the head answers, as far as this process can ask."""
+    """Whether the head accepts a connection; True if this process cannot try."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=HEAD_ANSWER_S).close()

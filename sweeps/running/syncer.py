@@ -24,8 +24,8 @@ def sync_command(settings: Settings) -> list[str]:
     Run it in `sync_environment()`, which holds the address.
     """
     experiment = settings.tracking.experiment
-    named = [] if experiment is None else ["--experiment", experiment]
-    return [sys.executable, "-P", "-m", "tracking.mlflow.sync", "--study", str(settings.study_folder), *named]
+    options = [] if experiment is None else ["--experiment", experiment]
+    return [sys.executable, "-P", "-m", "tracking.mlflow.sync", "--study", str(settings.study_folder), *options]
 
 
 def sync_environment(uri: str | None) -> dict[str, str]:
@@ -39,7 +39,8 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
 
     A run that is left at once does not wait: `allelse sync` carries the rest.
     """
-    syncer, patience = Syncer(settings, console), CARRYING_S
+    syncer = Syncer(settings, console)
+    patience = CARRYING_S
     try:
         yield
     except Interrupted as error:
@@ -49,15 +50,19 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
         with console.status("Syncing the last results to MLflow"):
             carried = syncer.close(patience)
         if not carried:
-            console.print(f"MLflow is not up to date; {_way_to_carry(settings)}", soft_wrap=True, markup=False)
+            console.print(f"MLflow is not up to date; {_sync_advice(settings)}", soft_wrap=True, markup=False)
 
 
-def _way_to_carry(settings: Settings) -> str:
-    study, tracking = settings.study_folder.resolve(), settings.tracking
-    shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
-    there = [] if shown == (tracking.uri or "") else [f"tracking.uri={quoted(shown)}"]
-    there += [] if tracking.experiment is None else [f"tracking.experiment={quoted(tracking.experiment)}"]
-    return f"run `{command('sync', by_name(study), *placed(study), *there)}`"
+def _sync_advice(settings: Settings) -> str:
+    study = settings.study_folder.resolve()
+    tracking = settings.tracking
+    public_uri = without_password(tracking.uri or "")  # of the last store, all but the password is known
+    options: list[str] = []
+    if public_uri != (tracking.uri or ""):
+        options.append(f"tracking.uri={quoted(public_uri)}")
+    if tracking.experiment is not None:
+        options.append(f"tracking.experiment={quoted(tracking.experiment)}")
+    return f"run `{command('sync', by_name(study), *placed(study), *options)}`"
 
 
 class Syncer:
@@ -68,7 +73,8 @@ class Syncer:
     """
 
     def __init__(self, settings: Settings, console: Console) -> None:
-        self._settings, self._console = settings, console
+        self._settings = settings
+        self._console = console
         self._closing = threading.Event()
         self._lock = threading.Lock()  # of the process: none may start after ``close``
         self._process = self._start()
@@ -129,7 +135,7 @@ class Syncer:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """A process that was stopped (SIGSTOP) hears only SIGKILL. It would keep the lock on the study's journals."""
+    """End the process. One that was stopped (SIGSTOP) reacts only to SIGKILL, and would keep the journals locked."""
     process.terminate()
     try:
         process.wait(SYNCER_ENDS_S)

@@ -1,7 +1,7 @@
-"""A finished trial of another study as a trial of this one: numbers, texts and weights of its own.
+"""Copies a finished trial of another study into this one, with its numbers, texts and weights.
 
-The copy is made in a folder of another name and renamed. So a process that is killed meanwhile leaves both studies
-whole, and the same command begins the copy again.
+The copy is made in a temporary folder and renamed. So a process that is killed meanwhile leaves both studies whole, and
+the same command begins the copy again.
 """
 
 import os
@@ -67,7 +67,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
     folder = planned.folder.path
     temporary = TrialFolder(folder.with_name(f"{PREFIX}{folder.name}"), planned.folder.card)
     shutil.rmtree(temporary.path, ignore_errors=True)  # of a process that was killed
-    before = _state(source)
+    state = _state(source)
     try:
         if source.is_scored and not (planned.is_scored(dict(source.result)) and source.has_whole_scores):
             raise FileNotFoundError  # it was or is being scored again with other settings
@@ -75,18 +75,18 @@ def _take(planned: PlannedTrial, source: Source) -> None:
         _copy_files(source.folder.path, temporary.path)
         _copy_checkpoints(planned, source, temporary)
         _write_records(planned, source, temporary)
-        if _state(source) != before:
+        if _state(source) != state:
             raise FileNotFoundError
         _rename(temporary.path, folder)
     except (FileNotFoundError, DamagedCheckpointError) as error:
-        found = f"was to be taken from {source.record}, which has changed or was removed meanwhile"
-        raise RefusedError([Problem(planned.trial.name, found, "run the command again")]) from error
+        fault = f"was to be taken from {source.record}, which has changed or was removed meanwhile"
+        raise RefusedError([Problem(planned.trial.name, fault, "run the command again")]) from error
     finally:
         shutil.rmtree(temporary.path, ignore_errors=True)
 
 
 def _state(source: Source) -> tuple[bytes | None, ...]:
-    """What changes when the source is scored again, or removed."""
+    """The content of the files that change when the source is scored again or removed."""
     folder = source.folder
     return tuple(read_whole(path) for path in (folder.result_path, folder.attempts_path, folder.provenance_path))
 
@@ -94,12 +94,12 @@ def _state(source: Source) -> tuple[bytes | None, ...]:
 def _check(source: Source) -> None:
     """Raises DamagedCheckpointError unless all its checkpoints are whole."""
     checkpoints = source.store()
-    for place in checkpoints.finished():
-        whole_manifest(checkpoints, place)
+    for checkpoint in checkpoints.finished():
+        whole_manifest(checkpoints, checkpoint)
 
 
 def _copy_files(folder: Path, target: Path) -> None:
-    """Texts, statistics, journal and log; what is damaged was set aside under another name."""
+    """Copy texts, statistics, journal and log. Damaged files were set aside under a different name."""
     for path in _files(folder):
         write_atomic(target / path.relative_to(folder), path.read_bytes())
 
@@ -113,10 +113,10 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
-    """To their place elsewhere, if the study has one; otherwise into the folder that will get the trial's name."""
+    """Copy the checkpoints to the study's own URL for them, if it has one; otherwise into the temporary folder."""
     elsewhere = planned.settings.paths.checkpoints
-    there = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
-    CheckpointCopy(source.store(), there).run()
+    target_url = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
+    CheckpointCopy(source.store(), target_url).run()
 
 
 def _write_records(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:

@@ -1,4 +1,4 @@
-"""A trial's process, which Ray Tune steps, and what Tune tells the queue of it. It runs one trial after another.
+"""A trial's process, which Ray Tune steps, and the callback that informs the queue. It runs one trial after another.
 
 Imports neither torch nor what plans a study: the process needs neither.
 """
@@ -34,7 +34,7 @@ class LostWorkersError(RuntimeError):
 
 
 class TrialProcess(tune.Trainable):  # type: ignore[misc]
-    """Runs trials one after another, with the same workers as long as these are well."""
+    """Runs trials one after another, with the same workers as long as these are healthy."""
 
     def setup(
         self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
@@ -43,29 +43,37 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
         self.reset_config({})
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self._turn, self._lost = Turn(self._group), ""
-        self._process: Any = ray.get_runtime_context().current_actor  # told once, to be given orders
+        self._turn = Turn(self._group)
+        self._lost = ""
+        self._process: Any = ray.get_runtime_context().current_actor  # sent once, so that orders can come
         return True
 
     def obey(self, order: Order) -> None:
-        """From the next step on. Ray calls it between two of them."""
+        """Take the order, which holds from the next step on. Ray calls this between two steps."""
         self._turn.order = order
 
     def step(self) -> dict[str, Any]:
-        """One poll: its events, and whether the trial is over. Raises LostWorkersError after a loss was told."""
+        """One poll: its events, and whether the trial is over. Raises LostWorkersError after it returned a loss."""
         if self._lost:
             raise LostWorkersError(self._lost)
-        said = self._turn.step()
-        self._lost = said.lost.cause if said.lost else ""
-        told, self._process = {"process": self._process} if self._process else {}, None
-        return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
+        result = self._turn.step()
+        self._lost = result.lost.cause if result.lost else ""
+        answer: dict[str, Any] = {
+            "attempt": result.attempt,
+            "events": result.events,
+            "done": result.over and result.lost is None,
+        }
+        if self._process:
+            answer["process"] = self._process
+        self._process = None
+        return answer
 
     def cleanup(self) -> None:
         self._group.close()
 
 
 @dataclass(frozen=True)
-class Said:
+class StepResult:
     """The events of an attempt since the last step. ``over``: it has ended. ``lost``: because it lost a worker."""
 
     attempt: int
@@ -83,24 +91,24 @@ class Turn:
         self._attempt = 0  # the number of the attempt that has begun
         self._finished = False
 
-    def step(self) -> Said:
+    def step(self) -> StepResult:
         """One poll. Before the first order it answers after a short pause."""
         order = self.order
         if order is None:
             time.sleep(FIRST_ORDER_S)
-            return Said(0)
+            return StepResult(0)
         if order.assignment is None and self._attempt:  # what it does is wanted no more
             return self._closed([])
         if order.assignment is None or (order.stop and not self._attempt):
-            return Said(0, over=True)
+            return StepResult(0, over=True)
         if not self._attempt:
             self._attempt = order.assignment.attempt
             self._group.begin(order.assignment)
         if order.stop and not self._group.begun:
             return self._closed([])
-        return self._told(self._group.poll(order.stop, order.poll_s))
+        return self._result_of(self._group.poll(order.stop, order.poll_s))
 
-    def _told(self, events: Sequence[Event]) -> Said:
+    def _result_of(self, events: Sequence[Event]) -> StepResult:
         end = next((event for event in events if isinstance(event, Failed | Lost)), None)
         if end is not None and self._finished:  # the result stands, but these workers are not used again
             return self._closed([Noticed(f"a worker did not exit cleanly after the result: {end.cause}")])
@@ -110,22 +118,22 @@ class Turn:
             return self._closed(events)
         self._finished = self._finished or any(isinstance(event, Finished) for event in events)
         if not self._group.over:
-            return Said(self._attempt, events)
+            return StepResult(self._attempt, events)
         if self._finished:  # what workers print may follow the result
-            return Said(self._attempt, events, over=True)
+            return StepResult(self._attempt, events, over=True)
         lost = Lost("worker 0 ended without a result", "")
         return self._closed([*events, lost], lost)
 
-    def _closed(self, events: Sequence[Event], lost: Lost | None = None) -> Said:
+    def _closed(self, events: Sequence[Event], lost: Lost | None = None) -> StepResult:
         self._group.close()
-        return Said(self._attempt, events, over=True, lost=lost)
+        return StepResult(self._attempt, events, over=True, lost=lost)
 
 
 class TuneCallback(tune.Callback):  # type: ignore[misc]
-    """Tells the queue what becomes of its processes.
+    """Informs the queue about its processes.
 
-    ``arrived`` is called with each that has started. ``waits_for`` says for what Tune's trials wait, ``fault`` why no
-    process can start.
+    ``arrived`` is called with each process that has started. ``waits_for`` returns what Tune's trials wait for, and
+    ``fault`` why no process can start.
     """
 
     def __init__(
@@ -135,7 +143,10 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         waits_for: Callable[[list[Any]], str],
         fault: Callable[[], str | None],
     ) -> None:
-        self.queue, self.arrived, self.waits_for, self.fault = queue, arrived, waits_for, fault
+        self.queue = queue
+        self.arrived = arrived
+        self.waits_for = waits_for
+        self.fault = fault
         self.handles: dict[str, Any] = {}
         self.failed_starts = 0  # since a process last started
 
@@ -182,7 +193,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
 
 def _death(process: Any) -> Lost:
-    """Why this process died, as Ray tells who asks it."""
+    """Why this process died, according to Ray."""
     try:
         ray.get(process.get_current_ip_pid.remote(), timeout=DEATH_S)
     except RayError as error:

@@ -21,24 +21,24 @@ from tracking.code import Code
 from tracking.words import plural
 
 
-class Places(Searcher):  # type: ignore[misc]
-    """Lets Tune look for room for as many processes as trials wait."""
+class ProcessRequests(Searcher):  # type: ignore[misc]
+    """Makes Tune request a process for each waiting trial."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
         self.queue = queue
-        self.asked: set[str] = set()  # processes that are not there yet
+        self.requested: set[str] = set()  # processes that are not there yet
 
     def suggest(self, trial_id: str) -> Any:
         if self.queue.over:
             return Searcher.FINISHED
-        if len(self.asked) >= self.queue.waiting:
+        if len(self.requested) >= self.queue.waiting:
             return None
-        self.asked.add(trial_id)
+        self.requested.add(trial_id)
         return {"place": trial_id}
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        self.asked.discard(trial_id)
+        self.requested.discard(trial_id)
 
     def __getstate__(self) -> dict[str, Any]:
         """Empty: Tune stores its searcher to restore an experiment, but we restore from the study on disk."""
@@ -47,18 +47,24 @@ class Places(Searcher):  # type: ignore[misc]
 
 def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
     """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
-    cluster, places = settings.cluster, Places(queue)
-    given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages, "code": code}
+    cluster = settings.cluster
+    requests = ProcessRequests(queue)
+    parameters = {
+        "cluster": cluster,
+        "stall_s": 60 * settings.sweep.stall_minutes,
+        "packages": packages,
+        "code": code,
+    }
     fault = partial(_no_node, settings)
-    process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
+    process = tune.with_resources(tune.with_parameters(TrialProcess, **parameters), bundles(cluster))
     process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
     tuner = tune.Tuner(
         process,
-        tune_config=tune.TuneConfig(search_alg=places, reuse_actors=True, num_samples=-1),
+        tune_config=tune.TuneConfig(search_alg=requests, reuse_actors=True, num_samples=-1),
         run_config=tune.RunConfig(
             storage_path=str(storage),
             verbose=0,
-            callbacks=[TuneCallback(queue, places.asked.discard, Wait(cluster).words, fault), silent_progress()],
+            callbacks=[TuneCallback(queue, requests.requested.discard, Wait(cluster).words, fault), silent_progress()],
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )
@@ -80,9 +86,9 @@ def _no_node(settings: Settings) -> str | None:
 def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     """The resources of a whole worker group; the empty first bundle is for the trial's process, which only polls."""
     worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
-    return tune.PlacementGroupFactory(
-        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
-    )
+    worker = {name: count for name, count in worker.items() if count}
+    workers = [worker for _ in range(cluster.workers)]
+    return tune.PlacementGroupFactory([{}, *workers], strategy=strategy(cluster))
 
 
 def strategy(cluster: Cluster) -> str:
@@ -96,33 +102,40 @@ def strategy(cluster: Cluster) -> str:
 
 
 def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
-    cpus, gpus = cluster.cpus_per_worker * workers, cluster.gpus_per_worker * workers
+    cpus = cluster.cpus_per_worker * workers
+    gpus = cluster.gpus_per_worker * workers
     return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus
 
 
 class Wait:
-    """How long no trial could run, and for what they wait. Ray is asked only then."""
+    """How long no trial could run, and what they wait for. Ray is asked only then."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._since, self._asked, self._words = cluster, time.monotonic(), 0.0, ""
+        self._cluster = cluster
+        self._since = time.monotonic()
+        self._last_question = 0.0
+        self._words = ""
 
     def words(self, trials: list[Any]) -> str:
         """Such as "4 GPUs, 2 are free" after a wait of 30 s; "" while a trial runs."""
-        now = time.monotonic()
+        checked_at = time.monotonic()
         states = {trial.status for trial in trials}
         if "RUNNING" in states or "PENDING" not in states:
-            self._since, self._words = now, ""
-        elif now - self._since > EXPLAINED_AFTER_S and now - self._asked > ASK_FREE_S:
-            self._asked, self._words = now, self._short(ray.available_resources())
+            self._since = checked_at
+            self._words = ""
+        elif checked_at - self._since > EXPLAINED_AFTER_S and checked_at - self._last_question > ASK_FREE_S:
+            self._last_question = checked_at
+            self._words = self._short(ray.available_resources())
         return self._words
 
     def _short(self, free: dict[str, float]) -> str:
-        """``free`` holds what all nodes have left, by kind."""
+        """The missing resource, and how much of it is free. ``free`` holds the free resources of all nodes by name."""
         cluster = self._cluster
         needs = {"GPU": cluster.gpus_per_worker * cluster.workers, "CPU": cluster.cpus_per_worker * cluster.workers}
-        short = [kind for kind, count in needs.items() if count > free.get(kind, 0)]
-        kind = next(iter(short), "GPU" if needs["GPU"] else "CPU")
-        count = free.get(kind, 0)
-        verb = "is" if count == 1 else "are"
+        short = [name for name, count in needs.items() if count > free.get(name, 0)]
+        resource = next(iter(short), "GPU" if needs["GPU"] else "CPU")
+        need = needs[resource]
+        free_count = free.get(resource, 0)
+        verb = "is" if free_count == 1 else "are"
         spread = "" if short else ", but not where a whole worker group fits"
-        return f"{needs[kind]:g} {plural(kind, needs[kind])}, {count:g} {verb} free{spread}"
+        return f"{need:g} {plural(resource, need)}, {free_count:g} {verb} free{spread}"

@@ -34,9 +34,9 @@ class OwnStream:
             start = max(self._at, end - MOST_BYTES)
             file.seek(start)
             content = file.read(end - start)
-            whole = content[: content.rfind(b"\n") + 1] if len(content) < MOST_BYTES else content
-            self._at = start + len(whole)
-            return without_password(_without_marks(whole.decode("utf-8", "replace")))
+            lines = content[: content.rfind(b"\n") + 1] if len(content) < MOST_BYTES else content
+            self._at = start + len(lines)
+            return without_password(_without_marks(lines.decode("utf-8", "replace")))
         return ""
 
     def _size(self) -> int:

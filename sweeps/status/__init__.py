@@ -1,1 +1,1 @@
-"""Where the trials of a study stand, from its folder alone: as tables, as curves, once or live."""
+"""The status of a study's trials, read only from its folder: as tables, as curves, once or live."""

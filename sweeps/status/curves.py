@@ -1,4 +1,4 @@
-"""Learning curves for a terminal: one small plot per row, from the journals alone.
+"""Learning curves for a terminal: one small plot per row, read only from the journals.
 
 All plots share their axes. Each seed is a thin line; dots are the mean of base. No color is needed.
 """
@@ -18,7 +18,9 @@ from tracking.words import number
 
 HIDDEN = ("system/", "nonfinite")
 """Reported values that are no result of training."""
-NARROWEST, WIDEST, HEIGHT = 38, 60, 12  # of one plot, in characters
+NARROWEST = 38  # width of one plot, in characters
+WIDEST = 60
+HEIGHT = 12  # of one plot, in lines
 GAP = "  "
 CURVE_POINTS = 240
 """At most so many of a line are drawn, three for each column of the widest plot."""
@@ -42,13 +44,15 @@ def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
     Raises RefusedError for a metric that no journal has.
     """
     journals = [(trial.row, unless_damaged(study.trial_folder(trial).journal, [])) for trial in study.trials]
-    names = dict.fromkeys(name for _, journal in journals for line in journal for name in line.metrics)
+    names: dict[str, None] = {}  # in the order of their first report
+    for _, journal in journals:
+        for line in journal:
+            names |= dict.fromkeys(line.metrics)
     reported = tuple(name for name in names if not name.startswith(HIDDEN))
     chosen = _usual(study.task.headline, reported) if metric is None else metric
     if metric is not None and metric not in names:
-        known = ", ".join(reported) or "nothing yet"
-        near = nearest(metric, reported)
-        raise RefusedError([Problem("--metric", f'is "{metric}"', f"the trials of {study.name} report {known}", near)])
+        allowed = f"the trials of {study.name} report {', '.join(reported) or 'nothing yet'}"
+        raise RefusedError([Problem("--metric", f'is "{metric}"', allowed, nearest(metric, reported))])
     rows: dict[str, list[PlottedSeed]] = {trial.row: [] for trial in study.trials}
     for row, journal in journals:
         if curve := [(line.step, line.metrics[chosen]) for line in journal if chosen in line.metrics]:
@@ -57,26 +61,34 @@ def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
 
 
 def _usual(headline: Metric, reported: Sequence[str]) -> str:
-    point = f"{headline.set}/{headline.name}"
-    elsewhere = (name for name in reported if name.endswith(f"/{headline.name}"))
-    return point if point in reported else next(elsewhere, next(iter(reported), point))
+    """The headline on its set if reported, else on another set, else the first reported metric."""
+    default = f"{headline.set}/{headline.name}"
+    if default in reported:
+        return default
+    for name in reported:
+        if name.endswith(f"/{headline.name}"):
+            return name
+    return reported[0] if reported else default
 
 
 def drawn(study: Study, curves: StudyCurves, width: int) -> str:
     """The plots in lines of at most ``width`` characters, or one line if no trial has reported the metric."""
-    metric = next((each for each in study.task.metrics if f"{each.set}/{each.name}" == curves.metric), None)
+    names = {f"{metric.set}/{metric.name}": metric for metric in reversed(study.task.metrics)}
+    metric = names.get(curves.metric)
     name = f"{metric.set} {metric.label}" if metric else curves.metric
-    begun = [row for row, of_row in curves.rows.items() if of_row]
+    begun = [row for row, seeds in curves.rows.items() if seeds]
     if not begun:
         return f"{study.name}: no trial has reported {name} yet\n"
-    across = max(1, (width + len(GAP)) // (NARROWEST + len(GAP)))
-    wide = min(WIDEST, (width + len(GAP)) // across - len(GAP))
+    columns = max(1, (width + len(GAP)) // (NARROWEST + len(GAP)))
+    panel_width = min(WIDEST, (width + len(GAP)) // columns - len(GAP))
     frame = _Frame.of(curves, metric.decimals if metric else 3)
-    panels = [frame.panel(row, max(wide, 20)) for row in begun]
+    panels = [frame.panel(row, max(panel_width, 20)) for row in begun]
     lines = textwrap.wrap(_caption(study, curves, name, frame), width)
-    for start in range(0, len(panels), across):
-        lines += ["", *(GAP.join(parts).rstrip() for parts in zip(*panels[start : start + across], strict=True))]
-    if waiting := [row for row, of_row in curves.rows.items() if not of_row]:
+    for start in range(0, len(panels), columns):
+        line_parts = zip(*panels[start : start + columns], strict=True)
+        lines += ["", *(GAP.join(parts).rstrip() for parts in line_parts)]
+    waiting = [row for row, seeds in curves.rows.items() if not seeds]
+    if waiting:
         lines += ["", *textwrap.wrap(f"Nothing reported yet: {', '.join(waiting)}", width)]
     return "\n".join(lines) + "\n"
 
@@ -100,12 +112,17 @@ class _Frame:
 
     @staticmethod
     def of(curves: StudyCurves, decimals: int) -> "_Frame":
-        points = [point for of_row in curves.rows.values() for curve in of_row for point in curve]
+        points: PlottedSeed = []
+        for seeds in curves.rows.values():
+            for curve in seeds:
+                points += curve
         values = [value for _, value in points]
-        low, high = min(values), max(values)
+        low = min(values)
+        high = max(values)
         logarithmic = low > 0 and high / low > LOGARITHMIC
         if low == high:
-            low, high = low - 1, high + 1
+            low = low - 1
+            high = high + 1
         last = max(step for step, _ in points)
         return _Frame(curves, decimals, last, low, high, logarithmic)
 
@@ -122,8 +139,11 @@ class _Frame:
             self._draw(figure, curve, "braille")
         self._rule(figure)
         lines = plotext.uncolorize(figure.build().string()).rstrip("\n").split("\n")
-        value = f" {self.text(mean(self.curves.rows[row])[-1][1])}"
-        return [f"{row[: width - len(value)]:<{width - len(value)}}{value}", *(f"{line:<{width}}" for line in lines)]
+        _, last_mean = mean(self.curves.rows[row])[-1]
+        value = f" {self.text(last_mean)}"
+        name_width = width - len(value)
+        title = f"{row[:name_width]:<{name_width}}{value}"
+        return [title, *(f"{line:<{width}}" for line in lines)]
 
     def _draw(self, figure: Any, curve: PlottedSeed, marker: str) -> None:
         every = math.ceil(len(curve) / CURVE_POINTS)
@@ -132,9 +152,12 @@ class _Frame:
         figure.draw(signal.lines())
 
     def _rule(self, figure: Any) -> None:
-        middle = math.sqrt(self.low) * math.sqrt(self.high) if self.logarithmic else (self.low + self.high) / 2
+        middle = (self.low + self.high) / 2
+        if self.logarithmic:
+            middle = math.sqrt(self.low) * math.sqrt(self.high)
         values = [self.low, middle, self.high]
-        y, x = figure.ruler("y"), figure.ruler("x")
+        y = figure.ruler("y")
+        x = figure.ruler("x")
         y.lim(self._height(self.low), self._height(self.high))
         y.ticks([self._height(value) for value in values], [self.text(value) for value in values])
         x.lim(0, self.last)
@@ -149,10 +172,14 @@ class _Frame:
         return number(value, self.decimals)
 
 
-def mean(of_row: Iterable[PlottedSeed]) -> PlottedSeed:
-    """The mean over the seeds, at the steps that all of them have; over the first one alone if there are none."""
-    curves = [dict(curve) for curve in of_row]
-    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
+def mean(seeds: Iterable[PlottedSeed]) -> PlottedSeed:
+    """The mean over the seeds at the steps that they share; the first seed's curve if they share none."""
+    curves = [dict(curve) for curve in seeds]
+    shared = sorted(set.intersection(*map(set, curves)))
     if not shared:
         return sorted(curves[0].items())
-    return [(step, math.fsum(curve[step] for curve in curves) / len(curves)) for step in shared]
+    means: PlottedSeed = []
+    for step in shared:
+        total = math.fsum(curve[step] for curve in curves)
+        means.append((step, total / len(curves)))
+    return means

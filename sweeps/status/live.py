@@ -1,4 +1,4 @@
-"""The live view of a study, from its folder alone: that of a running sweep, and of `allelse status --watch`."""
+"""The live view of a study, read only from its folder: for a running sweep and `allelse status --watch`."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -30,10 +30,12 @@ class Watched:
     """A study as its folder shows it, looked at every ``every_s`` seconds or less often."""
 
     def __init__(self, study: Study, every_s: float) -> None:
-        self.study, self.every_s = study, every_s
+        self.study = study
+        self.every_s = every_s
         self.lines: list[Line] = []
         self.pause_s = 0.0
-        self._standings, self._looked = Standings(study), 0.0
+        self._standings = Standings(study)
+        self._looked = 0.0
 
     def is_due(self) -> bool:
         """Whether the next look may follow."""
@@ -49,9 +51,9 @@ class Watched:
             self.pause_s = max(self.every_s, (time.thread_time() - began) / MOST_OF_A_CORE)
         return self.lines
 
-    def view(self, console: Console, below: Sequence[str], more: str = "") -> Group:
+    def view(self, console: Console, below: Sequence[str], suffix: str = "") -> Group:
         """The table, cut to the terminal's height, above the summary and the places of logs and MLflow."""
-        text = Text("\n".join([f"{summary(self.study, self.lines)}{more}", "", *below]), overflow="fold")
+        text = Text("\n".join([f"{summary(self.study, self.lines)}{suffix}", "", *below]), overflow="fold")
         room = console.height - len(text.wrap(console, console.width)) - 1
         return Group(status_table(self.study, self.lines, console.width, max(1, room - FRAME)), text)
 
@@ -75,17 +77,20 @@ def summary(study: Study, lines: Sequence[Line]) -> str:
     running = runners(study.folder)
     ran = max((time.time() - runner.since for runner in running), default=0.0)
     so_far = f"; {as_time(ran)} so far" if ran > 0 else ""
-    wait = "".join(f"; waiting for {words}" for words in sorted({runner.waiting for runner in running} - {""}))
+    reasons = {runner.waiting for runner in running} - {""}
+    wait = "".join(f"; waiting for {reason}" for reason in sorted(reasons))
     return f"{counted(map(shown_state, lines))}{so_far}{_until(running, lines)}{wait}"
 
 
 def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
-    """The end of all trials, or of the running ones until their process knows more."""
-    left = seconds_left(running)
-    if left is not None:
-        return f"; about {as_time(left)} left"
-    known = [line["seconds_left"] for line in lines if line["seconds_left"]]
-    return f"; about {as_time(max(known))} until the running trials are trained" if known else ""
+    """The time until all trials end, or until the running ones are trained if only that is known; "" if unknown."""
+    seconds = seconds_left(running)
+    if seconds is not None:
+        return f"; about {as_time(seconds)} left"
+    training_seconds = [line["seconds_left"] for line in lines if line["seconds_left"]]
+    if not training_seconds:
+        return ""
+    return f"; about {as_time(max(training_seconds))} until the running trials are trained"
 
 
 def _looks(study: Study) -> Iterator[Watched]:
@@ -96,14 +101,15 @@ def _looks(study: Study) -> Iterator[Watched]:
         if not runners(study.folder) and not any(line["state"] == "running" for line in lines):
             return
         time.sleep(watched.pause_s)
-        now = read_study(study.folder)
-        if now != watched.study:  # rows or seeds were added
-            watched = Watched(now, WATCH_S)
+        current = read_study(study.folder)
+        if current != watched.study:  # rows or seeds were added
+            watched = Watched(current, WATCH_S)
 
 
 def below_live_view(plan: Plan) -> tuple[str, ...]:
     """The lines below the live view, or before the first line of a run without a terminal."""
-    study, tracking = plan.folder, plan.composition.shared.tracking
+    study = plan.folder
+    tracking = plan.composition.shared.tracking
     store = _store(study, tracking.uri) if tracking.enabled else f"off, {_verb(study, 'sync')} sends the runs later"
     return (
         "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",

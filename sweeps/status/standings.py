@@ -1,4 +1,4 @@
-"""Where each trial of a study stands, from its folders alone: as JSON, one object per trial, and as tables."""
+"""The status of each trial of a study, read only from its folders: as JSON, one object per trial, and as tables."""
 
 import socket
 import time
@@ -44,114 +44,146 @@ FEWEST_COLUMNS = 5
 
 def status_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
     """The lines for programs."""
-    return [{name: value for name, value in line.items() if name not in ONLY_SHOWN} for line in lines]
+    return [_json_line(line) for line in lines]
+
+
+def _json_line(line: Line) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name not in ONLY_SHOWN}
 
 
 class Standings:
-    """The trials of a study, to be looked at more than once: only those are read again whose files changed."""
+    """The trials of a study, for repeated looks: only trials whose files changed are read again."""
 
     def __init__(self, study: Study) -> None:
-        self.study, self._rows = study, _Rows(study)
+        self.study = study
+        self._rows = _Rows(study)
         self._folders = [(trial, study.trial_folder(trial)) for trial in study.trials]
         self._known: dict[str, tuple[Stamps | None, Look]] = {}  # by trial key; None for trials that may run
 
     def lines(self, lag: Lag, changing: Collection[str] | None = None) -> list[Line]:
-        """One per trial, in the order of the table. With the names of those that are ``changing``, others are shown
-        as they were."""
-        known = known_runners(self.study.folder)
-        running = _Runners(self.study, known)
+        """One line per trial, in the order of the table.
+
+        ``changing``: the names of trials to look at again; others are shown as they were. None looks at all.
+        """
+        process_records = known_runners(self.study.folder)
+        running = _Runners(self.study, process_records)
         looks = [
             (trial, self._look(trial, folder, changing is None or trial.name in changing))
             for trial, folder in self._folders
         ]
-        self._rows.results = {trial.name: seen.result for trial, seen in looks}
-        return [_line_of(self.study, trial, seen, self._rows, lag, known, running) for trial, seen in looks]
+        self._rows.results = {trial.name: trial_look.result for trial, trial_look in looks}
+        return [
+            _line_of(self.study, trial, trial_look, self._rows, lag, process_records, running)
+            for trial, trial_look in looks
+        ]
 
     def _look(self, trial: StudyTrial, folder: TrialFolder, again: bool) -> Look:
-        known = self._known.get(trial.key)
-        if known is not None and not again:
-            return known[1]
+        cached = self._known.get(trial.key)
+        if cached is not None and not again:
+            return cached[1]
         stamps = stamps_of(folder)
-        if known is not None and known[0] == stamps:
-            return known[1]
-        seen = look(folder, trial.key)
-        alive = seen.is_open and not seen.ended_here  # it may end without a word, when its process dies
-        self._known[trial.key] = None if alive else stamps, seen
-        return seen
+        if cached is not None and cached[0] == stamps:
+            return cached[1]
+        trial_look = look(folder, trial.key)
+        alive = trial_look.is_open and not trial_look.ended_here  # it may end without a word, when its process dies
+        self._known[trial.key] = None if alive else stamps, trial_look
+        return trial_look
 
 
 def _line_of(
-    study: Study, trial: StudyTrial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], running: "_Runners"
+    study: Study,
+    trial: StudyTrial,
+    trial_look: Look,
+    rows: "_Rows",
+    lag: Lag,
+    process_records: Sequence[Runner],
+    running: "_Runners",
 ) -> Line:
-    headline, steps = study.task.headline, rows.steps(trial.row)
-    state, where = _state(seen, known)
-    waits = _waits(study, trial, state, running, seen)
-    notes = [where, waits, stopped_at(seen.result), seen.source_note, seen.note]
+    headline = study.task.headline
+    newest = trial_look.newest
+    watched = {label: newest.metrics.get(name) if newest else None for name, label in rows.watched}
+    steps = rows.steps(trial.row)
+    state, where = _state(trial_look, process_records)
+    waits = _waits(study, trial, state, running, trial_look)
+    notes = [where, waits, stopped_at(trial_look.result), trial_look.source_note, trial_look.note]
     return {
         "row": trial.row,
         "seed": trial.seed,
         "key": trial.key,
-        "state": TO_SCORE_AGAIN if rows.is_to_score_again(trial, seen.result) else state,
-        "step": seen.newest.step if seen.newest else None,
+        "state": TO_SCORE_AGAIN if rows.is_to_score_again(trial, trial_look.result) else state,
+        "step": newest.step if newest else None,
         "steps": steps,
-        "seconds_left": seen.seconds_left(steps) if state == "running" else None,
-        "attempts": len(seen.attempts),
-        f"{headline.set}_{headline.name}": seen.score,
+        "seconds_left": trial_look.seconds_left(steps) if state == "running" else None,
+        "attempts": len(trial_look.attempts),
+        f"{headline.set}_{headline.name}": trial_look.score,
         "synced_step": lag.steps.get(trial.key),
         "note": "; ".join(filter(None, notes)),
-        "look": seen,
-        "watched": {label: seen.newest.metrics.get(name) if seen.newest else None for name, label in rows.watched},
+        "look": trial_look,
+        "watched": watched,
     }
 
 
-def _waits(study: Study, trial: StudyTrial, state: str, running: "_Runners", seen: Look) -> str:
+def _waits(study: Study, trial: StudyTrial, state: str, running: "_Runners", trial_look: Look) -> str:
     """Why the trial does not run yet, or never will."""
     fault = study.host_fault(trial) if state in ("missing", "interrupted") else ""
-    return fault or running.note(trial.name, state, seen)
+    return fault or running.note(trial.name, state, trial_look)
 
 
-def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:
-    """The state, and what to say of an attempt on another machine, whose process cannot be asked."""
-    attempt = seen.attempt
-    runner = next((each for each in known if attempt and each.process == attempt.process), None)
-    if not (seen.is_open and seen.state == "interrupted") or runner is None or runner.process.is_here:
-        return seen.state, ""
+def _state(trial_look: Look, process_records: Sequence[Runner]) -> tuple[str, str]:
+    """The state, and a note about an attempt on another machine, whose process cannot be asked."""
+    runner = _runner_of(trial_look, process_records)
+    if not (trial_look.is_open and trial_look.state == "interrupted") or runner is None or runner.process.is_here:
+        return trial_look.state, ""
     host = runner.process.host
     if runner.lives():
         return "running", f"on {host}"
     if host == socket.gethostname():  # before a reboot, or in a container that has ended
-        return seen.state, ""
+        return trial_look.state, ""
     return "silent", f"silent for {as_time(time.time() - runner.seen)} on {host}"
 
 
+def _runner_of(trial_look: Look, process_records: Sequence[Runner]) -> Runner | None:
+    """The record of the process that runs or ran the trial's last attempt."""
+    attempt = trial_look.attempt
+    if not attempt:
+        return None
+    for runner in process_records:
+        if runner.process == attempt.process:
+            return runner
+    return None
+
+
 class _Runners:
-    """What the processes that run now mean for the trials that still run or wait."""
+    """Notes about trials that still run or wait, from the processes that run now."""
 
-    def __init__(self, study: Study, known: Sequence[Runner]) -> None:
-        self._waits, self._stops = dict[str, str](), set[str]()  # why, by the name of the trial
-        for runner in (each for each in known if each.lives()):
+    def __init__(self, study: Study, process_records: Sequence[Runner]) -> None:
+        self._waits: dict[str, str] = {}  # what a trial waits for, by its name
+        self._stops: set[str] = set()  # names of trials that were asked to stop
+        for runner in process_records:
+            if not runner.lives():
+                continue
             self._waits |= dict.fromkeys(runner.trials, f"waiting for {runner.waiting or 'its turn'}")
-            asked = stop_requests(study.folder, runner)
-            self._stops.update(runner.trials if asked is None else asked)
+            requested = stop_requests(study.folder, runner)
+            self._stops.update(runner.trials if requested is None else requested)
 
-    def note(self, trial: str, state: str, seen: Look) -> str:
+    def note(self, trial: str, state: str, trial_look: Look) -> str:
         """Such as "waiting for 4 GPUs, 2 are free", "waiting for its turn", "retry after: …" or "asked to stop"."""
         if trial in self._stops and state in ("missing", "interrupted", "running"):
             return "asked to stop"
         waits = self._waits.get(trial, "") if state in ("missing", "interrupted") else ""
-        lost = _lost(seen) if waits or (state == "running" and not seen.has_reported) else ""
+        lost = _lost(trial_look) if waits or (state == "running" and not trial_look.has_reported) else ""
         return "; ".join(filter(None, [waits, lost]))
 
 
-def _lost(seen: Look) -> str:
-    """Why the attempt before was lost, if it was."""
-    reasons = [attempt.reason for attempt in seen.attempts if attempt.reason]
+def _lost(trial_look: Look) -> str:
+    """Why the previous attempt was lost; "" if it was not."""
+    reasons = [attempt.reason for attempt in trial_look.attempts if attempt.reason]
     head, mark, cause = reasons[-1].partition("worker lost: ") if reasons else ("", "", "")
     return f"retry after: {cause}" if mark and not head else ""
 
 
 class _Rows:
-    """What the study says of its rows today; nothing of those that cannot be composed, or without the task's code."""
+    """The rows of the study as composed today. Empty without the code; bad rows are left out."""
 
     def __init__(self, study: Study) -> None:
         self._known: dict[str, tuple[int, dict[str, Any]]] = {}  # steps and settings for scoring
@@ -159,7 +191,8 @@ class _Rows:
         self.watched: Sequence[tuple[str, str]] = ()  # reported metrics that the task shows, with their headings
         with suppress(RefusedError):
             source = source_of_study(study, Path.cwd())
-            self.watched, schema = tuple(source.task.watched.items()), Schema.of(source.task)
+            self.watched = tuple(source.task.watched.items())
+            schema = Schema.of(source.task)
             record = read_record(study, source)
             for row in dict.fromkeys(trial.row for trial in study.trials):
                 with suppress(RefusedError):
@@ -176,22 +209,24 @@ class _Rows:
             return False
         if trial.weights and not are_current(result, self.results.get(trial.weights)):
             return True
-        return trial.row in self._known and any(
-            scores["decode"] != self._known[trial.row][1] for scores in result["scores"].values()
-        )
+        if trial.row not in self._known:
+            return False
+        _, scoring = self._known[trial.row]
+        return any(scores["decode"] != scoring for scores in result["scores"].values())
 
 
 def status_table(study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_TRIALS) -> Table:
-    """A line per trial. Of more than ``most`` those come first that run or failed, and the others are left out.
+    """A line per trial, at most ``most``: running and failed trials come first, and the last ones are left out.
 
-    In a narrow terminal, columns that one can do without are left out, and notes are cut.
+    In a narrow terminal, less important columns are left out, and notes are cut.
     """
     finished = sum(line["state"] == "finished" for line in lines)
     title = f"{study.name}: {finished} of {len(lines)} finished"
     if len(lines) > most:
         title += f", {most} of {len(lines)} shown; --json lists all"
         lines = sorted(lines, key=lambda line: STATES_IN_ORDER.index(line["state"]))[:most]
-    columns, styles = tuple(_columns(study, lines)), tuple(STYLES.get(shown_state(line), "") for line in lines)
+    columns = tuple(_columns(study, lines))
+    styles = tuple(STYLES.get(shown_state(line), "") for line in lines)
     return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS)
 
 
@@ -202,18 +237,22 @@ def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str
         return []
     noted = [line for line in lines if _note(line) and line["state"] != "running"]
     notes = list(dict.fromkeys(map(_named_note, noted)))  # many trials wait for the same
-    more = len(notes) - MOST_NOTES
-    return [*notes[:MOST_NOTES], *([f"and {more} more; --json lists all"] if more > 0 else [])]
+    hidden = len(notes) - MOST_NOTES
+    if hidden <= 0:
+        return notes
+    return [*notes[:MOST_NOTES], f"and {hidden} more; --json lists all"]
 
 
 def _named_note(line: Line) -> str:
-    """With its trial, unless it only waits."""
+    """The note after the trial's name; without the name if the trial only waits."""
     note: str = line["note"]
-    return note if shown_state(line) == "waiting" else f"{line['row']}-s{line['seed']}: {note}"
+    if shown_state(line) == "waiting":
+        return note
+    return f"{line['row']}-s{line['seed']}: {note}"
 
 
 def shown_state(line: Line) -> str:
-    """The state in ``status_json``, in three cases more exactly.
+    """The state in ``status_json``, with three more exact words.
 
     "waiting": a running sweep has not started the trial yet. "starting": its attempt has not reported.
     "evaluating": it is after its last step.
@@ -222,7 +261,9 @@ def shown_state(line: Line) -> str:
         return "waiting"
     if line["state"] != "running":
         return str(line["state"])
-    return "starting" if not line["look"].has_reported else "evaluating" if line["step"] == line["steps"] else "running"
+    if not line["look"].has_reported:
+        return "starting"
+    return "evaluating" if line["step"] == line["steps"] else "running"
 
 
 def progress_of(line: Line) -> str:
@@ -236,7 +277,7 @@ def counted(states: Iterable[str]) -> str:
 
 
 def _columns(study: Study, lines: Sequence[Line]) -> Iterator[Column[Line]]:
-    """Those that one can do without come last, but for the note."""
+    """The columns of the table: less important ones come later, and the note last."""
     headline = study.task.headline
     score = f"{headline.set}_{headline.name}"
     yield said("row", itemgetter("row"), "name")
@@ -259,12 +300,16 @@ def _watched(name: str, line: Line) -> str:
 
 def _number(value: float | None) -> str:
     """A watched metric: a loss, or a large rate."""
-    return "" if value is None else f"{value:,.0f}" if abs(value) >= 100 else number(value, 3)
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else number(value, 3)
 
 
 def _note(line: Line) -> str:
-    """Its state says already that a trial waits for its turn."""
-    return "" if shown_state(line) == "waiting" and line["note"] == "waiting for its turn" else str(line["note"])
+    """The note; "" for a trial that waits for its turn, since its state already says so."""
+    if shown_state(line) == "waiting" and line["note"] == "waiting for its turn":
+        return ""
+    return str(line["note"])
 
 
 def _step(line: Line) -> str:

@@ -27,7 +27,14 @@ DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),
     **dict.fromkeys(("init", "report"), "written"),
     **dict.fromkeys(("drop", "rm"), "moved"),
-    **{"stop": "stopped", "sync": "sent", "compare": "compared", "restore": "restored", "rename": "renamed"},
+    **{
+        "stop": "stopped",
+        "sync": "sent",
+        "compare": "compared",
+        "publish": "published",
+        "restore": "restored",
+        "rename": "renamed",
+    },
 }
 """What a verb does, and does not after a refusal; the others only print."""
 
@@ -188,7 +195,8 @@ def named_folder(name: str, settings: "Settings") -> Path:
     """The folder of this name, or that of the trial which it means. Raises RefusedError with the nearest known name."""
     from tracking.mlflow.ledger import trial_of_run
 
-    runs, here = Path(settings.paths.runs), None if "/" in name else known_study(settings.study_folder)
+    runs = Path(settings.paths.runs)
+    here = None if "/" in name else known_study(settings.study_folder)
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser().resolve()
     named = meant(name, here, runs)
@@ -208,7 +216,8 @@ def named_folder(name: str, settings: "Settings") -> Path:
 
 def named_folders(name: str, settings: "Settings") -> list[Path]:
     """Those of the trials that the name means: of a row, all of them. Raises RefusedError as ``named_folder``."""
-    runs, here = Path(settings.paths.runs), None if "/" in name else known_study(settings.study_folder)
+    runs = Path(settings.paths.runs)
+    here = None if "/" in name else known_study(settings.study_folder)
     named = None if Path(name).expanduser().is_dir() else meant(name, here, runs)
     if named is not None and named.row and len(named.trials) > 1:
         return [named.study.trial_folder(trial).path for trial in named.trials]
@@ -228,7 +237,8 @@ def rows_of(study: Study) -> list[str]:
 
 def unknown(key: str, name: str, study: Study, kinds: str, allowed: str, others: Iterable[str] = ()) -> Problem:
     """The refusal of a name that the study does not have. ``kinds``: "rows" or "trials", which it lists."""
-    trials, inner = [trial.name for trial in study.trials], name.rpartition("/")[2]
+    trials = [trial.name for trial in study.trials]
+    inner = name.rpartition("/")[2]
     listed = rows_of(study) if kinds == "rows" else trials
     first_seed = next((trial for trial in trials if trial.startswith(f"{inner}-s")), None)
     near = first_seed or nearest(inner, dict.fromkeys([*listed, *trials, *others]))
@@ -251,7 +261,8 @@ class Checked:
         """The names that exist, each once. A refusal ends with ``more``."""
         kept = list(dict.fromkeys(names))
         for name in [name for name in kept if name not in allowed]:
-            found, near = f'names "{name}", which is not a {what}', nearest(name, allowed)
+            found = f'names "{name}", which is not a {what}'
+            near = nearest(name, allowed)
             self.problems.append(Problem(key, found, _one_of(allowed) + more, near))
         return [name for name in kept if name in allowed]
 
@@ -261,7 +272,8 @@ class Checked:
 
     def scored(self, name: str | None, card: Card, measured: Iterable[str]) -> str | None:
         """The set of ``--set`` if it has scores, or will have; a refusal says what scores a set."""
-        known, more = list(measured), "; a trial scores its sets when its training ends"
+        known = list(measured)
+        more = "; a trial scores its sets when its training ends"
         if known and card.name == DEFAULT_TASK:
             more = f"; `allelse evaluate TRIAL --set {name}` scores another set"
         return self.one("--set", name, known or card.scored_sets, "set with scores", more)

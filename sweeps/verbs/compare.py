@@ -56,7 +56,8 @@ def compare(names: list[str], overrides: list[str], set_name: str | None, metric
     first, second = _named(names, taken.study, Path(taken.settings.paths.runs))
     if any(each.study.folder == taken.study.folder and each.row for each in (first, second)):
         print_notices(taken.notices)
-    pairs, of_studies = _pairs(first, second), first.row is None
+    pairs = _pairs(first, second)
+    of_studies = first.row is None
     metrics = _chosen_metrics(pairs, metric, set_name, of_studies)
     each = compared(pairs, metrics, set_name)
     samples = differing(*pairs[0], _by_output(metrics), set_name)
@@ -137,7 +138,8 @@ def _chosen_metrics(
     pairs: Sequence[SidePair], name: str | None, set_name: str | None, of_studies: bool
 ) -> list[Metric]:
     """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
-    card, checked = pairs[0][0].study.task, Checked()
+    card = pairs[0][0].study.task
+    checked = Checked()
     results = [result for pair in pairs for side in pair for result in side.results.values()]
     named = checked.one("--metric", name, [metric.name for metric in card.metrics], "metric of the study")
     checked.scored(set_name, card, dict.fromkeys(each for result in results for each in result["scores"]))
@@ -218,7 +220,8 @@ def _metrics_table(found: Sequence[Compared], names: tuple[str, str], of_studies
 
 
 def _metric_cells(found: MetricCompared, named_set: bool) -> list[str]:
-    metric, places = found.metric, max(found.metric.decimals, 2)
+    metric = found.metric
+    places = max(found.metric.decimals, 2)
     return [
         escape(metric.label) + (f" [dim]{escape(found.set_name)}[/]" if named_set else ""),
         *(metric.text(mean) or "–" for mean in found.means),
@@ -286,7 +289,8 @@ def _lock_lines(pairs: Sequence[Compared]) -> list[str]:
 
 def _adjusted(tested: Sequence[MetricCompared], sides: SidePair) -> str:
     """Over what, such as "over the 2 rows of the study, as in the table"."""
-    most, reference = max(metric.rows for metric in tested), sides[0].row
+    most = max(metric.rows for metric in tested)
+    reference = sides[0].row
     if not tested[0].of_study:
         return f"adjusted over the {most} pairs compared (Bonferroni)" if most > 1 else "of this pair alone"
     rows = "rows of the study"

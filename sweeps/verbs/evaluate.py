@@ -41,7 +41,8 @@ class Evaluation:
 
 def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: JsonOption = False) -> int:
     """Score finished trials with other settings, and show every score. The trials keep their own results."""
-    err, out = Console(stderr=True, highlight=False), Console(highlight=False)
+    err = Console(stderr=True, highlight=False)
+    out = Console(highlight=False)
     evaluations: list[Evaluation] = []
     trained_trials = cast("Sequence[TrainedTrial]", trials)
     _refuse_unknown_set(trained_trials, set_name)
@@ -119,7 +120,7 @@ def _table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Tabl
 
 def varied_settings(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that do not all have one value."""
-    names = dict.fromkeys(name for each in settings for name in each)
+    names = dict.fromkeys(name for setting in settings for name in setting)
     return [name for name in names if len({repr(each.get(name)) for each in settings}) > 1]
 
 

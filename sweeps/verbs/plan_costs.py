@@ -127,7 +127,8 @@ def cost_lines(estimate: "Estimate", overrides: Sequence[str]) -> Iterator[tuple
 
 
 def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
-    missing, total = len(estimate.unknown), len(estimate.to_run)
+    missing = len(estimate.unknown)
+    total = len(estimate.to_run)
     if missing:
         which = "unknown" if missing == total else f"unknown for {missing} of {total} trials"
         return f"Time: {which}; {_how_to_know(estimate, overrides)}"
@@ -205,7 +206,8 @@ def cost_fields(estimate: "Estimate") -> Callable[[str], dict[str, Any]]:
     ends = estimate.ends
 
     def fields(name: str) -> dict[str, Any]:
-        prediction, memory = estimate.times.get(name), estimate.memories.get(name)
+        prediction = estimate.times.get(name)
+        memory = estimate.memories.get(name)
         return {
             "seconds": prediction and prediction.seconds,
             "scoring_seconds": prediction and prediction.scoring_seconds,

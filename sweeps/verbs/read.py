@@ -217,7 +217,8 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
 
     Raises RefusedError if a name is wrong, or if nothing runs.
     """
-    trials, live = [_trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
+    trials = [_trial_named(study, name) for name in dict.fromkeys(names)]
+    live = runners(study.folder)
     if not live:
         status = command("status", *looking(study.folder, overrides))
         found = f"is {study.name}, which is not running{_silent(study)}"
@@ -256,7 +257,8 @@ def _shown_log(study: Study, trial: StudyTrial, follow: bool) -> Iterator[str]:
         while follow and _still_runs(study, trial):
             time.sleep(LOOK_AT_LOG_S)
             yield log.more()
-        text, error = log.more(), folder.error()
+        text = log.more()
+        error = folder.error()
     yield text + (f"--- error.txt\n{error.rstrip()}\n" if error else "")
 
 

@@ -73,7 +73,8 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     trials = [trial for study in studies for trial in trials_below(study)]
     with held([*map(unsynced, studies), *map(trial_lock, trials)]):
         for study in studies:
-            place, elsewhere = new_place(study), checkpoint_places(trials_below(study))
+            place = new_place(study)
+            elsewhere = checkpoint_places(trials_below(study))
             place.parent.mkdir(exist_ok=True)
             study.rename(place)
             _print_moved(place, elsewhere)
@@ -139,7 +140,8 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
     refuse_half_renamed(study)
     with FileLock(study / ".locks" / "study"):
         now = read_study(study)  # another process may have added trials
-        trials, place = _named(now, names), new_place(study)
+        trials = _named(now, names)
+        place = new_place(study)
         left = _without(now, trials, typed)  # while all results are still there
         note_dropped(place, now, trials)
         for trial in trials:
@@ -185,7 +187,8 @@ def _left_without_weights(study: Study, trials: list[StudyTrial]) -> Iterator[Pr
 def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) -> Study:
     """The study's record without these trials, and without rows and seeds that no other trial has."""
     trials = tuple(trial for trial in study.trials if trial not in dropped)
-    rows, seeds = {trial.row for trial in trials}, {trial.seed for trial in trials}
+    rows = {trial.row for trial in trials}
+    seeds = {trial.seed for trial in trials}
     asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shell_line(shown_words(typed)),
@@ -204,7 +207,8 @@ def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) 
 
 def _studies(runs: Path, names: Sequence[str]) -> list[Path]:
     """The folders of studies by name, or by path as a shell completes it. Raises RefusedError with all other names."""
-    known, meant = study_names(runs), {name: _plain(runs, name) for name in names}
+    known = study_names(runs)
+    meant = {name: _plain(runs, name) for name in names}
     problems = [
         Problem("STUDY", f'is "{name}", but {runs} has no such study', studies_there(runs), nearest(name, known))
         for name, study in meant.items()

@@ -107,8 +107,10 @@ def _matching(item: Trashed, study: str, inner: str) -> Sequence[str] | None:
 def _restored(item: Trashed, trials: Sequence[str], typed: Sequence[str]) -> Path:
     """Restore it, say so, and return the study's folder. Raises RefusedError."""
     if item.trials is None:
-        study, words = restore_study(item), item.study
+        study = restore_study(item)
+        words = item.study
     else:
-        study, words = restore_trials(item, trials, typed), ", ".join(trials)
+        study = restore_trials(item, trials, typed)
+        words = ", ".join(trials)
     OUT.print(f"Restored {escape(words)}", soft_wrap=True)
     return study

@@ -55,15 +55,10 @@ Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % inte
 Verdicts = Annotated[
     bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")
 ]
-WithSentences = Annotated[
-    bool,
-    typer.Option("--sentences", help="Test one seed over the sentences of the set; other seeds may differ."),
-]
 Chosen = Annotated[
     str | None,
     typer.Option("--chosen", help="Of rows that score the same weights, only the best one by this metric."),
 ]
-Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 WithNames = Annotated[bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")]
 Short = Annotated[
     bool | None,
@@ -87,9 +82,7 @@ def table(
     best: Best = False,
     intervals: Intervals = False,
     verdict: Verdicts = False,
-    sentences: WithSentences = False,
     chosen_by: Chosen = None,
-    methods: Methods = False,
     names: WithNames = False,
     short: Short = None,
     caption: Caption = None,
@@ -98,14 +91,11 @@ def table(
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from tracking.table.layout import shown, written
 
-    if methods and as_format is not None:
-        found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
-        raise RefusedError([Problem("--methods", found, allowed)])
     _refuse_label(label, as_format)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
-    options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
+    options = (set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict)
     if chosen_by is not None:
-        typed: dict[str, object] = {"--methods": methods, "--row": names, "--short": short is not None}
+        typed: dict[str, object] = {"--row": names, "--short": short is not None}
         typed.update(zip(OPTIONS_OF_CHOICE, options, strict=True))
         _refuse_with_chosen(typed)
         whole = Choice(study, settings, overrides or []).seeds_chosen()
@@ -114,11 +104,7 @@ def table(
     made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
     view = replace(made.view, names=names, short=short, caption=caption, label=label or "")
     made = replace(made, view=view)
-    if methods:
-        from tracking.table.caption import methods as paragraph
-
-        print(paragraph(made))
-    elif as_format is None:
+    if as_format is None:
         OUT.print(shown(made, OUT.width))
         next_verb("ui", looking(study.folder, overrides))
     else:
@@ -127,7 +113,7 @@ def table(
 
 OPTIONS_OF_CHOICE = (
     *("--set", "--metric", "--base", "--rows", "--columns", "--sort"),
-    *("--best", "--intervals", "--verdict", "--sentences"),
+    *("--best", "--intervals", "--verdict"),
 )
 """In the order of `Choice`'s fields."""
 
@@ -187,12 +173,12 @@ class Choice:
     best: bool = False
     intervals: bool = False
     verdict: bool = False
-    sentences: bool = False
     checked: Checked = field(default_factory=Checked)
 
     def table(self) -> StudyTable:
         """Raises RefusedError with every name that the study does not have."""
-        checked, seeds = self.checked, self._seeds()
+        checked = self.checked
+        seeds = self._seeds()
         study = self._measured(study_of_seeds(self.study, seeds) if seeds else self.study)
         base = checked.one("--base", self.base, rows_of(study), "row of the study") or BASE
         shown = self._rows(rows_of(study))
@@ -215,7 +201,7 @@ class Choice:
     def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
         columns = [*listed(self.columns), self.sort or ""]
         journals = self.programs or any(name.startswith("best_") for name in columns)
-        found = find(study, rows, base, self.study.task.headline if journals else None, self.sentences)
+        found = find(study, rows, base, self.study.task.headline if journals else None)
         if self.verdict and not found.verdicts:
             needs = f"needs published values of {base} and of another row"
             self.checked.problems.append(Problem("--verdict", needs, "write them in the rows' files, as row.published"))
@@ -240,7 +226,9 @@ class Choice:
         """The study with the chosen metrics on the chosen set."""
         if self.set_name is None and not self.metrics:
             return study
-        card, sets, on = study.task, study.measured_sets(), self.set_name
+        card = study.task
+        sets = study.measured_sets()
+        on = self.set_name
         known = [metric.name for metric in card.metrics]
         metrics = self.checked.known("--metric", self.metrics, known, "metric of the study")
         if on is not None and not self.checked.scored(on, card, sets):
@@ -275,6 +263,7 @@ def report(
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
+    _refuse_published(study, output)
     made = Choice(study, settings, overrides or []).table()
     write_report(made, settings, output, figures, drawn=not no_figures)
     next_verb("ui", looking(study.folder, overrides))
@@ -300,6 +289,15 @@ def write_report(
         OUT.print(f"Wrote {number} files of figures to {escape(str(figures))}", soft_wrap=True)
     write_atomic(page_path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(page_path))}[/]; open it in a browser", soft_wrap=True)
+
+
+def _refuse_published(study: Study, output: Path | None) -> None:
+    """Raises RefusedError without a place for the page: what lies in a published study stays as it is."""
+    from tracking.published_study import is_published
+
+    if output is None and is_published(study.folder):
+        fault = f"is missing, and {study.name} is published: its own page stays as it is"
+        raise RefusedError([Problem("--output", fault, "must be a file elsewhere", "--output report.html")])
 
 
 def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) -> None:

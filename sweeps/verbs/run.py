@@ -192,7 +192,8 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
     for line, is_warning in cost_lines(estimate, overrides):
         caption += f"\n[yellow]{escape(line)}[/]" if is_warning else f"\n{escape(line)}"
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in warnings)
-    lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
+    lines = _plan_lines(plan)
+    taken = {planned.trial.name for planned in plan.running}
     params = millions if task_card(plan.task).millions else parameters
     columns: tuple[Column[list[PlannedTrial]], ...] = (
         said("row", lambda line: line[0].trial.row, "name"),
@@ -459,10 +460,10 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
 
 def _precision_findings() -> "list[Examined]":
     """Nothing where the files of ``conf/`` are refused: the examination says so."""
-    from sweeps.costs.faster_precision import examined_precisions
+    from sweeps.costs.faster_precision import examine_precisions
 
     with suppress(RefusedError):
-        return list(examined_precisions(Path.cwd()))
+        return list(examine_precisions(Path.cwd()))
     return []
 
 

@@ -42,7 +42,8 @@ def sets_of_other_code(trained: TrainedTrial) -> list[str]:
     """The sets of the trial's own result that other code scored than its own."""
     if trained.config != trained.own:
         return []
-    provenance, code = trained.files.provenance(), _code_of(trained)
+    provenance = trained.files.provenance()
+    code = _code_of(trained)
     scorings = {on: scored_by(provenance, on) for on in trained.scored}
     return [on for on, scoring in scorings.items() if scoring and (scoring.get("code") or "") != code]
 
@@ -71,7 +72,9 @@ def score(trained: TrainedTrial, say: Callable[[str], None]) -> None:
 @contextmanager
 def _source_of_scorer(trained: TrainedTrial) -> Iterator[TaskSource]:
     """The task as the code that scores has it."""
-    source, code, study = trained.source, trained.scorer, trained.folder.parent
+    source = trained.source
+    code = trained.scorer
+    study = trained.folder.parent
     ready_code(code, study)
     with running_code(code, study) as folder:
         yield source if folder is None else TaskSource(source.name, str(folder), load_task(source.name, folder))
@@ -84,7 +87,9 @@ def _code_of(trained: TrainedTrial) -> str:
 
 def _assignment(trained: TrainedTrial, source: TaskSource, folder: str) -> Assignment:
     """The work of an attempt that only scores. ``folder`` is for its own files."""
-    result, at, code = trained.result(), trained.weights, _code_of(trained)
+    result = trained.result()
+    at = trained.weights
+    code = _code_of(trained)
     if trained.step != trained.ended:
         found = f"is {trained.name}, but this task's work scores the last state alone"
         raise RefusedError([Problem("TRIAL", found, f"must be {trained.folder.name}, not one of its checkpoints")])
@@ -109,7 +114,8 @@ def _assignment(trained: TrainedTrial, source: TaskSource, folder: str) -> Assig
 
 def _config_for(trained: TrainedTrial, task: Task[Any]) -> dict[str, Any]:
     """The settings as the schema of the recorded code has them. Raises RefusedError for typed keys that it lacks."""
-    own, values = dotted(asdict(trained.own)), dotted(asdict(trained.config))
+    own = dotted(asdict(trained.own))
+    values = dotted(asdict(trained.config))
     newer = [key for key in values if key not in Schema.of(task).short_names]
     found = f"is not known to the code that trained {trained.name}"
     problems = [Problem(key, found, "leave it out") for key in newer if values[key] != own[key]]

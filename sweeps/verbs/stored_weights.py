@@ -29,9 +29,11 @@ class StoredWeights:
 
 def stored_weights(folder: TrialFolder, stored: Mapping[str, Any], elsewhere: str | None) -> StoredWeights:
     """Those that the trial scores. ``stored`` is its ``config.yaml``, ``elsewhere`` its ``paths.checkpoints``."""
-    trained, key = folder, stored["key"]
+    trained = folder
+    key = stored["key"]
     if stored.get("weights"):
-        trained, key = _host(folder, stored["weights"]), stored["weights_key"]
+        trained = _host(folder, stored["weights"])
+        key = stored["weights_key"]
     result = trained.finished_result(key)
     attempt = result["attempt"] if result else 0
     record = weights_of(result) if result else {}

@@ -133,7 +133,8 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
 
     shown = [each.replace(annotation=hints[each.name]) for each in others if hints.get(each.name) is not Typed]
     named = inspect.Parameter("arguments", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Trials)
-    run.__name__, run.__doc__ = verb.__name__, verb.__doc__
+    run.__name__ = verb.__name__
+    run.__doc__ = verb.__doc__
     run.__annotations__ = {each.name: each.annotation for each in (named, *shown)}
     run.__signature__ = inspect.Signature([named, *shown])  # type: ignore[attr-defined]
     return run

@@ -21,7 +21,8 @@ def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differ
     """The same samples with their texts, by what each is called. ``note`` says why there are none."""
     if found.trials is None or not found.samples:
         return found
-    lines, note = _prepared_texts(sides[0].study, found.trials[0], found.set_name, data)
+    prepared, note = _prepared_texts(sides[0].study, found.trials[0], found.set_name, data)
+    lines: dict[str, Mapping[int, str]] = {name: dict(enumerate(of, 1)) for name, of in prepared.items()}
     for side, trial in zip(sides, found.trials, strict=True):
         name = f"{side.label}-s{trial.seed}" if side.label.endswith(trial.row) else side.label
         lines |= _outputs(name, side.study, trial, found.set_name)
@@ -31,15 +32,19 @@ def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differ
     return replace(found, samples=[_sample_with_texts(sample, lines) for sample in found.samples], note=note)
 
 
-def _sample_with_texts(sample: SampleCompared, lines: Mapping[str, Sequence[str]]) -> SampleCompared:
-    texts = {name: of[sample.place - 1] for name, of in lines.items() if len(of) >= sample.place}
+def _sample_with_texts(sample: SampleCompared, lines: Mapping[str, Mapping[int, str]]) -> SampleCompared:
+    texts = {name: of[sample.place] for name, of in lines.items() if sample.place in of}
     return replace(sample, texts=texts)
 
 
-def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[str, list[str]]:
-    """Of the task's artifacts, one line per sample."""
-    folder, several = study.trial_folder(trial), len(study.task.artifacts) > 1
-    return {f"{name} {of}" if several else name: folder.artifact_lines(of, set_name) for of in study.task.artifacts}
+def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[str, dict[int, str]]:
+    """Of the task's artifacts, lines by the place of their sample."""
+    folder = study.trial_folder(trial)
+    several = len(study.task.artifacts) > 1
+    return {
+        f"{name} {artifact}" if several else name: folder.artifact_lines(artifact, set_name)
+        for artifact in study.task.artifacts
+    }
 
 
 def data_folder(task: Task[Any], stored: Mapping[str, Any], data: Path, folder: TrialFolder) -> Path:

@@ -23,8 +23,8 @@ from sweeps.verbs.command import TRIAL_KINDS, unfinished
 from sweeps.verbs.stored_weights import StoredWeights, stored_weights, study_lineage
 from sweeps.verbs.texts import data_folder
 from sweeps.worker.calls import Call, evaluation
-from sweeps.worker.checkpoint_files import MANIFEST
-from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, OwnFormat, root_name
+from sweeps.worker.checkpoint_files import MANIFEST, OwnFormat
+from sweeps.worker.checkpoints import KEY_DIGITS, Checkpoints, root_name
 from sweeps.worker.events import Evaluated
 from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.attempts import Lineage
@@ -124,7 +124,8 @@ class TrainedTrial:
         return result
 
     def configured(self, config: Any) -> "TrainedTrial":
-        changed, scores = self._changed(config), self._schema.scores
+        changed = self._changed(config)
+        scores = self._schema.scores
         if deciding := [key for key in changed if key not in scores]:
             raise ValueError(f"{', '.join(deciding)} cannot be changed once a model is trained")
         problems = [problem for problem in self.source.task.problems(config) if problem.key in scores]
@@ -133,7 +134,8 @@ class TrainedTrial:
         return replace(self, config=config)
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
-        own, at = OwnFormat.of(self.source.task), self.weights
+        own = OwnFormat.of(self.source.task)
+        at = self.weights
         store = Checkpoints(at.checkpoints, at.key, at.attempt, Keep(), own, lineage=study_lineage(at.files))
         with closing(store) as checkpoints:
             try:
@@ -223,7 +225,8 @@ class TrainedTrial:
 
     def _add_to_result(self, on: str, kept: dict[str, Any]) -> None:
         """Results never mix: after a change of settings `allelse sweep` scores all sets again."""
-        result, weights = self.result(), self.weights.record
+        result = self.result()
+        weights = self.weights.record
         self._scored_now[on] = kept
         scores = joined_scores(result, self.key, weights, self._scored_now)
         if scores.keys() >= result["scores"].keys():
@@ -271,7 +274,7 @@ def read_trained(path: Path, source: TaskSource, settings: Settings, typed: Type
         tree = assigned(asdict(trial.own), typed)
         return trial.configured(Schema.of(source.task).config(tree)) if typed else trial
     except RefusedError as error:
-        raise RefusedError(replace(each, place=COMMAND_LINE) for each in error.problems) from None
+        raise RefusedError(replace(problem, place=COMMAND_LINE) for problem in error.problems) from None
 
 
 def _refuse_without_weights(weights: StoredWeights) -> None:
@@ -286,7 +289,8 @@ def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Traine
     if place is None:
         allowed = "must be the folder <key>-<lineage>/a<attempt>/step-<n> of a trial's checkpoints"
         raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
-    root, folder = place[1], path.parents[2]
+    root = place[1]
+    folder = path.parents[2]
     trial = _read(_owner(folder, settings), source, settings)
     lineage = study_lineage(trial.files)
     own = root_name(trial.key, lineage.name if lineage else "")
@@ -308,14 +312,16 @@ def _owner(checkpoints: Path, settings: Settings) -> Path:
 
 def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     """A trial that has begun."""
-    task, folder = source.task, TrialFolder(path, _card(path, source.task))
+    task = source.task
+    folder = TrialFolder(path, _card(path, source.task))
     stored = folder.config()
     if stored is None:
         raise RefusedError([_no_trial(folder)])
     config, problems = parse(task.schema, {group: stored.get(group) for group in Schema.of(task).groups})
     if config is None:
         raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
-    before, now = stored["paths"]["runs"], path.parent.parent
+    before = stored["paths"]["runs"]
+    now = path.parent.parent
     config = _with_places(config, task, settings, before, now)
     result = folder.result()
     if result is None or result["key"] != stored["key"]:
@@ -342,7 +348,8 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
 def _card(path: Path, task: Task[Any]) -> Card:
     """That of the trial's study; which sets have no files, the task of today says. Raises RefusedError if it is of
     another task."""
-    known, today = (path.parent / STUDY_FILE).exists(), task_card(task)
+    known = (path.parent / STUDY_FILE).exists()
+    today = task_card(task)
     card = (unless_damaged(partial(task_of, path.parent), None) if known else None) or today
     if card.name != task.name:
         allowed = f"must be one of the task {task.name}; `allelse table` shows the results of any task"
@@ -379,7 +386,8 @@ def _as_typed(stored: Any, typed: Any) -> Any:
 
 def _no_trial(folder: TrialFolder) -> Problem:
     """Why a folder without config.yaml has no model."""
-    path, state = folder.path, folder.state()
+    path = folder.path
+    state = folder.state()
     if (path / STUDY_FILE).exists():
         allowed = f"must be one of its trials, such as {path / read_study(path).trials[0].name}"
         return Problem("TRIAL", f"{path} is a study", allowed)

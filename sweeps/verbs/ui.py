@@ -14,9 +14,10 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import ERR, OUT
+from sweeps.planning.published_copy import writable
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
-from tracking.study import Study, separate, take_over
+from tracking.study import Study, separate
 from tracking.uri import default_uri, without_password
 
 if TYPE_CHECKING:
@@ -29,22 +30,17 @@ LOOK_S = 1.0  # between two looks at whether the server has ended
 @guarded
 def sync(
     overrides: OverrideList = None,
-    moved: Annotated[bool, typer.Option("--moved", help="Take over the runs that another folder has sent.")] = False,
-    copy: Annotated[bool, typer.Option("--copy", help="Give this folder runs of its own: it is a copy.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Send the whole study again, as new runs.")] = False,
 ) -> int:
     """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
     refuse_without_extra()
-    study, settings = taken_study(overrides)
-    if moved and copy:
-        raise RefusedError([Problem("--moved", "contradicts --copy", "leave out one of them")])
-    if copy:
+    study, settings = writable(*taken_study(overrides))
+    if again:
         separate(study.folder)
-    if moved:
-        take_over(study.folder)
-    return send(study, settings, moved)
+    return send(study, settings)
 
 
-def send(study: Study, settings: "Settings", moved: bool = False) -> int:
+def send(study: Study, settings: "Settings") -> int:
     """Sync the study once. Returns the exit code. Raises RefusedError."""
     refuse_without_extra()
     from sweeps.planning.todays_words import record_words
@@ -52,10 +48,7 @@ def send(study: Study, settings: "Settings", moved: bool = False) -> int:
 
     record_words(study)
     environment = sync_environment(_store_of(study, settings.tracking.uri))
-    command = sync_command(settings)
-    if moved:
-        command = [*command, "--moved"]
-    return subprocess.run(command, env=environment, check=False).returncode
+    return subprocess.run(sync_command(settings), env=environment, check=False).returncode
 
 
 @guarded
@@ -104,13 +97,15 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
     from sweeps.planning.named_study import settings_to_read
 
     settings = settings_to_read(overrides)
-    runs, study = Path(settings.paths.runs), None
+    runs = Path(settings.paths.runs)
+    study = None
     uri = settings.tracking.uri or default_uri(runs)
     try:
-        study, _ = taken_study(overrides)
+        study, settings = writable(*taken_study(overrides))
     except RefusedError:  # no study, or none that can be read: the runs of others may still be in the default store
         pass
     else:
+        runs = Path(settings.paths.runs)
         uri = _store_of(study, settings.tracking.uri)
     if uri == default_uri(runs):
         _refuse_missing(runs)

@@ -1,4 +1,4 @@
-"""Which finished trials can be repeated here: bit for bit only on the same kind of machine, with the same packages."""
+"""Which finished trials this machine can repeat bit for bit: that needs the same kind of machine and packages."""
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +19,13 @@ from tracking.study import Study
 PYTHON = "python"
 
 
+class UnfitError(Exception):
+    """Why a trial can't be repeated on this machine, as one clause."""
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """A finished trial that can be repeated, and by which code and with how many workers and threads it was trained."""
+    """A finished trial that can be repeated, with the workers, threads and GPUs per worker of its training."""
 
     planned: PlannedTrial
     source: Source
@@ -36,59 +40,74 @@ class Candidate:
 
     @property
     def code(self) -> str:
-        """The hash of the user's code; "" for our own task."""
+        """The digest of the user's code that trained it; "" for our own task."""
         return str(self.record.get("code") or "")
 
     @property
     def own_files(self) -> str:
+        """The digest of allelse's files; "" if it was not recorded."""
         return str(self.record.get("own_files") or "")
 
     @property
     def version(self) -> str:
+        """The version of allelse; "" if it was not recorded."""
         return str((self.record.get("versions") or {}).get(DISTRIBUTION) or "")
 
 
 def chosen_candidate(plan: Plan, study: Study, code: Code | None, name: str | None) -> Candidate:
-    """The named trial, or the one whose training took least time. Raises RefusedError."""
-    trained = [planned for planned in plan.trials if planned.host is None]
-    finished = {planned.trial.name: planned for planned in trained if _is_finished(planned)}
-    if name is not None and name not in finished:
-        names = ", ".join(finished) or "there is none"
-        allowed = f"must be a finished trial of {study.name}: {names}"
-        raise RefusedError([Problem("--vouch", f'names "{name}"', allowed, nearest(name, finished))])
-    wanted = [finished[name]] if name is not None else [*finished.values()]
-    if not wanted:
-        found = f"has no finished trial in {study.name} to train again"
-        raise RefusedError([Problem("--vouch", found, "name the study that has one by sweep.name")])
+    """The trial called ``name``, or the one that trained fastest. Raises RefusedError if it can't be repeated here."""
     reasons = dict[str, str]()
     candidates = list[Candidate]()
-    for planned in wanted:
-        candidate, reason = _examined(planned, study, code)
-        if candidate is not None:
-            candidates.append(candidate)
-        else:
-            reasons.setdefault(reason, planned.trial.name)
+    for planned in _finished_trials(plan, study, name):
+        try:
+            candidates.append(_examine(planned, study, code))
+        except UnfitError as error:
+            reasons.setdefault(str(error), planned.trial.name)
     if not candidates:
         raise RefusedError([_no_candidate(study, reasons)])
     return min(candidates, key=_seconds)
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """In what two records of attempts differ that can change the bits of the weights; what one lacks is left out."""
-    recorded, today = _conditions(before), _conditions(now)
-    for name, value in recorded.items():
-        if name in today and today[name] != value:
-            yield f"{name} is {today[name]}, but was {value}"
+def _finished_trials(plan: Plan, study: Study, name: str | None) -> list[PlannedTrial]:
+    """The finished trials that were trained, or only the one called ``name``. Raises RefusedError if there is none."""
+    trained = [planned for planned in plan.trials if planned.host is None]
+    finished = {planned.trial.name: planned for planned in trained if _is_finished(planned)}
+    if name is not None and name not in finished:
+        names = ", ".join(finished) or "there is none"
+        allowed = f"must be a finished trial of {study.name}: {names}"
+        problem = Problem("--vouch", f'names "{name}"', allowed, nearest(name, finished))
+        raise RefusedError([problem])
+    if not finished:
+        fault = f"has no finished trial in {study.name} to train again"
+        raise RefusedError([Problem("--vouch", fault, "name the study that has one by sweep.name")])
+    return [*finished.values()] if name is None else [finished[name]]
+
+
+def differences(recorded: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator[str]:
+    """How today's record of an attempt differs in what can change the bits of the weights.
+
+    Compares only what both records have.
+    """
+    todays_conditions = _conditions(today)
+    for name, recorded_value in _conditions(recorded).items():
+        value = todays_conditions.get(name, recorded_value)
+        if value != recorded_value:
+            yield f"{name} is {value}, but was {recorded_value}"
 
 
 def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What can change the bits of the weights, by its name, as far as the record has it."""
-    machine = {"the CPU": _cpu(record), "the device": record.get("device"), "threads": record.get("threads")}
-    versions = dict(record.get("versions") or {})
-    versions.pop(DISTRIBUTION, None)  # that is what is vouched for
-    variables_read = (record.get("environment") or {}).items()
-    environment = {name: NOT_SET if value is None else value for name, value in variables_read}
-    return {name: value for name, value in (machine | versions | environment).items() if value is not None}
+    """What can change the bits of the weights, by name, without what the record lacks."""
+    conditions = {
+        "the CPU": _cpu(record),
+        "the device": record.get("device"),
+        "threads": record.get("threads"),
+    }
+    conditions |= record.get("versions") or {}
+    conditions.pop(DISTRIBUTION, None)  # vouching compares versions of allelse
+    environment = record.get("environment") or {}
+    for variable, value in environment.items():
+        conditions[variable] = NOT_SET if value is None else value
+    return {name: value for name, value in conditions.items() if value is not None}
 
 
 def _is_finished(planned: PlannedTrial) -> bool:
@@ -96,61 +115,68 @@ def _is_finished(planned: PlannedTrial) -> bool:
 
 
 def _seconds(candidate: Candidate) -> float:
-    result = candidate.planned.folder.finished_result(candidate.planned.trial.key) or {}
+    """How long the training of the candidate took; 0 if unknown."""
+    planned = candidate.planned
+    result = planned.folder.finished_result(planned.trial.key) or {}
     return float(result.get("seconds") or 0.0)
 
 
-def _examined(planned: PlannedTrial, study: Study, code: Code | None) -> tuple[Candidate | None, str]:
-    """The candidate, or why the trial is none."""
+def _examine(planned: PlannedTrial, study: Study, code: Code | None) -> Candidate:
+    """The candidate for a finished trial. Raises UnfitError if it can't be repeated here, or need not be."""
     source = Source(study, planned.trial, is_scored=True)
     records = source.training()
     if source.has_diverged:
-        return None, "it has diverged"
+        raise UnfitError("it has diverged")
     if not records:
-        return None, "its provenance is not recorded"
-    between_attempts = next(_all_differences(records), "")
-    if between_attempts:
-        return None, f"its attempts differ: {between_attempts}"
+        raise UnfitError("its provenance is not recorded")
+    attempt_difference = next(_differences_between(records), None)
+    if attempt_difference is not None:
+        raise UnfitError(f"its attempts differ: {attempt_difference}")
     if source.step not in source.saved_steps():
-        return None, "the checkpoint of its last step is not there"
+        raise UnfitError("the checkpoint of its last step is not there")
+    codes = {str(record.get("code")) for record in records}
     candidate = _candidate(planned, source, records[-1])
-    if len({str(record.get("code")) for record in records}) > 1:
-        return None, "several versions of the code have trained it"
+    if len(codes) > 1:
+        raise UnfitError("several versions of the code have trained it")
     if _is_by_todays_code(candidate, study, code):
-        return None, "today's code has trained it"
-    here = _here(candidate.record, code)
-    if planned.settings.cluster.address is not None:  # it trains on the nodes, whose machines the comparison sees
-        del here["cpu"]
-    unlike = next(differences(candidate.record, here), "")
-    if unlike:
-        return None, f"{unlike}: only the same kind of machine, with the same packages, can show it"
-    return candidate, ""
+        raise UnfitError("today's code has trained it")
+    today = _todays_record(candidate.record, code)
+    if planned.settings.cluster.address is not None:
+        del today["cpu"]  # it trains on the nodes; the comparison afterwards sees their CPUs
+    difference = next(differences(candidate.record, today), None)
+    if difference is not None:
+        requirement = "only the same kind of machine, with the same packages, can show it"
+        raise UnfitError(f"{difference}: {requirement}")
+    return candidate
 
 
-def _all_differences(records: Sequence[Provenance]) -> Iterator[str]:
+def _differences_between(records: Sequence[Provenance]) -> Iterator[str]:
+    """How the later attempts of a trial differ from its first."""
     for record in records[1:]:
         yield from differences(records[0], record)
 
 
 def _candidate(planned: PlannedTrial, source: Source, record: Provenance) -> Candidate:
-    """With the workers and the threads of its record; in older ones the configuration has the threads."""
+    """The candidate with the workers and threads of its record, or the threads of its configuration in older ones."""
     cluster = (source.folder.config() or {}).get("cluster", {})
-    workers = str(record.get("device") or "").partition(WORKERS)[2]
+    _, _, workers = str(record.get("device") or "").partition(WORKERS)
     threads = record.get("threads") or cluster.get("cpus_per_worker") or 1
     gpus = float(cluster.get("gpus_per_worker") or 0.0)
     return Candidate(planned, source, record, int(workers or 1), int(threads), gpus)
 
 
 def _is_by_todays_code(candidate: Candidate, study: Study, code: Code | None) -> bool:
-    same = SameCode(study.vouched)
-    is_same_task = code is None or same.are_same(candidate.code, code.digest)
-    return is_same_task and same.are_same(candidate.own_files, own_files())
+    """Whether both the user's code and allelse's files count as the same as today's."""
+    same_code = SameCode(study.vouched)
+    is_same_task = code is None or same_code.are_same(candidate.code, code.digest)
+    return is_same_task and same_code.are_same(candidate.own_files, own_files())
 
 
-def _here(record: Provenance, code: Code | None) -> Provenance:
-    """What this machine would record, as far as it is known before a worker runs."""
-    versions = {name: _version(name) for name in record.get("versions") or {}}
-    return {"cpu": {"model": cpu_model()}, "versions": versions, "environment": variables(code)}
+def _todays_record(record: Provenance, code: Code | None) -> Provenance:
+    """What this machine would record today, as far as that is known before a worker runs."""
+    versions = {package: _version(package) for package in record.get("versions") or {}}
+    environment = variables(code)
+    return {"cpu": {"model": cpu_model()}, "versions": versions, "environment": environment}
 
 
 def _version(package: str) -> str:
@@ -167,17 +193,24 @@ def _cpu(record: Mapping[str, Any]) -> str | None:
 
 
 def _no_candidate(study: Study, reasons: Mapping[str, str]) -> Problem:
-    """Each reason with the first trial that has it."""
-    named = "; ".join(f"{name}: {reason}" for reason, name in reasons.items())
-    allowed = "leave it out if nothing has changed; `--changed-code` trains what is left, and the table marks it"
-    return Problem("--vouch", f"cannot train a trial of {study.name} again: {named}", allowed)
+    """The refusal, with the first trial's name for each reason."""
+    clauses = "; ".join(f"{name}: {reason}" for reason, name in reasons.items())
+    fault = f"cannot train a trial of {study.name} again: {clauses}"
+    effect = "`--changed-code` trains what is left, and the table marks it"
+    return Problem("--vouch", fault, f"leave it out if nothing has changed; {effect}")
 
 
 def versions_of(candidate: Candidate, code: Code | None) -> dict[str, list[str]]:
-    """What is compared by kind: the recorded version and today's, nothing where both are one or one is unknown."""
-    pairs = {
-        "code": [candidate.code, code.digest if code else ""],
-        "own_files": [candidate.own_files, own_files()],
-        "version": [candidate.version, own_version() or ""],
+    """The recorded and today's versions of the user's code and of allelse, as the study's file stores them."""
+    return {
+        "code": _changed_pair(candidate.code, code.digest if code else ""),
+        "own_files": _changed_pair(candidate.own_files, own_files()),
+        "version": _changed_pair(candidate.version, own_version() or ""),
     }
-    return {kind: pair if all(pair) and pair[0] != pair[1] else [] for kind, pair in pairs.items()}
+
+
+def _changed_pair(recorded: str, today: str) -> list[str]:
+    """Both versions; [] if they are equal or one is unknown."""
+    if not recorded or not today or recorded == today:
+        return []
+    return [recorded, today]

@@ -1,4 +1,4 @@
-"""Two trainings of one trial compared: the bits of the last checkpoint, the reports, the scores."""
+"""Compares two trainings of one trial: the bits of the last checkpoint, the reports, and the scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,49 +8,56 @@ from sweeps.worker.checkpoint_files import Manifest
 from tracking.journal import JournalLine
 from tracking.trial import TrialFolder
 
-OF_THE_CLOCK = ("system/", "per_s", "seconds", "memory", "speed", "tflops", "mfu")
-"""Parts of the names of metrics that differ from one training to the next."""
+TIMING_PARTS = ("system/", "per_s", "seconds", "memory", "speed", "tflops", "mfu")
+"""Metrics with one of these in their names measure time or memory, and differ in every training."""
 
 
-def have_same_weights(before: Source, now: TrialFolder) -> bool:
-    """Whether the checkpoints of the last step hold the same bits: outline, and SHA-256 of each file."""
-    first = _last_manifest(before.folder, before.checkpoints, before.trial.key, before.step)
-    second = _last_manifest(now, now.checkpoints_url(None), before.trial.key, before.step)
-    if first is None or second is None:
+def have_same_weights(source: Source, retrained: TrialFolder) -> bool:
+    """Whether the checkpoints of the last step hold the same bits: equal outlines, and equal SHA-256 of each file."""
+    key = source.trial.key
+    recorded = _manifest_at(source.step, source.folder, source.checkpoints, key)
+    today = _manifest_at(source.step, retrained, retrained.checkpoints_url(None), key)
+    if recorded is None or today is None:
         return False
-    return (first.outline, first.files) == (second.outline, second.files)
+    return recorded.outline == today.outline and recorded.files == today.files
 
 
-def _last_manifest(folder: TrialFolder, url: str, key: str, step: int) -> Manifest | None:
+def _manifest_at(step: int, folder: TrialFolder, url: str, key: str) -> Manifest | None:
+    """The manifest of the trial's checkpoint at ``step``; None if there is none."""
     checkpoints = all_checkpoints(folder, url, key)
-    for place in checkpoints.finished():
-        if place.step == step:
-            return checkpoints.files.manifest(f"{checkpoints.root}/{place}")
+    for checkpoint in checkpoints.finished():
+        if checkpoint.step == step:
+            return checkpoints.files.manifest(f"{checkpoints.root}/{checkpoint}")
     return None
 
 
-def where_they_part(before: Sequence[JournalLine], now: Sequence[JournalLine]) -> str:
-    """The first step at which a report differs, such as "the reports part at step 3: train/loss 2.0, was 3.0"."""
-    recorded = {line.step: line.metrics for line in before}
-    for line in now:
-        if line.step not in recorded:
-            continue
+def first_difference(recorded: Sequence[JournalLine], retrained: Sequence[JournalLine]) -> str:
+    """The first step whose reports differ: "the reports first differ at step 3: train/loss 2.0, was 3.0"."""
+    recorded_metrics = {line.step: line.metrics for line in recorded}
+    for line in retrained:
+        recorded_values = recorded_metrics.get(line.step, {})
         for name, value in line.metrics.items():
-            old = recorded[line.step].get(name)
-            if old is not None and value != old and not _is_of_the_clock(name):
-                return f"the reports part at step {line.step}: {name} {value:g}, was {old:g}"
+            recorded_value = recorded_values.get(name)
+            if recorded_value is None or _is_timing(name):
+                continue
+            if value != recorded_value:
+                change = f"{name} {value:g}, was {recorded_value:g}"
+                return f"the reports first differ at step {line.step}: {change}"
     return "all reports agree, but the weights of the last step differ"
 
 
-def _is_of_the_clock(name: str) -> bool:
-    return any(part in name.lower() for part in OF_THE_CLOCK)
+def _is_timing(metric: str) -> bool:
+    return any(part in metric.lower() for part in TIMING_PARTS)
 
 
-def have_same_scores(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether all sets that were scored with the same settings have the same scores, and there are some."""
-    pairs = [
-        (scores, now["scores"][name])
-        for name, scores in before["scores"].items()
-        if name in now["scores"] and scores["decode"] == now["scores"][name]["decode"]
-    ]
-    return bool(pairs) and all(old == new for old, new in pairs)
+def have_same_scores(recorded: Mapping[str, Any], retrained: Mapping[str, Any]) -> bool:
+    """Whether at least one set was scored with the same settings in both results, and all such sets agree."""
+    has_common_set = False
+    for set_name, scores in recorded["scores"].items():
+        retrained_scores = retrained["scores"].get(set_name)
+        if retrained_scores is None or retrained_scores["decode"] != scores["decode"]:
+            continue
+        if retrained_scores != scores:
+            return False
+        has_common_set = True
+    return has_common_set

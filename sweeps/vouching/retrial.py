@@ -1,4 +1,4 @@
-"""A finished trial trained again with today's code, in a folder of its own that is removed in the end."""
+"""Trains a finished trial again with today's code, in a temporary folder."""
 
 import shutil
 import tempfile
@@ -17,41 +17,46 @@ from tracking.attempts import has_ended, own_process
 from tracking.code import Code
 
 FOLDER = ".vouching"
-"""Beside the studies, so that all nodes of a cluster see it."""
+"""The folder beside the studies that holds these, so that all nodes of a cluster see it."""
 
 
 @contextmanager
 def retrial_folder(runs: Path) -> Iterator[Path]:
-    """Gone at its end. What a killed process has left is removed by the next one."""
-    home = runs / FOLDER
-    home.mkdir(exist_ok=True)
-    for path in home.iterdir():
-        if has_ended(path.name.rpartition("-")[0]):
+    """A new folder that is removed at the end. Also removes folders of processes that were killed."""
+    parent = runs / FOLDER
+    parent.mkdir(exist_ok=True)
+    for path in parent.iterdir():
+        process, _, _ = path.name.rpartition("-")
+        if has_ended(process):
             shutil.rmtree(path, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{own_process().birth}-", dir=home))
+    folder = Path(tempfile.mkdtemp(prefix=f"{own_process().birth}-", dir=parent))
     try:
-        folder.chmod(0o755)  # workers may run as another user
+        folder.chmod(0o755)  # workers may run as a different user
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # another process compares, too
-            home.rmdir()
+        with suppress(OSError):  # not empty while another process retrains
+            parent.rmdir()
 
 
 def retrial_of(candidate: Candidate, plan: Plan, code: Code | None, folder: Path) -> Plan:
-    """The plan of the trial alone, in a study of its own in ``folder``, with the workers and threads of its record."""
+    """A plan of only this trial, in its own study in ``folder``, with the workers and threads of its record."""
     digest = "" if code is None else code.digest
-    settings = _settings(candidate.planned.settings, candidate, folder)
-    planned = PlannedTrial(
-        candidate.planned.trial, settings, candidate.planned.fingerprint, candidate.planned.costs, digest
-    )
+    recorded = candidate.planned
+
+    def adapt(settings: Settings) -> Settings:
+        return _retrial_settings(settings, candidate, folder)
+
+    settings = adapt(recorded.settings)
+    planned = PlannedTrial(recorded.trial, settings, recorded.fingerprint, recorded.costs, digest)
     composition = plan.composition
-    rows = tuple(replace(row, settings=_settings(row.settings, candidate, folder)) for row in composition.rows)
-    composition = replace(composition, rows=rows, base=_settings(composition.base, candidate, folder))
+    rows = tuple(replace(row, settings=adapt(row.settings)) for row in composition.rows)
+    composition = replace(composition, rows=rows, base=adapt(composition.base))
     return Plan(composition, (planned,), code=code, codes=(digest,) if digest else ())
 
 
-def _settings(settings: Settings, candidate: Candidate, folder: Path) -> Settings:
+def _retrial_settings(settings: Settings, candidate: Candidate, folder: Path) -> Settings:
+    """These settings in ``folder``, without tracking, with the candidate's workers, threads and GPUs."""
     cluster = replace(
         settings.cluster,
         workers=candidate.workers,
@@ -64,10 +69,13 @@ def _settings(settings: Settings, candidate: Candidate, folder: Path) -> Setting
 
 
 def run_retrial(plan: Plan, command: list[str]) -> None:
-    """Train it; its folder has the result, or says why there is none. Raises RefusedError, Interrupted, OSError."""
-    from sweeps.running.sweep import run_plan  # loads what no refusal needs
+    """Train the trial of the plan. Its folder then holds the result, or the cause if there is none.
+
+    Raises RefusedError, Interrupted, OSError.
+    """
+    from sweeps.running.sweep import run_plan  # slow to import, and refusals don't need it
 
     try:
         run_plan(plan, command, Console(quiet=True), tracked=False)
-    except Interrupted as error:  # what was trained is removed: nothing resumes
+    except Interrupted as error:  # names no trials to resume: the folder is removed
         raise Interrupted(error.number, (), error.at_once, error.fault) from None

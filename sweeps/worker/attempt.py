@@ -1,6 +1,6 @@
-"""One attempt at a trial, as one worker runs it: find the start, then let the task work. What it says becomes events.
+"""One attempt at a trial in one worker: find the start, then run the task's work. The work's calls become events.
 
-Rank zero names the checkpoint that all start from; the others read that one, and no other.
+Rank zero chooses the checkpoint; all other ranks read that one.
 """
 
 import time
@@ -13,7 +13,7 @@ from typing import Any
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task, without_arguments
 from sweeps.processes.storage import alive
-from sweeps.task import NO_TEXTS, Costs, DivergedError, Keep, Numbers, RefusedError, Saved, Task, Texts
+from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
 from sweeps.worker.calls import (
     Call,
     WrongCallError,
@@ -26,8 +26,8 @@ from sweeps.worker.calls import (
     plain,
     printable,
 )
-from sweeps.worker.checkpoint_files import copy_work_files
-from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Restored, Start, work_folder
+from sweeps.worker.checkpoint_files import Restored, Start
+from sweeps.worker.checkpoints import work_folder
 from sweeps.worker.code_imports import environment
 from sweeps.worker.device_rate import DeviceRate, measured_rate, paper_costs, typed_rate
 from sweeps.worker.events import (
@@ -35,7 +35,6 @@ from sweeps.worker.events import (
     Assignment,
     Event,
     Finished,
-    HostWeights,
     Noticed,
     Report,
     Resumed,
@@ -43,7 +42,7 @@ from sweeps.worker.events import (
     Stopped,
     Unsynced,
 )
-from sweeps.worker.last_step import scored_config, without_last_state
+from sweeps.worker.last_step import open_checkpoints, scored_config, take_weights
 from sweeps.worker.pace import CpuTime, Group, Spent, TrainingTime, pace_record, reset_peak_memory
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
@@ -56,65 +55,49 @@ JOINED = "step {step} was reported more than once: the reports of a step are mer
 
 
 class Driver:
-    """One worker of one attempt. To make one imports the task, which may take seconds.
+    """One worker of one attempt. Creating it imports the task, which may take seconds.
 
-    ``tell`` takes the events of rank zero, and notices of the others; a thread that writes checkpoints tells notices.
+    ``tell`` receives the events of rank zero and the notices of other ranks. The thread that writes checkpoints also
+    calls it, with notices.
     """
 
     def __init__(self, assignment: Assignment, tell: Callable[[Event], None]) -> None:
-        self.assignment, self.tell = assignment, tell
+        self.assignment = assignment
+        self.tell = tell
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
-        self.store = self._store()
+        self.store = open_checkpoints(self.task, self.config, assignment, lambda line: tell(Noticed(line)))
         self.restored: Restored | None = None
         self.unsynced = Unsynced()
         self.cpu = CpuTime()
 
-    def _store(self) -> Checkpoints:
-        """The trial's own checkpoints, or those of the trial whose weights it only scores."""
-        given, own = self.assignment, OwnFormat.of(self.task)
-
-        def tell(line: str) -> None:
-            self.tell(Noticed(line))
-
-        if (host := given.weights) is not None:
-            return Checkpoints(host.checkpoints, host.key, host.attempt, Keep(), own, tell, host.lineage)
-        keep = self.task.keep(self.config)
-        keep = replace(keep, steps=sorted({*keep.steps, *given.kept_steps}))
-        return Checkpoints(given.checkpoints, given.key, given.attempt, keep, own, tell, given.lineage, given.code)
-
     def newest(self) -> Start | None:
-        """Own the trial's checkpoints, and read the newest whole one: on rank zero. Another trial's are only read.
-        Raises StorageError, and RefusedError if another trial's last state is missing."""
+        """On rank zero: claim the trial's checkpoints and read the newest whole one. Another trial's are only read.
+
+        Raises StorageError, and RefusedError if another trial's last state is missing.
+        """
         host = self.assignment.weights
         if host is None:
             self.store.claim(self.assignment.run)
         self.restored = self.store.newest()
         if host is not None:
-            self._take_from(host)
+            take_weights(self.assignment, host, self.restored, self.store)
         return self.restored.start if self.restored else None
 
-    def _take_from(self, host: HostWeights) -> None:
-        """Another trial's weights, with the files that its work left. Raises RefusedError if its last state is gone."""
-        own = self.assignment
-        place = self.restored.start.place if self.restored else None
-        if place is None or not host.are_in(place.attempt, place.step):
-            raise RefusedError([without_last_state(own.trial, host.trial, host.step, self.store.steps())])
-        source = work_folder(host.checkpoints, host.key, host.lineage)
-        copy_work_files(source, work_folder(own.checkpoints, own.key, own.lineage))
-
     def load(self, start: Start | None) -> None:
-        """Read the checkpoint that rank zero has named: on the other workers."""
+        """On other ranks: read the checkpoint that rank zero has chosen."""
         self.restored = None if start is None else self.store.at(start)
 
     def work(self, rank: int, world: int, address: str, stop: Stop) -> None:
-        """Call the task's work; its events are told. Raises what the work raises."""
+        """Run the task's work and send its events. Raises what the work raises."""
         if world > 1:
             use_interface_to(address)
         self.cpu = CpuTime()
-        place, identity = Path(self.assignment.data_folder), self.assignment.prepared_as
-        fingerprint, code = self.assignment.data_fingerprint, self.assignment.code
-        data = prepared_folder(self.task, [self.config], place, fingerprint, identity, code)
+        data_folder = Path(self.assignment.data_folder)
+        identity = self.assignment.prepared_as
+        fingerprint = self.assignment.data_fingerprint
+        code = self.assignment.code
+        data = prepared_folder(self.task, [self.config], data_folder, fingerprint, identity, code)
         attempt = Attempt(self, (rank, world, address), stop, data)
         try:
             with without_arguments():
@@ -126,7 +109,7 @@ class Driver:
             self.store.close()
 
     def recorded(self, step: int) -> None:
-        """The sweep has written the reports up to this step. Another thread may say so."""
+        """Note that the sweep has written all reports up to this step. Any thread may call this."""
         self.unsynced.recorded = step
 
 
@@ -134,47 +117,59 @@ class Attempt:
     """The trial, as one worker's work sees it (`sweeps.task.Trial`)."""
 
     def __init__(self, driver: Driver, group: tuple[int, int, str], stop: Stop, data: Path) -> None:
-        self.task, self.given, self.store, self.tell = driver.task, driver.assignment, driver.store, driver.tell
+        self.task = driver.task
+        self.assignment = driver.assignment
+        self.store = driver.store
+        self.tell = driver.tell
         self.rank, self.world, self.address = group
-        self.seed, self.threads, self.data, self.stop = self.given.seed, self.given.threads, data, stop
-        self._restored, self._unsynced = driver.restored, driver.unsynced
+        self.seed = self.assignment.seed
+        self.threads = self.assignment.threads
+        self.data = data
+        self.stop = stop
+        self._restored = driver.restored
+        self._unsynced = driver.unsynced
         self.saved = self._restored.saved if self._restored else None
         self._reported = self._saved_step = self.saved.step if self.saved else 0
-        self._host = self.given.weights
-        self.config: Any = scored_config(self.task, driver.config, self.given)
+        self._host = self.assignment.weights
+        self.config: Any = scored_config(self.task, driver.config, self.assignment)
         self.steps = self.task.steps(self.config)
         self._planned = self.task.steps(driver.config)
-        whole = self._saved_step >= self.steps or self._host is not None
-        trained = self._restored if self._restored and whole else None
-        heads = self.given.evaluated.items() if trained else ()
+        has_all_steps = self._saved_step >= self.steps or self._host is not None
+        is_trained = self._restored is not None and has_all_steps
+        heads = self.assignment.evaluated.items() if is_trained else ()
         self.scored: Mapping[str, Numbers] = {
-            on: head["scores"] for on, head in heads if head.get("attempt") == self._trained_in
+            set_name: head["scores"] for set_name, head in heads if head.get("attempt") == self._trained_in
         }
         self._scores: dict[str, dict[str, Any]] = {}
         self._costs = checked_costs(self.task.costs(driver.config))
-        before = self._restored.manifest if self._restored and self._host is None else None
-        self._time = TrainingTime(before.seconds if before else 0.0, before.cpu_seconds if before else 0.0, driver.cpu)
-        if not trained:
+        earlier = self._restored.manifest if self._restored and self._host is None else None
+        seconds_before = earlier.seconds if earlier else 0.0
+        cpu_seconds_before = earlier.cpu_seconds if earlier else 0.0
+        self._time = TrainingTime(seconds_before, cpu_seconds_before, driver.cpu)
+        if not is_trained:
             self._time.go_on()
-        if self._restored and self._host is None:
-            self._unsynced.reports += self._restored.manifest.reports
-        self._newest = Report(self._reported, {}) if trained else None  # the report that others of its step join
-        self._held: Report | None = None  # the last report
-        self._joins = self._said_that_reports_join = False
+        if earlier:
+            self._unsynced.reports += earlier.reports
+        self._newest = Report(self._reported, {}) if is_trained else None  # later reports of its step join it
+        self._pending_report: Report | None = None  # the last report, until it is sent
+        self._joins = False
+        self._noticed_joined_reports = False
         self._about: dict[str, Any] = {}
         self._system = SystemMetrics()
         self._not_finite: set[str] = set()
         self._vote = StopVote()
-        self._asked_to_stop = self._began = False
+        self._asked_to_stop = False
+        self._began = False
         self._rate: DeviceRate | None = None
-        self._arrived, self._arrived_cpu = time.monotonic(), time.process_time()
+        self._arrived = time.monotonic()
+        self._arrived_cpu = time.process_time()
         self._trained_before = self._time.seconds
         reset_peak_memory()
 
     @property
     def folder(self) -> Path:
-        """Its own; what the training of another trial's weights left there was copied into it."""
-        folder = work_folder(self.given.checkpoints, self.given.key, self.given.lineage)
+        """The folder for the work's own files. It starts with a copy of the files of the trial being scored, if any."""
+        folder = work_folder(self.assignment.checkpoints, self.assignment.key, self.assignment.lineage)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -184,23 +179,23 @@ class Attempt:
             return
         step = next_step(step, self._reported, "report", again=self._newest is not None)
         self._refuse_to_train(step)
-        found = numbers(metrics, f"the report of step {step}")
-        self._tell_not_finite(step, found)
+        values = numbers(metrics, f"the report of step {step}")
+        self._tell_not_finite(step, values)
         self._train_until(step)
-        self._hold(Report(step, self._system.with_metrics(finite(found))))
+        self._hold(Report(step, self._system.with_metrics(finite(values))))
         if not self._asked_to_stop and step < self.steps:
             self._release()
 
     def _hold(self, report: Report) -> None:
-        """Reports of one step are one, such as those of training and of an evaluation."""
+        """Hold the report until it is sent. It joins an earlier report of the same step, such as an evaluation's."""
         self._joins = self._newest is not None and self._newest.step == report.step
         if self._joins and self._newest is not None:
             report = replace(report, metrics=self._newest.metrics | report.metrics)
-        if self._joins and not self._said_that_reports_join:
-            self._said_that_reports_join = True
+        if self._joins and not self._noticed_joined_reports:
+            self._noticed_joined_reports = True
             self.tell(Noticed(JOINED.format(step=report.step), quiet=True))
         self._reported = report.step
-        self._newest = self._held = report
+        self._newest = self._pending_report = report
 
     def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
         self._heard(release=False)
@@ -209,17 +204,18 @@ class Attempt:
         step = next_step(step, self._saved_step, "checkpoint")
         self._refuse_to_train(step)
         self._train_until(step)
-        held = [self._held] if self._held and self._held.step <= step else []
-        reports = {report.step: report for report in [*self._unsynced.up_to(step), *held]}
+        reports = {report.step: report for report in self._unsynced.up_to(step)}
+        if self._pending_report and self._pending_report.step <= step:
+            reports[self._pending_report.step] = self._pending_report
         self.store.save(step, state, self._time.seconds, score, reports.values(), self._time.cpu_seconds)
         self._saved_step = step
 
     @property
     def kept_steps(self) -> frozenset[int]:
-        return frozenset({*self.task.keep(self.config).steps, *self.given.kept_steps})
+        return frozenset({*self.task.keep(self.config).steps, *self.assignment.kept_steps})
 
     def _refuse_to_train(self, step: int) -> None:
-        """Weights of another trial stay as they are. Raises WrongCallError."""
+        """Raises WrongCallError if the work trains although it only scores the weights of another trial."""
         if self._host is not None and step > self._saved_step:
             trains = f"work went on to step {step}, but this trial only scores the weights of {self._host.trial}"
             raise WrongCallError(f"{trains} after step {self._saved_step}: train only while steps are left")
@@ -229,9 +225,7 @@ class Attempt:
         if self.rank:
             return
         self._time.pause()
-        head = {"key": self.given.key, "step": self._last, "attempt": self._trained_in}
-        head |= {"code": self.given.code} if self.given.code else {}
-        head |= {WEIGHTS: self._host.record} if self._host else {}
+        head = self.assignment.head(self._last, self._trained_in)
         event = evaluation(self.task, self.config, Call(on, scores, texts, samples), head)
         self._scores[event.set_name] = event.scores
         self.tell(About({"versions": versions()}))
@@ -268,20 +262,21 @@ class Attempt:
             yield saved
 
     def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
-        own = "nccl" if self.given.gpus else "gloo"
-        return process_group(backend or own, self.address, self.rank, self.world)
+        default = "nccl" if self.assignment.gpus else "gloo"
+        return process_group(backend or default, self.address, self.rank, self.world)
 
     def end(self) -> None:
-        """The work has returned: tell how the attempt ended. Raises WrongCallError if scores are missing."""
+        """Send the final event after the work has returned. Raises WrongCallError if scores are missing."""
         self._heard()
         if self.rank:
             return
         self.store.settle()
         self.tell(About({"versions": versions()}))  # a library may be imported only where it is used
-        whole = self._last >= self.steps
+        is_complete = self._last >= self.steps
         scores = self._all_scores()
-        missing = [each for each in self.task.metrics if each.tabled and each.name not in scores.get(each.set, {})]
-        if self._asked_to_stop and (missing or not whole):
+        tabled = [metric for metric in self.task.metrics if metric.tabled]
+        missing = [metric for metric in tabled if metric.name not in scores.get(metric.set, {})]
+        if self._asked_to_stop and (missing or not is_complete):
             self.tell(Stopped(self._saved_step))
             return
         if missing:
@@ -298,7 +293,7 @@ class Attempt:
         return self._planned if self._last < self._planned and not self.task.early_stop else None
 
     def end_diverged(self, error: DivergedError) -> None:
-        """The work has found that training diverged: the trial ends so, with the scores that it has."""
+        """End the attempt as diverged, as the work has reported, with the scores measured so far."""
         if self.rank:
             return
         self.store.settle()
@@ -317,25 +312,26 @@ class Attempt:
         self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged, self._trained_in))
 
     def _device_costs(self) -> dict[str, Any]:
-        """What the paper's way of counting needs, as far as it is known; {} for a part of a GPU."""
-        devices = self.world * max(1.0, self.given.gpus)
-        rate, of_task = self._rate, self._about.get("flops_per_s", {}).get("sustained")
-        if of_task and self.given.sustained_tflops is None:
-            rate = DeviceRate(of_task / devices, "table")
-        if rate is None or 0 < self.given.gpus < 1:
+        """Costs in the paper's way of counting, as far as they are known; {} for a part of a GPU."""
+        devices = self.world * max(1.0, self.assignment.gpus)
+        rate = self._rate
+        task_rate = self._about.get("flops_per_s", {}).get("sustained")
+        if task_rate and self.assignment.sustained_tflops is None:
+            rate = DeviceRate(task_rate / devices, "table")
+        if rate is None or 0 < self.assignment.gpus < 1:
             return {}
         costs = paper_costs(rate.flops_per_s * devices, self._time.seconds, self._costs.flops)
         return {**costs, "sustained": rate.to_dict()}
 
     def _pace(self) -> dict[str, Any]:
         """What plans predict from (`sweeps.costs`)."""
-        group = Group(self.world, self.threads, self.given.gpus)
+        group = Group(self.world, self.threads, self.assignment.gpus)
         training = self._time.seconds - self._trained_before
-        here = Spent(time.monotonic() - self._arrived - training, time.process_time() - self._arrived_cpu)
-        return pace_record(self.task, self.config, self.given.data_fingerprint, group, here)
+        spent = Spent(time.monotonic() - self._arrived - training, time.process_time() - self._arrived_cpu)
+        return pace_record(self.task, self.config, self.assignment.data_fingerprint, group, spent)
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
-        return {on: dict(of) for on, of in {**self.scored, **self._scores}.items()}
+        return {set_name: dict(values) for set_name, values in {**self.scored, **self._scores}.items()}
 
     @property
     def _last(self) -> int:
@@ -345,30 +341,33 @@ class Attempt:
     @property
     def _trained_in(self) -> int:
         """The attempt that trained the weights last: an earlier one, unless this one went on."""
-        before = self._restored.start.place if self._restored else None
-        return self.given.attempt if before is None or self._last > before.step else before.attempt
+        start = self._restored.start.checkpoint if self._restored else None
+        return self.assignment.attempt if start is None or self._last > start.step else start.attempt
 
     def _heard(self, release: bool = True) -> None:
-        """The trial lives. The first call also tells what the attempt starts from: by now the task has its device."""
+        """Give a sign of life. The first call also sends the start events: only now has the task set up its device."""
         alive()
         if not self._began:
             self._began = True
             self._tell_start()
-        if release and self._held is not None:
+        if release and self._pending_report is not None:
             self.store.settle()
             self._release()
 
     def _release(self) -> None:
-        """Tell the report. The last one waits for the last checkpoint, and tells of it."""
-        assert self._held is not None
-        report, self._held = self._held, None
-        told = self._unsynced.told(report, self.store.written(), self._joins)
-        self.tell(replace(told, synced=told.synced or report.step >= self.steps))
+        """Send the pending report. Before the last report, the caller waits for the last checkpoint to be written."""
+        assert self._pending_report is not None
+        pending = self._pending_report
+        self._pending_report = None
+        report = self._unsynced.remember(pending, self.store.written(), self._joins)
+        self.tell(replace(report, synced=report.synced or report.step >= self.steps))
 
     def _tell_start(self) -> None:
         if self.rank:
             return
-        process = of_process() | ({"environment": {**environment}} if environment else {})
+        process = of_process()
+        if environment:
+            process = process | {"environment": {**environment}}
         self.tell(Started(device(self.world), self.world, process=process))
         self._look_at_device()
         if self._host is not None:
@@ -376,21 +375,22 @@ class Attempt:
             scores = f"scores the weights of {self._host.trial} after step {self._host.step}"
             self.tell(Noticed(scores, quiet=True))
         elif self._restored is not None:
-            place, reports = self._restored.start.place, self._restored.manifest.reports
-            self.tell(Resumed(place.step, reports, place.attempt))
+            start = self._restored.start.checkpoint
+            self.tell(Resumed(start.step, self._restored.manifest.reports, start.attempt))
 
     def _look_at_device(self) -> None:
-        """Find out what it sustains: the seconds of training leave the time for it out."""
-        tflops = self.given.sustained_tflops
+        """Find the FLOP/s that the device sustains. The time for this does not count as training."""
+        tflops = self.assignment.sustained_tflops
         with self._time.left_out():
             self._rate = measured_rate(self.task.precision(self.config)) if tflops is None else typed_rate(tflops)
         if self._rate is not None:
             self.tell(About({"sustained": self._rate.to_dict()}))
 
     def _tell_not_finite(self, step: int, metrics: Mapping[str, float]) -> None:
-        for each in sorted(metrics.keys() - finite(metrics).keys() - self._not_finite):
-            self._not_finite.add(each)
-            self.tell(Noticed(f"{each} is {metrics[each]} at step {step}; the journal omits non-finite values"))
+        not_finite = metrics.keys() - finite(metrics).keys()
+        for name in sorted(not_finite - self._not_finite):
+            self._not_finite.add(name)
+            self.tell(Noticed(f"{name} is {metrics[name]} at step {step}; the journal omits non-finite values"))
 
     def _train_until(self, step: int) -> None:
         """Training goes on, perhaps after an evaluation, or ends with this step."""

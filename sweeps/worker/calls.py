@@ -1,4 +1,4 @@
-"""What a task's work says of itself, checked: a mistake there fails the trial with its cause."""
+"""Check the arguments of a task's calls on its trial: a mistake there fails the trial with its cause."""
 
 import json
 import math
@@ -18,13 +18,16 @@ NAME_BYTES = 200
 
 
 class WrongCallError(TypeError):
-    """The work has said what the platform cannot use."""
+    """The work called its trial with an argument that the platform cannot use."""
 
 
 def printable(text: str) -> str:
-    """The text with what no terminal and no file can hold spelled out, and without secrets: this node knows its own."""
-    shown = "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
-    return without_password(shown)
+    """The text with unprintable characters escaped, and without the secrets that this node knows."""
+    return without_password("".join(map(_printable_letter, text)))
+
+
+def _printable_letter(letter: str) -> str:
+    return letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1]
 
 
 def cause(error: BaseException) -> str:
@@ -36,59 +39,65 @@ def cause(error: BaseException) -> str:
     return printable(f"{type(error).__name__}: {text}".splitlines()[0])
 
 
-def name(value: Any, what: str) -> str:
+def name(value: Any, subject: str) -> str:
     """The name of a metric or a set, which files and MLflow hold."""
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise WrongCallError(f"{what} has the name {value!a:.60}, which must be printable text")
+        raise WrongCallError(f"{subject} has the name {value!a:.60}, which must be printable text")
     return value
 
 
-def next_step(step: Any, before: int, kind: str, again: bool = False) -> int:
-    """The step as a whole number, if it follows the last one of its kind; with ``again``, it may be that one."""
+def next_step(step: Any, last_step: int, call: str, again: bool = False) -> int:
+    """The step as an int, if it follows ``last_step``; with ``again``, it may equal it. Raises WrongCallError.
+
+    ``call`` is the word for it in messages, such as "report".
+    """
     try:
         number = operator.index(step)
     except TypeError:
-        raise WrongCallError(f"a {kind} has step {step!r:.40}, which is not a whole number") from None
-    if number < before or (number == before and not again):
+        raise WrongCallError(f"a {call} has step {step!r:.40}, which is not a whole number") from None
+    if number < last_step or (number == last_step and not again):
         advice = "steps must increase, and a resumed trial must go on after trial.saved.step"
-        raise WrongCallError(f"a {kind} of step {number} follows that of step {before}, but {advice}")
+        raise WrongCallError(f"a {call} of step {number} follows that of step {last_step}, but {advice}")
     return number
 
 
-def numbers(values: Mapping[str, Any], where: str, texts: Collection[str] = ()) -> dict[str, Any]:
+def numbers(values: Mapping[str, Any], subject: str, texts: Collection[str] = ()) -> dict[str, Any]:
     """The values by name, each an int or a float, or text where the name is among ``texts``."""
-    return {
-        name(key, where): printable(value)
-        if key in texts and isinstance(value, str)
-        else _number(value, f"{where} has {key}")
-        for key, value in values.items()
-    }
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        checked_name = name(key, subject)
+        if key in texts and isinstance(value, str):
+            checked[checked_name] = printable(value)
+        else:
+            checked[checked_name] = _number(value, f"{subject} has {key}")
+    return checked
 
 
-def _number(value: Any, what: str) -> int | float:
+def _number(value: Any, subject: str) -> int | float:
     try:
         return value if type(value) is int else float(value)
     except (TypeError, ValueError, RuntimeError):
-        raise WrongCallError(f"{what} {value!r:.40}, which is not a number") from None
+        raise WrongCallError(f"{subject} {value!r:.40}, which is not a number") from None
 
 
 def checked_costs(costs: Costs) -> Costs:
     """The costs as plain numbers."""
-    return Costs(**numbers({key: each for key, each in vars(costs).items() if each is not None}, "the costs"))
+    known_costs = {key: cost for key, cost in vars(costs).items() if cost is not None}
+    return Costs(**numbers(known_costs, "the costs"))
 
 
-def plain(entries: Mapping[str, Any], where: str) -> dict[str, Any]:
+def plain(entries: Mapping[str, Any], subject: str) -> dict[str, Any]:
     """Entries that JSON can hold, unchanged."""
     try:
         text = json.dumps(entries, ensure_ascii=False, allow_nan=False)
         text.encode()
     except (TypeError, ValueError) as error:
-        raise WrongCallError(f"{where} must hold plain values: {printable(str(error))}") from None
+        raise WrongCallError(f"{subject} must hold plain values: {printable(str(error))}") from None
     return dict(entries)
 
 
 def finite(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Without values that no journal can hold."""
+    """The metrics without NaN and infinity, which no journal can hold."""
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
@@ -120,7 +129,7 @@ def _is_unicode(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Call:
-    """What a task says with ``evaluated`` of the set ``on``."""
+    """The arguments of one call of ``evaluated``; ``on`` is the name of the set."""
 
     on: str
     scores: Mapping[str, Any]
@@ -134,16 +143,18 @@ def evaluation(task: Task[Any], config: Any, call: Call, head: dict[str, Any]) -
     ``head`` begins the first line of the statistics: key, step and attempt of the weights.
     """
     set_name = name(call.on, "an evaluated set")
-    texts_of = [text for metric in task.metrics for text in metric.texts]
-    measured = numbers(call.scores, f"the evaluation of {set_name}", texts_of)
+    text_scores = [text for metric in task.metrics for text in metric.texts]
+    measured = numbers(call.scores, f"the evaluation of {set_name}", text_scores)
     scores = {**measured, "decode": Schema.of(task).scoring(config)}
-    written = checked_artifacts(call.texts) | samples_text(set_name, head | {"scores": scores}, call.samples)
-    return Evaluated(head["step"], set_name, scores, written)
+    artifacts = checked_artifacts(call.texts) | samples_text(set_name, head | {"scores": scores}, call.samples)
+    return Evaluated(head["step"], set_name, scores, artifacts)
 
 
 def has_diverged(task: Task[Any], config: Any, scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether training has: a tabled score of a set is missing or not finite, or the task's own rule says so."""
-    flat = {f"{on}/{metric}": value for on, of_set in scores.items() for metric, value in of_set.items()}
+    """Whether training diverged: a tabled score is missing or not finite, or the task's own rule says so."""
+    flat: dict[str, Any] = {}
+    for set_name, set_scores in scores.items():
+        flat |= {f"{set_name}/{metric}": value for metric, value in set_scores.items()}
     tabled = [flat.get(f"{metric.set}/{metric.name}") for metric in task.metrics if metric.tabled]
     is_lost = any(value is None or not math.isfinite(value) for value in tabled)
     return is_lost or task.diverged(config, flat)
@@ -151,19 +162,23 @@ def has_diverged(task: Task[Any], config: Any, scores: Mapping[str, Mapping[str,
 
 def samples_text(set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The file of a set's samples, by its path; none without samples."""
-    lines = [_sample(sample, f"sample {place} of {set_name}") for place, sample in enumerate(samples, start=1)]
+    lines = [_sample(sample, f"sample {number} of {set_name}") for number, sample in enumerate(samples, start=1)]
     if lines and not (is_artifact_name(f"samples/{set_name}.jsonl") and _is_short(set_name)):
         raise WrongCallError(f"the set {set_name} has samples, so its name must be a valid file name")
-    return {statistics_name(set_name): statistics_text(head, lines)} if lines else {}
+    if not lines:
+        return {}
+    return {statistics_name(set_name): statistics_text(head, lines)}
 
 
-def _sample(sample: Any, where: str) -> dict[str, Any]:
+def _sample(sample: Any, subject: str) -> dict[str, Any]:
     """Its numbers and lists of numbers, as plain Python."""
     if not isinstance(sample, Mapping):
-        raise WrongCallError(f"{where} must map names to numbers, but is {sample!r:.40}")
-    return {name(key, where): _numbers(value, f"{where} has {key}") for key, value in sample.items()}
+        raise WrongCallError(f"{subject} must map names to numbers, but is {sample!r:.40}")
+    return {name(key, subject): _numbers(value, f"{subject} has {key}") for key, value in sample.items()}
 
 
-def _numbers(value: Any, what: str) -> Any:
+def _numbers(value: Any, subject: str) -> Any:
     """A number, or a list of them."""
-    return [_number(each, what) for each in value] if isinstance(value, list | tuple) else _number(value, what)
+    if isinstance(value, list | tuple):
+        return [_number(item, subject) for item in value]
+    return _number(value, subject)

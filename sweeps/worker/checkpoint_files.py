@@ -1,4 +1,4 @@
-"""The files of checkpoints at any fsspec place: parts, the manifest, which is written last, and whose they are.
+"""The files of checkpoints at any fsspec URL: parts, the manifest, which is written last, and the owner's claim.
 
 A state is an outline in the manifest, and files beside it (`plain_state`, or what the task's own ``save`` wrote).
 """
@@ -9,7 +9,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import alive, unless_in_use
 from sweeps.processes.times import PLACE_ANSWER_S
+from sweeps.task import Saved, Task
 from sweeps.worker.events import Report
 
 MANIFEST = "manifest.json"
@@ -60,7 +61,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Tells this checkpoint from any other one."""
+        """A hash that identifies this checkpoint."""
         return hashlib.sha256(self.content()).hexdigest()
 
     @staticmethod
@@ -80,8 +81,49 @@ class Manifest:
             raise DamagedCheckpointError(f"{MANIFEST} cannot be read") from None
 
 
+@dataclass(frozen=True, order=True)
+class CheckpointId:
+    """The step and attempt of one checkpoint. The newest has the latest step, and among equals the latest attempt."""
+
+    step: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"a{self.attempt}/step-{self.step}"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The checkpoint that an attempt starts from, and the digest of its manifest."""
+
+    checkpoint: CheckpointId
+    digest: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A whole checkpoint that was read."""
+
+    start: Start
+    manifest: Manifest
+    saved: Saved
+
+
+@dataclass(frozen=True)
+class OwnFormat:
+    """How a task writes states that are not plain, and reads them."""
+
+    save: Callable[[Any, Path], None]
+    load: Callable[[Path], Any]
+
+    @staticmethod
+    def of(task: Task[Any]) -> "OwnFormat | None":
+        """None for a task whose states are plain."""
+        return OwnFormat(task.save, task.load) if task.save and task.load else None
+
+
 def _compact(fields: Mapping[str, Any]) -> bytes:
-    """In their own order, which a file keeps: that of a state's dicts belongs to the state."""
+    """JSON in the order of the fields: the order of a state's dicts is part of the state."""
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -95,7 +137,7 @@ def folders_at(url: str) -> set[str]:
     names: set[str] = set()
 
     def look() -> None:
-        with suppress(Exception):  # each filesystem has its own errors, and preflight tells them
+        with suppress(Exception):  # each filesystem has its own errors, and preflight reports them
             filesystem, home = fsspec.core.url_to_fs(url)
             paths = filesystem.ls(home, detail=False)
             names.update(path.rstrip("/").rpartition("/")[2] for path in paths)
@@ -130,7 +172,7 @@ class CheckpointFiles:
         for name, content in parts.items():
             self.filesystem.makedirs(f"{folder}/{name}".rpartition("/")[0], exist_ok=True)
             self._put(f"{folder}/{name}", content)
-            alive()  # who waits for the write does not hang
+            alive()  # a worker that waits for this write does not hang
         self._put(f"{folder}/{MANIFEST}", manifest.content())
 
     def manifest(self, folder: str) -> Manifest | None:
@@ -144,7 +186,10 @@ class CheckpointFiles:
 
     def parts(self, folder: str, manifest: Manifest) -> dict[str, bytes]:
         """The content of each file, whole. Raises DamagedCheckpointError."""
-        return {name: self._whole(folder, name, *about) for name, about in manifest.files.items()}
+        contents: dict[str, bytes] = {}
+        for name, (size, digest) in manifest.files.items():
+            contents[name] = self._whole(folder, name, size, digest)
+        return contents
 
     def remove(self, folder: str) -> None:
         """The manifest first: what a crash or an open file leaves is an unfinished checkpoint, not a damaged one."""
@@ -217,8 +262,11 @@ class Owner:
     """
 
     def __init__(self, filesystem: Any, root: str, attempt: int) -> None:
-        self.filesystem, self.path = filesystem, f"{root}/{OWNER}"
-        self.root, self.mine, self.claimed = root, {"attempt": attempt, "run": ""}, False
+        self.filesystem = filesystem
+        self.path = f"{root}/{OWNER}"
+        self.root = root
+        self.mine = {"attempt": attempt, "run": ""}
+        self.claimed = False
 
     def claim(self, run: str) -> None:
         """Own the checkpoints from now on. ``run`` is the same for all attempts of one sweep, and new for the next.
@@ -226,9 +274,9 @@ class Owner:
         Raises SupersededError if this attempt starts after its own successor.
         """
         self.mine["run"] = run
-        found = self._found()
-        if found and found["run"] == self.mine["run"] and found["attempt"] > self.mine["attempt"]:
-            raise self._superseded(found)
+        owner = self._newest_claim()
+        if owner and owner["run"] == self.mine["run"] and owner["attempt"] > self.mine["attempt"]:
+            raise self._superseded(owner)
         self.filesystem.makedirs(self.root, exist_ok=True)
         self.filesystem.pipe_file(f"{self.path}.part", json.dumps(self.mine).encode())
         self.filesystem.mv(f"{self.path}.part", self.path)
@@ -242,20 +290,20 @@ class Owner:
         """
         if not self.claimed:
             return
-        found = self._found()
-        if found is None and not self.filesystem.exists(self.path):
+        owner = self._newest_claim()
+        if owner is None and not self.filesystem.exists(self.path):
             raise OSError(errno.ESTALE, "the claim of this attempt is gone", self.path)
-        earlier = found and found["run"] == self.mine["run"] and found["attempt"] < self.mine["attempt"]
-        if found and found != self.mine and not earlier:
-            raise self._superseded(found)
+        earlier = owner and owner["run"] == self.mine["run"] and owner["attempt"] < self.mine["attempt"]
+        if owner and owner != self.mine and not earlier:
+            raise self._superseded(owner)
 
-    def _found(self) -> dict[str, Any] | None:
+    def _newest_claim(self) -> dict[str, Any] | None:
         """The newest claim; None without one, or if its file is damaged."""
         try:
-            found = json.loads(self.filesystem.cat_file(self.path))
-            return {"attempt": int(found["attempt"]), "run": str(found["run"])}
+            claim = json.loads(self.filesystem.cat_file(self.path))
+            return {"attempt": int(claim["attempt"]), "run": str(claim["run"])}
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
 
-    def _superseded(self, found: dict[str, Any]) -> SupersededError:
-        return SupersededError(f"attempt {found['attempt']} owns {self.root}, so attempt {self.mine['attempt']} ends")
+    def _superseded(self, owner: dict[str, Any]) -> SupersededError:
+        return SupersededError(f"attempt {owner['attempt']} owns {self.root}, so attempt {self.mine['attempt']} ends")

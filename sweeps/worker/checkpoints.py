@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -21,13 +21,17 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import StorageError, own_temporary, patiently
-from sweeps.task import Keep, MissingStepError, Saved, Task
+from sweeps.task import Keep, MissingStepError, Saved
 from sweeps.worker.checkpoint_files import (
     WORK_FILES,
     CheckpointFiles,
+    CheckpointId,
     DamagedCheckpointError,
     Manifest,
     Owner,
+    OwnFormat,
+    Restored,
+    Start,
     described,
     finite,
 )
@@ -43,50 +47,11 @@ class CheckpointError(Exception):
     """A checkpoint that cannot be written, where, and why: in one line. Storage that may come back is tried again."""
 
 
-@dataclass(frozen=True, order=True)
-class Place:
-    """One checkpoint; the newest has the latest step, and among equals the latest attempt."""
-
-    step: int
-    attempt: int
-
-    def __str__(self) -> str:
-        return f"a{self.attempt}/step-{self.step}"
-
-
-@dataclass(frozen=True)
-class Start:
-    """The checkpoint that an attempt starts from: its place, and the digest of what lies there."""
-
-    place: Place
-    digest: str
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A whole checkpoint that was read."""
-
-    start: Start
-    manifest: Manifest
-    saved: Saved
-
-
-@dataclass(frozen=True)
-class OwnFormat:
-    """How a task writes states that are not plain, and reads them."""
-
-    save: Callable[[Any, Path], None]
-    load: Callable[[Path], Any]
-
-    @staticmethod
-    def of(task: Task[Any]) -> "OwnFormat | None":
-        """None for a task whose states are plain."""
-        return OwnFormat(task.save, task.load) if task.save and task.load else None
-
-
 def saved_steps(url: str, key: str, lineage: Lineage | None) -> set[int]:
     """The steps of the trial ``key`` with a finished checkpoint, of any attempt of this lineage."""
-    return Checkpoints(url, key, sys.maxsize, Keep(), lineage=lineage).steps() if lineage else set()
+    if not lineage:
+        return set()
+    return Checkpoints(url, key, sys.maxsize, Keep(), lineage=lineage).steps()
 
 
 def root_name(key: str, lineage: str) -> str:
@@ -95,10 +60,10 @@ def root_name(key: str, lineage: str) -> str:
 
 
 def work_folder(url: str, key: str, lineage: Lineage) -> Path:
-    """Of the work's own files, beside the checkpoints; for those of a URL in this machine's temporary folder."""
+    """The folder for the work's own files: beside local checkpoints, else in this machine's temporary folder."""
     filesystem, home = fsspec.core.url_to_fs(url)
-    place = home if isinstance(filesystem, LocalFileSystem) else tempfile.gettempdir()
-    return Path(place, root_name(key, lineage.name), WORK_FILES)
+    root = home if isinstance(filesystem, LocalFileSystem) else tempfile.gettempdir()
+    return Path(root, root_name(key, lineage.name), WORK_FILES)
 
 
 class Checkpoints:
@@ -113,7 +78,7 @@ class Checkpoints:
         key: str,
         attempt: int,
         keep: Keep,
-        own: OwnFormat | None = None,
+        own_format: OwnFormat | None = None,
         tell: Tell = lambda line: None,
         lineage: Lineage | None = None,
         code: str = "",
@@ -122,19 +87,24 @@ class Checkpoints:
         self.lineage = lineage or Lineage()
         self.code = code
         name = root_name(key, self.lineage.name)
-        self.url, self.root = (f"{place.rstrip('/')}/{name}" for place in (url, home))
-        self.key, self.attempt, self.keep, self.own, self.tell = key, attempt, keep, own, tell
+        self.url = f"{url.rstrip('/')}/{name}"
+        self.root = f"{home.rstrip('/')}/{name}"
+        self.key = key
+        self.attempt = attempt
+        self.keep = keep
+        self.own_format = own_format
+        self.tell = tell
         self.files = CheckpointFiles(filesystem)
-        self._passed_over: dict[Place, str] = {}
-        self._own_places: set[Place] = set()  # written by this process
-        self._scores: dict[Place, float | None] = {}  # of finished checkpoints
-        self._foreign: set[Place] = set()  # that another study wrote
-        self._start: Place | None = None
+        self._passed_over: dict[CheckpointId, str] = {}
+        self._own_checkpoints: set[CheckpointId] = set()  # written by this process
+        self._scores: dict[CheckpointId, float | None] = {}  # of finished checkpoints
+        self._foreign: set[CheckpointId] = set()  # that another study wrote
+        self._start: CheckpointId | None = None
         self._owner = Owner(filesystem, self.root, attempt)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._running: Future[int] | None = None
         self._written: int | None = None
-        self._left = Event()
+        self._closed = Event()
 
     @property
     def is_local(self) -> bool:
@@ -142,8 +112,8 @@ class Checkpoints:
         return isinstance(self.files.filesystem, LocalFileSystem)
 
     def close(self) -> None:
-        """A write that waits for storage gives up: nobody would learn of it."""
-        self._left.set()
+        """Let a write that waits for storage give up: nobody would notice its success."""
+        self._closed.set()
         self._writer.shutdown(wait=False)
 
     def claim(self, run: str) -> None:
@@ -154,11 +124,11 @@ class Checkpoints:
         self._as_owner(partial(self._owner.claim, run), self.url)
 
     def newest(self) -> Restored | None:
-        """The newest whole checkpoint. Raises StorageError: to start over would throw away finished training."""
+        """The newest whole checkpoint. Raises StorageError, since starting over would discard finished training."""
         return self._patiently(self._newest)
 
     def at(self, start: Start) -> Restored:
-        """The checkpoint from which rank zero starts. Raises OSError while this process does not see that one."""
+        """The checkpoint that rank zero starts from. Raises OSError while this process cannot see it."""
         return self._patiently(partial(self._at, start))
 
     def save(
@@ -195,7 +165,8 @@ class Checkpoints:
 
         Raises its error: SupersededError, StorageError, CheckpointError.
         """
-        running, self._running = self._running, None
+        running = self._running
+        self._running = None
         if running:
             self._written = running.result()
 
@@ -203,7 +174,8 @@ class Checkpoints:
         """The newest step that is on disk since the last call. Raises the error of the write."""
         if self._running and self._running.done():
             self.settle()
-        written, self._written = self._written, None
+        written = self._written
+        self._written = None
         return written
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
@@ -213,84 +185,87 @@ class Checkpoints:
             yield self._patiently(partial(self._of_step, step))
 
     def steps(self) -> set[int]:
-        return {place.step for place in self.finished()}
+        return {checkpoint.step for checkpoint in self.finished()}
 
-    def finished(self) -> list[Place]:
+    def finished(self) -> list[CheckpointId]:
         """Every finished checkpoint of the trial, the newest first."""
-        return [place for place in self._places() if self._is_finished(place)]
+        return [checkpoint for checkpoint in self._checkpoints() if self._is_finished(checkpoint)]
 
     def tidy(self) -> None:
-        """Remove what does not stay. Raises SupersededError."""
+        """Remove the checkpoints that ``keep`` does not ask for. Raises SupersededError."""
         self.settle()
         self._as_owner(self._prune, self.url)
 
     def _newest(self) -> Restored | None:
-        found = next(self._whole(self._places()), None)
-        if found is not None:
-            self._start, self._written = found.start.place, found.saved.step
-        return found
+        restored = next(self._whole(self._checkpoints()), None)
+        if restored is not None:
+            self._start = restored.start.checkpoint
+            self._written = restored.saved.step
+        return restored
 
     def _at(self, start: Start) -> Restored:
         self.files.filesystem.invalidate_cache()
         with suppress(DamagedCheckpointError):
-            found = self._read(start.place)
-            if found is not None and found.start == start:
-                return found
+            restored = self._read(start.checkpoint)
+            if restored is not None and restored.start == start:
+                return restored
         raise OSError(
-            errno.ESTALE, "rank zero starts from it, but this worker does not see it", self._folder(start.place)
+            errno.ESTALE, "rank zero starts from it, but this worker does not see it", self._folder(start.checkpoint)
         )
 
     def _of_step(self, step: int) -> Saved:
-        places = self._places()
-        for found in self._whole(place for place in places if place.step == step):
-            return found.saved
-        damage = "".join(f"; {line}" for place, line in self._passed_over.items() if place.step == step)
-        there = ", ".join(str(each) for each in sorted({place.step for place in places} - {step})) or "none"
-        raise MissingStepError(f"{self.url} holds no whole checkpoint of step {step}; of other steps: {there}{damage}")
+        checkpoints = self._checkpoints()
+        for restored in self._whole(checkpoint for checkpoint in checkpoints if checkpoint.step == step):
+            return restored.saved
+        damage = "".join(f"; {line}" for checkpoint, line in self._passed_over.items() if checkpoint.step == step)
+        other_steps = {checkpoint.step for checkpoint in checkpoints} - {step}
+        steps = ", ".join(map(str, sorted(other_steps))) or "none"
+        raise MissingStepError(f"{self.url} holds no whole checkpoint of step {step}; of other steps: {steps}{damage}")
 
-    def _whole(self, places: Iterable[Place]) -> Iterator[Restored]:
-        """Those that can be read; a damaged one is passed over with a notice."""
-        for place in places:
+    def _whole(self, checkpoints: Iterable[CheckpointId]) -> Iterator[Restored]:
+        """The checkpoints that can be read; a damaged one is skipped with a notice."""
+        for checkpoint in checkpoints:
             try:
-                found = self._read(place)
+                restored = self._read(checkpoint)
             except DamagedCheckpointError as damage:
-                self._pass_over(place, str(damage))
+                self._pass_over(checkpoint, str(damage))
                 continue
-            if found is not None:
-                yield found
+            if restored is not None:
+                yield restored
 
-    def _pass_over(self, place: Place, damage: str) -> None:
-        if place not in self._passed_over:
-            self._passed_over[place] = damage
-            self.tell(f"{self.url}/{place}: {damage}; skipped")
+    def _pass_over(self, checkpoint: CheckpointId, damage: str) -> None:
+        if checkpoint not in self._passed_over:
+            self._passed_over[checkpoint] = damage
+            self.tell(f"{self.url}/{checkpoint}: {damage}; skipped")
 
-    def _read(self, place: Place) -> Restored | None:
+    def _read(self, checkpoint: CheckpointId) -> Restored | None:
         """None if it was never finished. Raises DamagedCheckpointError."""
-        folder = self._folder(place)
-        manifest = self._manifest(place)
+        folder = self._folder(checkpoint)
+        manifest = self._manifest(checkpoint)
         if manifest is None:
             return None
-        return Restored(Start(place, manifest.digest), manifest, Saved(place.step, self._state(folder, manifest)))
+        saved = Saved(checkpoint.step, self._state(folder, manifest))
+        return Restored(Start(checkpoint, manifest.digest), manifest, saved)
 
-    def _manifest(self, place: Place) -> Manifest | None:
+    def _manifest(self, checkpoint: CheckpointId) -> Manifest | None:
         """None if the checkpoint was never finished. Raises DamagedCheckpointError, also if it is not this trial's."""
-        manifest = self.files.manifest(self._folder(place))
+        manifest = self.files.manifest(self._folder(checkpoint))
         if manifest is None:
             return None
-        if (manifest.key, manifest.step) != (self.key, place.step):
+        if (manifest.key, manifest.step) != (self.key, checkpoint.step):
             raise DamagedCheckpointError("manifest.json belongs to another checkpoint")
-        if manifest.lineage != self.lineage.name or not self.lineage.has(place.attempt, manifest.run):
-            self._foreign.add(place)
+        if manifest.lineage != self.lineage.name or not self.lineage.has(checkpoint.attempt, manifest.run):
+            self._foreign.add(checkpoint)
             raise DamagedCheckpointError("another study wrote it")
         if self.lineage.codes and manifest.code not in ("", *self.lineage.codes):
-            self._foreign.add(place)  # it stays: the record may be what is wrong
+            self._foreign.add(checkpoint)  # it stays: the record may be what is wrong
             raise DamagedCheckpointError(f"code that the study does not know trained it ({manifest.code[:12]})")
         return manifest
 
     def _state(self, folder: str, manifest: Manifest) -> Any:
         """The files are whole: an error of the task's ``load`` means that today's code cannot read them."""
         content = self.files.parts(folder, manifest)
-        if self.own is None:
+        if self.own_format is None:
             try:
                 return Parts.read(manifest.outline, content).state()
             except (KeyError, TypeError, ValueError, ImportError) as error:
@@ -300,46 +275,49 @@ class Checkpoints:
                 (temporary / name).parent.mkdir(parents=True, exist_ok=True)
                 (temporary / name).write_bytes(part)
             try:
-                return self.own.load(temporary)
+                return self.own_format.load(temporary)
             except Exception as error:
                 error.add_note(f"while loading {folder}")
                 raise
 
     def _copied(self, state: Any) -> tuple[Any, Callable[[], dict[str, bytes]]]:
         """The outline of a state, and its files, for the writing thread. Raises StateError, StorageError."""
-        if self.own is None:
+        if self.own_format is None:
             parts = Parts.of(state)
             return parts.outline, parts.files
         files = self._patiently(partial(self._own_files, state))
         return None, lambda: files
 
     def _own_files(self, state: Any) -> dict[str, bytes]:
-        assert self.own is not None
+        assert self.own_format is not None
         with own_temporary() as temporary:
-            self.own.save(state, temporary)
+            self.own_format.save(state, temporary)
             paths = sorted(path for path in temporary.rglob("*") if path.is_file())
             return {path.relative_to(temporary).as_posix(): path.read_bytes() for path in paths}
 
     def _write(self, manifest: Manifest, parts: dict[str, bytes]) -> int:
         """Write the checkpoint, then remove what does not stay."""
         manifest = replace(manifest, files=described(parts))
-        place = Place(manifest.step, self.attempt)
-        folder = self._folder(place)
+        checkpoint = CheckpointId(manifest.step, self.attempt)
+        folder = self._folder(checkpoint)
         self._as_owner(partial(self.files.write, folder, manifest, parts), folder)
-        self._own_places.add(place)
-        self._scores[place] = manifest.score
+        self._own_checkpoints.add(checkpoint)
+        self._scores[checkpoint] = manifest.score
         self._as_owner(self._prune, folder)  # a successor may have begun meanwhile
         return manifest.step
 
-    def _as_owner(self, act: Callable[[], None], place: str) -> None:
-        """Write or remove. Raises SupersededError, StorageError, and CheckpointError with where checkpoints belong."""
+    def _as_owner(self, act: Callable[[], None], path: str) -> None:
+        """Call ``act``, which writes or removes at ``path``, while this attempt owns the checkpoints.
+
+        Raises SupersededError, StorageError and CheckpointError.
+        """
 
         def unless_superseded() -> None:
             self._owner.check()
             act()
 
         try:
-            patiently(unless_superseded, place, self.tell, self._left)
+            patiently(unless_superseded, path, self.tell, self._closed)
         except StorageError:
             raise
         except OSError as error:
@@ -347,52 +325,73 @@ class Checkpoints:
             raise CheckpointError(f"cannot write checkpoints to {self.url}: {words}") from error
 
     def _prune(self) -> None:
-        """Keep, each step once, the newest, the best and the named steps; a checkpoint that this attempt neither wrote
-        nor could have started from belongs to a past that was given up."""
-        places = self._places()
-        finished: dict[int, Place] = {}
-        for place in places:
-            if place.step not in finished and self._is_ours(place) and self._is_finished(place):
-                finished[place.step] = place
-        once = list(finished.values())
-        kept = {*once[: self.keep.newest], *(place for place in once if place.step in self.keep.steps)}
-        if self.keep.best:
-            scored = [(score, -place.step, place) for place in once if (score := self._scores[place]) is not None]
-            kept |= {min(scored)[2]} if scored else set()
-        left = kept | {place for place in places if place not in kept and self._is_foreign(place)}
-        for place in places:
-            if place not in left:
-                self.files.remove(self._folder(place))
-        for attempt in set(self._attempts()) - {place.attempt for place in left} - {self.attempt}:
+        """Remove all checkpoints but the newest, the best and the named steps, each step once.
+
+        A checkpoint that this attempt neither wrote nor could have started from belongs to an abandoned past.
+        """
+        checkpoints = self._checkpoints()
+        finished: dict[int, CheckpointId] = {}
+        for checkpoint in checkpoints:
+            if checkpoint.step not in finished and self._is_ours(checkpoint) and self._is_finished(checkpoint):
+                finished[checkpoint.step] = checkpoint
+        staying = self._to_keep(list(finished.values()))
+        for checkpoint in checkpoints:
+            if checkpoint not in staying and self._is_foreign(checkpoint):
+                staying.add(checkpoint)
+        for checkpoint in checkpoints:
+            if checkpoint not in staying:
+                self.files.remove(self._folder(checkpoint))
+        needed_attempts = {self.attempt, *(checkpoint.attempt for checkpoint in staying)}
+        for attempt in set(self._attempts()) - needed_attempts:
             self.files.remove(f"{self.root}/a{attempt}")
 
-    def _is_ours(self, place: Place) -> bool:
-        return place in self._own_places or (self._start is not None and place.step <= self._start.step)
+    def _to_keep(self, finished: list[CheckpointId]) -> set[CheckpointId]:
+        """The checkpoints that ``keep`` asks for. ``finished`` has one of each step, the newest first."""
+        staying = set(finished[: self.keep.newest])
+        staying |= {checkpoint for checkpoint in finished if checkpoint.step in self.keep.steps}
+        if self.keep.best and (best := self._best(finished)) is not None:
+            staying.add(best)
+        return staying
 
-    def _is_finished(self, place: Place) -> bool:
+    def _best(self, finished: list[CheckpointId]) -> CheckpointId | None:
+        """The checkpoint with the lowest score, of equal ones the latest; None if none has a score."""
+        scored = []
+        for checkpoint in finished:
+            score = self._scores[checkpoint]
+            if score is not None:
+                scored.append((score, -checkpoint.step, checkpoint))
+        return min(scored)[2] if scored else None
+
+    def _is_ours(self, checkpoint: CheckpointId) -> bool:
+        return checkpoint in self._own_checkpoints or (self._start is not None and checkpoint.step <= self._start.step)
+
+    def _is_finished(self, checkpoint: CheckpointId) -> bool:
         """Whether it has a manifest of this trial, whose score is then known."""
-        if place not in self._scores and place not in self._foreign:
+        if checkpoint not in self._scores and checkpoint not in self._foreign:
             with suppress(DamagedCheckpointError):
-                manifest = self._manifest(place)
+                manifest = self._manifest(checkpoint)
                 if manifest is not None:
-                    self._scores[place] = manifest.score
-        return place in self._scores
+                    self._scores[checkpoint] = manifest.score
+        return checkpoint in self._scores
 
-    def _is_foreign(self, place: Place) -> bool:
-        return not self._is_finished(place) and place in self._foreign
+    def _is_foreign(self, checkpoint: CheckpointId) -> bool:
+        return not self._is_finished(checkpoint) and checkpoint in self._foreign
 
-    def _places(self) -> list[Place]:
+    def _checkpoints(self) -> list[CheckpointId]:
         """Every checkpoint of attempts up to this one, finished or not, the newest first."""
         self.files.filesystem.invalidate_cache()  # other processes write here, too
-        found = [Place(step, a) for a in self._attempts() for step in self.files.numbers(f"{self.root}/a{a}", "step-")]
-        return sorted(found, reverse=True)
+        checkpoints: list[CheckpointId] = []
+        for attempt in self._attempts():
+            steps = self.files.numbers(f"{self.root}/a{attempt}", "step-")
+            checkpoints += [CheckpointId(step, attempt) for step in steps]
+        return sorted(checkpoints, reverse=True)
 
     def _attempts(self) -> list[int]:
         return [number for number in self.files.numbers(self.root, "a") if number <= self.attempt]
 
-    def _folder(self, place: Place) -> str:
-        return f"{self.root}/{place}"
+    def _folder(self, checkpoint: CheckpointId) -> str:
+        return f"{self.root}/{checkpoint}"
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """What ``act`` returns; what it waits for is told. Raises StorageError."""
-        return patiently(act, self.url, self.tell, self._left)
+        """Call ``act``, again while storage fails, with notices, and return its result. Raises StorageError."""
+        return patiently(act, self.url, self.tell, self._closed)

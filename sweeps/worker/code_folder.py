@@ -35,16 +35,16 @@ LARGEST = 1 << 16  # bytes of such a file; longer ones hold data
 
 @dataclass(frozen=True, eq=False)
 class CodeFolder:
-    """One version of the user's code, at ``place`` in a study. ``study`` is never linked into itself."""
+    """One version of the user's code, at ``path`` in a study. ``study`` is never linked into itself."""
 
     code: Code
-    place: Path
+    path: Path
     study: Path
 
     @cached_property
     def folders(self) -> dict[str, Path]:
         """Where the files of each root lie."""
-        return code_folders(self.place)
+        return code_folders(self.path)
 
     @property
     def task(self) -> Path:
@@ -67,7 +67,7 @@ class CodeFolder:
                     linked[here / name] = changed
         task = Path(self.code.roots[""])
         for today, here in zip(task.parents, self.task.parents, strict=False):
-            if here == self.place or not here.is_dir():
+            if here == self.path or not here.is_dir():
                 break
             for name in self._named(today):
                 _make_link(here / name, str(today / name))
@@ -103,19 +103,19 @@ class CodeFolder:
         recorded = set[Path]()
         for name in self.code.files:
             root, inner = split_name(name)
-            path = self.folders.get(root, self.place / root) / inner
+            path = self.folders.get(root, self.path / root) / inner
             recorded |= {path, *path.parents}
         return recorded
 
     def _unrecorded(self, today: Path, here: Path) -> Iterator[str]:
-        """The names of a folder's entries that are neither recorded nor hold a study."""
+        """The names of the folder's entries that are not recorded and do not hold a study."""
         for entry in os.scandir(today):
             recorded = entry.name in NOT_LINKED or self._has(here / entry.name)
             if not recorded and not (entry.is_dir() and self._holds_study(Path(entry.path))):
                 yield entry.name
 
     def _named(self, above: Path) -> Iterator[str]:
-        """Of a folder above the task's, the entries that its files name."""
+        """The entries of a folder above the task's that the task's files mention."""
         with suppress(OSError):  # a folder that cannot be listed
             for name in self._words & {path.name for path in above.iterdir()}:
                 if name not in NOT_LINKED and not self._holds_study(above / name):
@@ -129,7 +129,7 @@ class CodeFolder:
         return {word for text in texts for word in WORD.findall(text)}
 
     def _holds_study(self, path: Path) -> bool:
-        """Whether the study lies there, or is another one: who copies with links would never end."""
+        """Whether the path contains this study or is another study: a copy that follows links would never end."""
         holds = os.path.realpath(self.study).startswith(os.path.join(os.path.realpath(path), ""))  # noqa: PTH118
         return holds or (path / STUDY_FILE).exists()
 
@@ -150,7 +150,7 @@ def ready_code(code: Code | None, study: Path) -> None:
         return
     folder = CodeFolder(code, write_code(study, code), study)
     if folder.is_mixed() and not _others_run(study):
-        set_code_aside(folder.place)
+        set_code_aside(folder.path)
         folder = CodeFolder(code, write_code(study, code), study)
     remove_outdated_links(study)
     folder.link()
@@ -158,7 +158,7 @@ def ready_code(code: Code | None, study: Path) -> None:
 
 @contextmanager
 def new_files_shown(code: Code | None, study: Path) -> Iterator[None]:
-    """While trials run, files that come to the user's folder show in theirs, such as one that asks them to stop."""
+    """While trials run, link new files of the user's folder into theirs, such as a file that asks them to stop."""
     if code is None:
         yield
         return
@@ -184,8 +184,8 @@ def _show_new_files(folder: CodeFolder, ended: threading.Event) -> None:
 
 
 def _others_run(study: Path) -> bool:
-    own = own_process()
-    return any(runner.process != own for runner in runners(study))
+    this_process = own_process()
+    return any(runner.process != this_process for runner in runners(study))
 
 
 def made_folder(code: Code, study: Path, lasting: bool) -> CodeFolder:
@@ -211,7 +211,7 @@ def _own_folder() -> Path:
 
 
 def remove_outdated_links(study: Path) -> None:
-    """Links of all versions of the code to what is gone from the user's folder: copies that follow links fail there."""
+    """Remove links to files that are gone from the user's folder: copies that follow links would fail there."""
     with suppress(OSError):  # a study that was removed, storage that fails
         for folder, folders, files in os.walk(study / CODE_FOLDER):
             for path in (Path(folder, name) for name in (*folders, *files)):
@@ -220,7 +220,7 @@ def remove_outdated_links(study: Path) -> None:
 
 
 def _make_link(path: Path, target: str) -> None:
-    """Several processes may make the same one. What a task has written stays."""
+    """Make a symbolic link at ``path``. Several processes may make the same one. A file that a task wrote stays."""
     if path.is_symlink() and str(path.readlink()) == target:
         return
     if path.exists() and not path.is_symlink():

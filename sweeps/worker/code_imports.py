@@ -1,6 +1,7 @@
-"""What a process imports once it runs with a study's code: modules from the study's folder in place of the user's.
+"""Makes a process import the study's copy of the user's code instead of the user's own files.
 
-No hook: ``sys.path``, ``PYTHONPATH`` and the current folder lead there, so processes that it starts import the same.
+There is no import hook: ``sys.path``, ``PYTHONPATH`` and the current folder point there, so child processes import the
+same modules.
 """
 
 import importlib
@@ -25,58 +26,58 @@ from tracking.provenance import OUR_CODE, ROOT
 INSTALLS = ("site-packages", "dist-packages")
 """Folders below the user's that hold installed packages."""
 PYTHON = {
-    os.path.realpath(place)
-    for place in (sys.prefix, sys.base_prefix, *map(sysconfig.get_path, ("stdlib", "platstdlib")))
+    os.path.realpath(folder)
+    for folder in (sys.prefix, sys.base_prefix, *map(sysconfig.get_path, ("stdlib", "platstdlib")))
 }
 """Folders of Python itself, which may lie below the user's."""
 MAPS = ("__editable__", "_editable_impl_")
-"""How modules begin whose finders lead a name to an editable install."""
+"""How the names of modules begin that find editable installs."""
 SEARCHED = "PYTHONPATH"
 environment: dict[str, str | None] = {}
 """The variables that the code names, as this process had them when it began to run with it."""
 _PLACES: set[str] = set()
 """All folders of code in which this process has run."""
 _USERS: dict[str, str] = {}
-"""The user's folder by the one that stands for it."""
+"""The user's folder by the study's folder that stands for it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Imports:
-    """Which folders of the user's have another one in the study."""
+    """Maps the user's folders to the folders in the study that stand for them."""
 
     folder: CodeFolder
 
-    def moved(self, place: str) -> str | None:
-        """The folder in here that stands for this one of the user's; None for one of another's."""
-        real = Path(os.path.realpath(place or os.curdir))
+    def moved(self, folder: str) -> str | None:
+        """The folder in the study that stands for this one of the user's; None if there is none."""
+        real = Path(os.path.realpath(folder or os.curdir))
         for name, root in self.folder.code.roots.items():
             above = Path(os.path.realpath(root))
             if real.is_relative_to(above) and _is_own(real, above):
-                here = self.folder.folders[name] / real.relative_to(above)
-                return str(here) if here.is_dir() else None
+                study_folder = self.folder.folders[name] / real.relative_to(above)
+                return str(study_folder) if study_folder.is_dir() else None
         return None
 
-    def search_path(self, before: list[str]) -> list[str]:
+    def search_path(self, search_path: list[str]) -> list[str]:
         """``sys.path`` with folders in here in place of the user's."""
-        places = [str(self.folder.task), *self.installs]
-        for place in before:
-            places.append(self.moved(place) or place)
-            if os.path.realpath(place) == str(ROOT):  # of allelse itself, if a task lies in its checkout
-                places.append(place)
-        return list(dict.fromkeys(places))
+        folders = [str(self.folder.task), *self.installs]
+        for folder in search_path:
+            folders.append(self.moved(folder) or folder)
+            if os.path.realpath(folder) == str(ROOT):  # of allelse itself, if a task lies in its checkout
+                folders.append(folder)
+        return list(dict.fromkeys(folders))
 
     def searched_by_children(self, variable: str) -> str:
         """``PYTHONPATH`` with folders in here in place of the user's, and those of editable installs."""
-        before = [place for place in variable.split(os.pathsep) if place]
-        places = [*self.installs, *(self.moved(place) or place for place in before)]
-        return os.pathsep.join(dict.fromkeys(places))
+        searched = [folder for folder in variable.split(os.pathsep) if folder]
+        folders = [*self.installs, *(self.moved(folder) or folder for folder in searched)]
+        return os.pathsep.join(dict.fromkeys(folders))
 
     @cached_property
     def installs(self) -> list[str]:
         """The folders in here from which editable installs are imported."""
-        installed = [str(place) for name, place in self.folder.folders.items() if name]
-        places = [place for place in map(self.moved, [*sys.path, *self._mapped()]) if place]
-        return [place for place in dict.fromkeys(places) if place.startswith(tuple(installed))]
+        roots = [str(folder) for name, folder in self.folder.folders.items() if name]
+        folders = [folder for folder in map(self.moved, [*sys.path, *self._mapped()]) if folder]
+        return [folder for folder in dict.fromkeys(folders) if folder.startswith(tuple(roots))]
 
     def _mapped(self) -> Iterator[str]:
         """The folders of packages to which finders of editable installs lead."""
@@ -93,7 +94,7 @@ class Imports:
         """Whether the module is the user's, but not from here. A compiled one cannot be imported twice."""
         file = str(getattr(module, "__file__", None) or "")
         compiled = isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
-        if not file or compiled or name == "__main__" or file.startswith(f"{self.folder.place}{os.sep}"):
+        if not file or compiled or name == "__main__" or file.startswith(f"{self.folder.path}{os.sep}"):
             return False
         if any(Path(file).is_relative_to(ROOT / ours) for ours in OUR_CODE):
             return False
@@ -111,10 +112,10 @@ class Imports:
 
 
 def enter_code(code: Code | None, study: Path, lasting: bool = True) -> Path | None:
-    """From now on this process runs with this version: returns the folder that stands for the task's.
+    """Make this process run with this version of the code. Returns the folder that stands for the task's.
 
-    It forgets modules of the user's that it has from elsewhere. A process that another study has used must not go on
-    with the modules of that one. Unless ``lasting``, the folder is a temporary one. Raises OSError.
+    Forgets the user's modules that were imported from elsewhere, since a process may have run another study before.
+    Unless ``lasting``, the folder is a temporary one. Raises OSError.
     """
     environment.clear()
     environment.update(variables(code))
@@ -122,42 +123,45 @@ def enter_code(code: Code | None, study: Path, lasting: bool = True) -> Path | N
         return None
     folder = made_folder(code, study, lasting)
     imports = Imports(folder)
-    of_children = imports.searched_by_children(os.environ.get(SEARCHED, ""))
+    python_path = imports.searched_by_children(os.environ.get(SEARCHED, ""))
     sys.path[:] = imports.search_path(sys.path)
-    _set_searched(of_children)
+    _set_searched(python_path)
     os.chdir(folder.task)
     for name, module in list(sys.modules.items()):
         if imports.is_elsewhere(name, module):
             del sys.modules[name]
-    _PLACES.add(f"{folder.place}{os.sep}")
-    for name, place in folder.folders.items():
+    _PLACES.add(f"{folder.path}{os.sep}")
+    for name, study_folder in folder.folders.items():
         if name in code.roots:
-            _USERS[f"{place}{os.sep}"] = f"{code.roots[name]}{os.sep}"
+            _USERS[f"{study_folder}{os.sep}"] = f"{code.roots[name]}{os.sep}"
     forget_tasks()
     _forget_finders()
     return folder.task
 
 
 def in_users_folders(text: str) -> str:
-    """The text of an error with the paths of the user's files in place of the study's: those he can edit."""
-    for place, users in _USERS.items():
-        text = text.replace(place, users)
+    """The text of an error with the study's paths replaced by those of the user's files, which can be edited."""
+    for study_folder, users_folder in _USERS.items():
+        text = text.replace(study_folder, users_folder)
     return text
 
 
 @contextmanager
 def running_code(code: Code | None, study: Path, lasting: bool = True) -> Iterator[Path | None]:
-    """The same for a while."""
-    modules, searched, entered = dict(sys.modules), list(sys.path), dict(ENTERED)
-    here, variable = Path.cwd(), os.environ.get(SEARCHED, "")
+    """Like ``enter_code``, but only until the context ends. Yields the folder of the task."""
+    modules = dict(sys.modules)
+    search_path = list(sys.path)
+    entered = dict(ENTERED)
+    current_folder = Path.cwd()
+    variable = os.environ.get(SEARCHED, "")
     task = enter_code(code, study, lasting)
     try:
         yield task
     finally:
         if code is not None:
             _set_searched(variable)
-            sys.path[:] = searched
-            os.chdir(here)
+            sys.path[:] = search_path
+            os.chdir(current_folder)
             _restore_modules(modules)
             ENTERED.clear()
             ENTERED.update(entered)
@@ -166,12 +170,12 @@ def running_code(code: Code | None, study: Path, lasting: bool = True) -> Iterat
             remove_outdated_links(study)
 
 
-def _restore_modules(before: Mapping[str, ModuleType]) -> None:
-    """Forget modules of the code, and bring back those that were there before."""
+def _restore_modules(modules: Mapping[str, ModuleType]) -> None:
+    """Forget the modules of the code, and bring back ``modules``, which were imported before."""
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(tuple(_PLACES)):
             del sys.modules[name]
-    sys.modules.update(before)
+    sys.modules.update(modules)
 
 
 def _set_searched(variable: str) -> None:
@@ -180,10 +184,10 @@ def _set_searched(variable: str) -> None:
         del os.environ[SEARCHED]
 
 
-def _is_own(place: Path, root: Path) -> bool:
+def _is_own(path: Path, root: Path) -> bool:
     """Whether no folder between the two is hidden, or holds Python or installed packages."""
-    between = [folder for folder in (place, *place.parents) if folder != root and folder.is_relative_to(root)]
-    return not any(_is_foreign(folder) for folder in between)
+    between = [inner for inner in (path, *path.parents) if inner != root and inner.is_relative_to(root)]
+    return not any(_is_foreign(inner) for inner in between)
 
 
 def _is_foreign(folder: Path) -> bool:

@@ -23,7 +23,7 @@ def train_command(task: str, study: str, trial: str, seed: int) -> str:
 
 
 def pass_breakpoints(notice: Callable[[str], None], command: str) -> None:
-    """Let `breakpoint()` in this process go on, with one notice of the ``command`` that opens the debugger."""
+    """Make `breakpoint()` in this process do nothing but print one notice: the ``command`` that opens the debugger."""
     noticed = threading.Event()
 
     def hook(*_arguments: Any, **_options: Any) -> None:
@@ -35,7 +35,7 @@ def pass_breakpoints(notice: Callable[[str], None], command: str) -> None:
 
 
 def open_debugger_after(act: Callable[[], None]) -> None:
-    """Let `breakpoint()` in this process first ``act``, then open pdb there; another debugger of the user stays."""
+    """Make `breakpoint()` in this process call ``act`` and then open pdb. PYTHONBREAKPOINT takes precedence."""
     if "PYTHONBREAKPOINT" in os.environ:
         return
 
@@ -47,7 +47,7 @@ def open_debugger_after(act: Callable[[], None]) -> None:
 
 
 def debugs_now() -> bool:
-    """Whether the main thread stands in a debugger, where a person may think for hours."""
+    """Whether the main thread is in a debugger, where a person may think for hours."""
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         if frame.f_globals.get("__name__") == DEBUGGER:

@@ -48,26 +48,27 @@ def measured_rate(precision: str) -> DeviceRate | None:
     torch = sys.modules.get("torch")
     if torch is None or precision not in DTYPES:
         return None
-    kind = "cuda" if torch.cuda.is_initialized() else "cpu"
+    device = "cuda" if torch.cuda.is_initialized() else "cpu"
     try:
-        return _measured(precision, kind, torch.get_num_threads() if kind == "cpu" else None)
+        return _measured(precision, device, torch.get_num_threads() if device == "cpu" else None)
     except (RuntimeError, NotImplementedError):  # such as a GPU without room: training goes on without a rate
         return None
 
 
 @cache
-def _measured(precision: str, kind: str, threads: int | None) -> DeviceRate:
+def _measured(precision: str, device: str, threads: int | None) -> DeviceRate:
     import torch
 
-    size, calls = SIZES[kind], CALLS[kind]
-    drawn = torch.Generator().manual_seed(1)  # of its own: the task's random numbers stay as they are
-    matrices = [torch.randn(size, size, generator=drawn, device="cpu") for _ in range(2)]
-    a, b = (matrix.to(kind, getattr(torch, DTYPES[precision])) for matrix in matrices)
+    size = SIZES[device]
+    calls = CALLS[device]
+    generator = torch.Generator().manual_seed(1)  # of its own: the task's random numbers stay as they are
+    matrices = [torch.randn(size, size, generator=generator, device="cpu") for _ in range(2)]
+    a, b = (matrix.to(device, getattr(torch, DTYPES[precision])) for matrix in matrices)
 
     def multiply() -> None:
         for _ in range(calls):
             torch.mm(a, b)
-        if kind == "cuda":
+        if device == "cuda":
             torch.cuda.synchronize()
 
     clock = time.perf_counter if threads is None else partial(_cpu_seconds, threads)

@@ -18,19 +18,20 @@ LAUNCHERS = ("RAY_", "SLURM_")
 AT_START = dict(os.environ)
 """A worker trains one trial after the other, and the first may set some."""
 DIGITS = 8
-"""Of a secret's hash: enough to tell two values apart."""
+"""Digits of a secret's hash that are recorded: enough to tell two values apart."""
 LONGEST = 200
 """Characters of a value that are kept; a longer one ends in its hash."""
 
 
 def variables(code: Code | None) -> dict[str, str | None]:
-    """By name, the value of each variable that the code reads by a literal name; None for one that is not set.
+    """The value of each variable that the code reads by a literal name; None for one that is not set.
 
-    Of a secret, only a hash is kept.
+    For a secret, only a hash is recorded.
     """
     if code is None:
         return {}
-    read, written = set[str](), set[str]()
+    read = set[str]()
+    written = set[str]()
     for content in code.files.values():
         for name, is_written in _names_in(content):
             (written if is_written else read).add(name)
@@ -49,8 +50,8 @@ def _shown(name: str, value: str | None) -> str | None:
 
 
 def _names_in(content: bytes) -> Iterator[tuple[str, bool]]:
-    """Of `os.environ["NAME"]`, `os.environ.get("NAME")`, `os.getenv("NAME")` and `"NAME" in os.environ`: the name, and
-    whether it is written there."""
+    """Each name in `os.environ["NAME"]`, `os.environ.get("NAME")`, `os.getenv("NAME")` and `"NAME" in os.environ`,
+    and whether the code writes it there."""
     if b"env" not in content:
         return
     try:

@@ -1,4 +1,4 @@
-"""What the sweep and the workers of a trial tell each other while it runs. Plain data: no torch, no Ray.
+"""The events and orders that a sweep and the workers of a trial exchange. Plain data: no torch, no Ray.
 
 ``Unsynced`` remembers the reports that the sweep may not have on disk yet.
 """
@@ -10,12 +10,12 @@ from typing import Any
 
 from sweeps.processes.times import POLL_S
 from tracking.attempts import Lineage
-from tracking.weights import WeightsRecord
+from tracking.weights import WEIGHTS, WeightsRecord
 
 
 @dataclass(frozen=True)
 class HostWeights:
-    """The trained weights of another trial, which an attempt only scores: it reads them where they lie."""
+    """The trained weights of another trial, which an attempt only scores. It reads them in their own folder."""
 
     trial: str  # the name of that trial
     checkpoints: str  # fsspec URL
@@ -23,7 +23,7 @@ class HostWeights:
     step: int  # at which its training ended
     attempt: int  # its last one
     lineage: Lineage
-    record: WeightsRecord  # what tells them from those of another training
+    record: WeightsRecord  # identifies the training that made them
 
     def are_in(self, attempt: int, step: int) -> bool:
         """Whether the checkpoint that this attempt wrote after this step has them."""
@@ -58,6 +58,15 @@ class Assignment:
     kept_steps: tuple[int, ...] = ()  # the checkpoints that stay, besides those that the task keeps
     ended: int | None = None  # the step at which its training is over, if that is before the planned one
 
+    def head(self, step: int, attempt: int) -> dict[str, Any]:
+        """The first entries of a set's statistics, for weights of ``step`` that ``attempt`` trained last."""
+        head: dict[str, Any] = {"key": self.key, "step": step, "attempt": attempt}
+        if self.code:
+            head["code"] = self.code
+        if self.weights:
+            head[WEIGHTS] = self.weights.record
+        return head
+
 
 @dataclass(frozen=True)
 class Order:
@@ -89,7 +98,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Noticed:
-    """A notice for the user, such as a damaged checkpoint that was skipped. ``quiet``: for log.txt alone."""
+    """A notice for the user, such as a damaged checkpoint that was skipped. ``quiet``: only for log.txt."""
 
     text: str
     quiet: bool = False
@@ -121,12 +130,12 @@ class Report:
 class Resumed:
     """Training resumes after ``step``. ``reports`` holds those up to it that may be missing from the journal.
 
-    ``of`` is the attempt that wrote the checkpoint.
+    ``attempt`` is the one that wrote the checkpoint.
     """
 
     step: int
     reports: tuple[Report, ...]
-    of: int | None = None
+    attempt: int | None = None
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Printed:
-    """What the process of a worker printed: whole lines."""
+    """Whole lines that the process of a worker printed."""
 
     rank: int
     text: str
@@ -209,10 +218,11 @@ class Unsynced:
         self.recorded = 0  # the sweep has written the reports up to this step
         self._since = 0  # how many came after the last one that the journal must have on disk
 
-    def told(self, report: Report, checkpoint: int | None, again: bool = False) -> Report:
-        """The report as it is told, with the checkpoint that was written since the last one.
+    def remember(self, report: Report, checkpoint: int | None, again: bool = False) -> Report:
+        """Remember the report, and return it with ``checkpoint``, the step written since the last report, and
+        ``synced``.
 
-        ``again``: the last report was of the same step. Only a later one shows that this one is on disk.
+        ``again``: the last report was of the same step. Then only a later report proves that this one is on disk.
         """
         if again:
             self.reports = [earlier for earlier in self.reports if earlier.step < report.step]
@@ -223,7 +233,10 @@ class Unsynced:
         return self.reports[-1]
 
     def up_to(self, step: int) -> list[Report]:
-        """Those that a checkpoint of this step holds. Those that are on disk by now are forgotten."""
-        known = [place for place, each in enumerate(self.reports) if each.synced and each.step <= self.recorded]
-        del self.reports[: known[-1] + 1 if known else 0]
-        return [each for each in self.reports if each.step <= step]
+        """The reports that a checkpoint of this step must hold. Forgets those that are on disk by now."""
+        first_unsynced = 0
+        for number, report in enumerate(self.reports, start=1):
+            if report.synced and report.step <= self.recorded:
+                first_unsynced = number
+        del self.reports[:first_unsynced]
+        return [report for report in self.reports if report.step <= step]

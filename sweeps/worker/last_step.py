@@ -1,19 +1,21 @@
-"""The step at which trained weights ended, as a work sees it that only scores them."""
+"""Trained weights that a work only scores: their checkpoints, and the step at which their training ended."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.schema import Problem, RefusedError
-from sweeps.task import Task
-from sweeps.worker.events import Assignment
+from sweeps.task import Keep, Task
+from sweeps.worker.checkpoint_files import OwnFormat, Restored, copy_work_files
+from sweeps.worker.checkpoints import Checkpoints, work_folder
+from sweeps.worker.events import Assignment, HostWeights
 
 
 def config_until(task: Task[Any], config: Any, step: int) -> Any | None:
-    """The configuration of a training that ends at this step; None if no key of the task says when it ends.
+    """The configuration of a training that ends at this step; None if no key of the task sets its last step.
 
-    Work that ended early would otherwise train the steps that it left out.
+    Otherwise the work would train the steps that were left out.
     """
     planned = task.steps(config)
     if step in (0, planned):  # 0: it is unknown
@@ -32,30 +34,85 @@ def _with(config: Any, key: str, value: int) -> Any:
     return replace(config, **{group: replace(getattr(config, group), **{name: value})})
 
 
-def scored_config(task: Task[Any], config: Any, given: Assignment) -> Any:
-    """The configuration as the work sees it: its last step is that of the trained weights, if there are any.
+def scored_config(task: Task[Any], config: Any, assignment: Assignment) -> Any:
+    """The configuration for the work: it ends at the last step of the trained weights, if there are any.
 
-    Raises RefusedError if those of another trial ended early, and no key says so.
+    Raises RefusedError if another trial's training ended early and no key can express that.
     """
-    host = given.weights
-    last = host.step if host else given.ended
+    host = assignment.weights
+    last = host.step if host else assignment.ended
     if last is None:
         return config
     ended = config_until(task, config, last)
     if ended is None and host is not None:
-        raise RefusedError([ended_early(given.trial, host.trial, last, task.steps(config))])
+        raise RefusedError([ended_early(assignment.trial, host.trial, last, task.steps(config))])
     return ended or config
 
 
 def ended_early(trial: str, host: str, step: int, planned: int) -> Problem:
-    """The refusal of ``trial``, whose work could not be kept from training further."""
+    """The refusal of ``trial``, since nothing could stop its work from training further."""
     ended = f"scores the weights of {host}, whose training ended at step {step} of {planned}"
-    found = f"{ended}; no key of the task is its number of steps, so its work would train on"
-    return Problem(trial, found, "add such a key, or leave this row out")
+    fault = f"{ended}; no key of the task is its number of steps, so its work would train on"
+    return Problem(trial, fault, "add such a key, or leave this row out")
 
 
-def without_last_state(trial: str, host: str, step: int, there: Collection[int]) -> Problem:
-    """The refusal of ``trial``, if the last state of its host was not saved. ``there``: the steps with a checkpoint."""
-    steps = ", ".join(map(str, sorted(there))) or "there is none"
-    found = f"scores the weights of {host}, which has no checkpoint of its last step, {step}"
-    return Problem(trial, found, f"must be a step with a checkpoint: {steps}")
+def without_last_state(trial: str, host: str, step: int, saved_steps: Collection[int]) -> Problem:
+    """The refusal of ``trial`` if the last state of its host was not saved.
+
+    ``saved_steps``: the steps with a checkpoint.
+    """
+    steps = ", ".join(map(str, sorted(saved_steps))) or "there is none"
+    fault = f"scores the weights of {host}, which has no checkpoint of its last step, {step}"
+    return Problem(trial, fault, f"must be a step with a checkpoint: {steps}")
+
+
+def open_checkpoints(
+    task: Task[Any],
+    config: Any,
+    assignment: Assignment,
+    tell: Callable[[str], None],
+) -> Checkpoints:
+    """The trial's own checkpoints, or those of the trial whose weights it only scores. ``tell`` takes notices."""
+    own_format = OwnFormat.of(task)
+    host = assignment.weights
+    if host is not None:
+        return Checkpoints(
+            host.checkpoints,
+            host.key,
+            host.attempt,
+            Keep(),
+            own_format,
+            tell,
+            host.lineage,
+        )
+    keep = task.keep(config)
+    steps = sorted({*keep.steps, *assignment.kept_steps})
+    return Checkpoints(
+        assignment.checkpoints,
+        assignment.key,
+        assignment.attempt,
+        replace(keep, steps=steps),
+        own_format,
+        tell,
+        assignment.lineage,
+        assignment.code,
+    )
+
+
+def take_weights(
+    assignment: Assignment,
+    host: HostWeights,
+    restored: Restored | None,
+    checkpoints: Checkpoints,
+) -> None:
+    """Check that ``restored`` is the last state of the host, and copy the files of the host's work.
+
+    Raises RefusedError if the host's last state is gone.
+    """
+    checkpoint = restored.start.checkpoint if restored else None
+    if checkpoint is None or not host.are_in(checkpoint.attempt, checkpoint.step):
+        saved_steps = checkpoints.steps()
+        raise RefusedError([without_last_state(assignment.trial, host.trial, host.step, saved_steps)])
+    source = work_folder(host.checkpoints, host.key, host.lineage)
+    target = work_folder(assignment.checkpoints, assignment.key, assignment.lineage)
+    copy_work_files(source, target)

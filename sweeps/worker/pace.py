@@ -22,7 +22,8 @@ from tracking.provenance import cpu_model
 
 NVIDIA = Path("/proc/driver/nvidia/gpus")
 MODEL = "Model:"
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+STATUS = Path("/proc/self/status")
+CLEAR = Path("/proc/self/clear_refs")
 PEAK = "VmHWM:"
 RESET_PEAK = "5"
 
@@ -54,13 +55,15 @@ def _used() -> float:
 class TrainingTime:
     """The seconds of training over all attempts, without evaluation, by the clock and by the workers' CPUs.
 
-    What follows a pause counts as training once training has gone on: a report after an evaluation tells so.
+    Time after a pause counts as training again once training goes on, as a report after an evaluation shows.
     ``cpu_before`` is None if earlier attempts have not counted it; then it stays unknown.
     """
 
-    def __init__(self, before: float, cpu_before: float | None, cpu: CpuTime) -> None:
-        self._before, self._since = before, time.monotonic()
-        self._cpu_before, self._cpu_since = cpu_before, cpu.total
+    def __init__(self, seconds_before: float, cpu_before: float | None, cpu: CpuTime) -> None:
+        self._before = seconds_before
+        self._since = time.monotonic()
+        self._cpu_before = cpu_before
+        self._cpu_since = cpu.total
         self._cpu = cpu
         self._runs = False
 
@@ -79,15 +82,18 @@ class TrainingTime:
 
     @contextmanager
     def left_out(self) -> Iterator[None]:
-        """What happens within is not the training's."""
-        began, cpu_began = time.monotonic(), self._cpu.own
+        """The time spent within does not count as training."""
+        began = time.monotonic()
+        cpu_began = self._cpu.own
         yield
         self._since += time.monotonic() - began
         self._cpu_since += self._cpu.own - cpu_began
 
     def pause(self) -> None:
-        self._before, self._since = self.seconds, time.monotonic()
-        self._cpu_before, self._cpu_since = self.cpu_seconds, self._cpu.total
+        self._before = self.seconds
+        self._since = time.monotonic()
+        self._cpu_before = self.cpu_seconds
+        self._cpu_since = self._cpu.total
         self._runs = False
 
 

@@ -29,7 +29,8 @@ def process_group(backend: str, address: str, rank: int, world: int) -> Iterator
     from torch.distributed.distributed_c10d import _set_pg_timeout
 
     use_interface_to(address)
-    forming, (host, port) = timedelta(seconds=FORMING_S), _host_and_port(address)
+    forming = timedelta(seconds=FORMING_S)
+    host, port = _host_and_port(address)
     store = dist.TCPStore(  # type: ignore[attr-defined]
         host, port, world, is_master=rank == 0, timeout=forming
     )
@@ -58,21 +59,22 @@ class StopVote:
         self._group: Any = None
         self._cast: tuple[Any, Any] | None = None
 
-    def agreed(self, own: bool) -> bool:
-        """Whether training ends after this step. Without a process group each worker has its own answer."""
+    def agreed(self, wants_stop: bool) -> bool:
+        """Whether training ends after this step. Without a process group, each worker decides by itself."""
         distributed = _joined()
         if distributed is None:
-            return own
+            return wants_stop
         import torch
 
         if self._group is None:
             self._group = _own_group()
-        before, votes = self._cast, torch.tensor(float(own))
+        previous = self._cast
+        votes = torch.tensor(float(wants_stop))
         self._cast = votes, distributed.all_reduce(votes, group=self._group, async_op=True)
-        if before is None:
+        if previous is None:
             return False
-        before[1].wait()
-        return bool(before[0])
+        previous[1].wait()
+        return bool(previous[0])
 
 
 def _own_group() -> Any:
@@ -93,10 +95,10 @@ def held_port(host: str) -> tuple[socket.socket, str]:
 
     The socket does not listen, and allows reuse, so rank zero's store can listen there while it is held.
     """
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("", 0))
-    return held, f"{host}:{held.getsockname()[1]}"
+    port_socket = socket.socket()
+    port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port_socket.bind(("", 0))
+    return port_socket, f"{host}:{port_socket.getsockname()[1]}"
 
 
 def use_interface_to(address: str) -> None:
@@ -115,9 +117,11 @@ def _interface_to(address: str) -> str | None:
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((host, port))
-            own = probe.getsockname()[0]
-        found = (name for name, of in psutil.net_if_addrs().items() if own in {each.address for each in of})
-        return next(found, _loopback(own))
+            source = probe.getsockname()[0]
+        for name, addresses in psutil.net_if_addrs().items():
+            if any(interface.address == source for interface in addresses):
+                return name
+        return _loopback(source)
     except OSError:  # an IPv6 host, or no route
         return None
 
@@ -127,6 +131,6 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _loopback(own: str) -> str | None:
+def _loopback(address: str) -> str | None:
     """127.0.0.2 and its like belong to the loopback, which has only the address 127.0.0.1."""
-    return "lo" if ip_address(own).is_loopback else None
+    return "lo" if ip_address(address).is_loopback else None

@@ -1,8 +1,8 @@
-"""A plain state as an outline of JSON and parts in safetensors, and back again: it comes back as it went in.
+"""Convert a plain state to an outline of JSON and parts in safetensors, and back without loss.
 
-That is to the bit, with the order of each dict, on the host. Tensors and arrays keep the order of their axes in memory,
-as a clone does; one that stands in two places stays one. None is ever read by executing it. Nothing here imports torch
-or NumPy: a state that holds none needs none.
+The state comes back on the host, equal to the bit, with the order of each dict. Tensors and arrays keep the order of
+their axes in memory, as a clone does; one that occurs twice stays one object. Nothing is read by executing it. This
+module imports neither torch nor NumPy unless the state holds their objects.
 """
 
 import sys
@@ -13,14 +13,15 @@ from typing import Any
 
 from sweeps.task import StateError
 
-TENSORS, ARRAYS = "tensors.safetensors", "arrays.safetensors"
+TENSORS = "tensors.safetensors"
+ARRAYS = "arrays.safetensors"
 REFERENCE_MARK = "$"
-"""The key of an entry of the outline that stands for something else than a plain dict."""
+"""The key that marks a dict of the outline as a reference: it stands for something other than a plain dict."""
 PLAIN_VALUES = (bool, int, float, str, type(None))
 LARGEST_PLAIN_INT = 2**63
 """Python writes no integer of thousands of digits as a decimal text."""
 FACTORIES: dict[str, Callable[[], Any] | None] = {
-    **{kind.__name__: kind for kind in (bool, int, float, str, list, dict, tuple)},
+    **{factory.__name__: factory for factory in (bool, int, float, str, list, dict, tuple)},
     "None": None,
 }
 """The factories of a defaultdict that have a name in an outline."""
@@ -65,7 +66,8 @@ class Parts:
     @staticmethod
     def read(outline: Any, files: Mapping[str, bytes]) -> "Parts":
         """From a manifest's outline and the content of the files."""
-        tensors, arrays = {}, {}
+        tensors = {}
+        arrays = {}
         if TENSORS in files:
             import safetensors.torch
 
@@ -82,7 +84,7 @@ class Parts:
 
 
 class _Writer:
-    """Takes the tensors and arrays out of a state; their names stand in their places of the outline."""
+    """Takes the tensors and arrays out of a state and puts references to them into the outline."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Any] = {}
@@ -101,17 +103,17 @@ class _Writer:
         return outline
 
     def _of_container(self, value: Any, path: str) -> Any:
-        kind = type(value)
-        if kind is list:
+        container = type(value)
+        if container is list:
             return self._items(value, path)
-        if kind is tuple:
+        if container is tuple:
             return _reference("tuple", self._items(value, path))
-        if kind in (dict, OrderedDict, defaultdict):
+        if container in (dict, OrderedDict, defaultdict):
             return self._of_dict(value, path)
         return self._of_numbers(value, path)
 
     def _items(self, values: Sequence[Any], path: str) -> list[Any]:
-        return [self.outline(value, f"{path}/{place}") for place, value in enumerate(values)]
+        return [self.outline(value, f"{path}/{index}") for index, value in enumerate(values)]
 
     def _of_dict(self, value: dict[Any, Any], path: str) -> dict[str, Any]:
         entries = {key: self.outline(entry, f"{path}/{_spelled(key)}") for key, entry in value.items()}
@@ -120,8 +122,9 @@ class _Writer:
         pairs = [[self._key(key, f"{path}, a key"), entry] for key, entry in entries.items()]
         if isinstance(value, OrderedDict):
             attributes = vars(value)  # a state_dict of torch has the versions of its modules there
-            more = {"attributes": self.outline({**attributes}, f"{path}, its attributes")} if attributes else {}
-            return _reference("ordered", pairs, **more)
+            if not attributes:
+                return _reference("ordered", pairs)
+            return _reference("ordered", pairs, attributes=self.outline({**attributes}, f"{path}, its attributes"))
         if isinstance(value, defaultdict):
             return _reference("defaultdict", pairs, factory=_factory_name(value, path))
         return _reference("dict", pairs)
@@ -138,7 +141,8 @@ class _Writer:
 
     def _of_numbers(self, value: Any, path: str) -> dict[str, Any]:
         """The reference to a tensor, an array or a number of NumPy."""
-        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        torch = sys.modules.get("torch")
+        numpy = sys.modules.get("numpy")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_dense(value):
             return self._of_tensor(value, path)
         if numpy is not None and isinstance(value, numpy.generic) and _is_native(value):
@@ -155,9 +159,9 @@ class _Writer:
             copy = tensor.detach().to("cpu", copy=True).resolve_neg()
             axes = _axes_in_memory(copy.stride())
             name = _put(self.tensors, path, copy.permute(axes).contiguous())
-            kind = "parameter" if type(tensor).__name__ == "Parameter" else "tensor"
-            learned = {"requires_grad": True} if tensor.requires_grad else {}
-            self._references[memory] = _reference(kind, name, **_unless_sorted(axes), **learned)
+            tensor_type = "parameter" if type(tensor).__name__ == "Parameter" else "tensor"
+            gradient = {"requires_grad": True} if tensor.requires_grad else {}
+            self._references[memory] = _reference(tensor_type, name, **_unless_sorted(axes), **gradient)
         return self._references[memory]
 
     def _of_array(self, array: Any, path: str) -> dict[str, Any]:
@@ -171,11 +175,12 @@ class _Writer:
 
 
 class _Reader:
-    """Puts tensors and arrays into their places again."""
+    """Puts tensors and arrays back into the outline."""
 
     def __init__(self, tensors: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        self._tensors, self._arrays = tensors, arrays
-        self._restored: dict[tuple[str, str], Any] = {}  # what stands in two places is one
+        self._tensors = tensors
+        self._arrays = arrays
+        self._restored: dict[tuple[str, str], Any] = {}  # an object that occurs twice is restored once
         self._kinds: dict[str, Callable[..., Any]] = {
             "int": lambda digits: int(digits, 16),
             "tuple": lambda items: tuple(map(self.value, items)),
@@ -195,8 +200,8 @@ class _Reader:
             return outline
         if REFERENCE_MARK not in outline:
             return {key: self.value(entry) for key, entry in outline.items()}
-        more = {name: of for name, of in outline.items() if name not in (REFERENCE_MARK, "of")}
-        return self._kinds[outline[REFERENCE_MARK]](outline["of"], **more)
+        options = {name: option for name, option in outline.items() if name not in (REFERENCE_MARK, "of")}
+        return self._kinds[outline[REFERENCE_MARK]](outline["of"], **options)
 
     def _pairs(self, pairs: Sequence[Any]) -> dict[Any, Any]:
         return {self.value(key): self.value(entry) for key, entry in pairs}
@@ -235,8 +240,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _reference(kind: str, of: Any, **more: Any) -> dict[str, Any]:
-    return {REFERENCE_MARK: kind, "of": of, **more}
+def _reference(type_name: str, content: Any, **options: Any) -> dict[str, Any]:
+    return {REFERENCE_MARK: type_name, "of": content, **options}
 
 
 def _factory_name(value: "defaultdict[Any, Any]", path: str) -> str:
@@ -252,7 +257,7 @@ def _axes_in_memory(strides: Sequence[int]) -> list[int]:
 
 
 def _unless_sorted(axes: list[int]) -> dict[str, list[int]]:
-    """What a reference says of axes: nothing for those in their usual order."""
+    """The entry of a reference for the axes: none if they are in their usual order."""
     return {} if axes == sorted(axes) else {"axes": axes}
 
 
@@ -271,12 +276,12 @@ def _is_native(number: Any) -> bool:
     return dtype.name in WIDTHS and dtype.kind in "biuf" and dtype.isnative
 
 
-def _put(among: dict[str, Any], path: str, value: Any) -> str:
+def _put(parts: dict[str, Any], path: str, value: Any) -> str:
     """Under a name of its own; a lone surrogate of a key is spelled out."""
     name = path[1:].encode("utf-8", "backslashreplace").decode() or "state"
-    while name in among or name == "__metadata__":
+    while name in parts or name == "__metadata__":
         name += "'"
-    among[name] = value
+    parts[name] = value
     return name
 
 
@@ -288,13 +293,13 @@ def _spelled(key: Any) -> str:
         return "integer"
 
 
-def _refused(path: str, what: str) -> StateError:
-    return StateError(f"the state{_at(path)} holds {what}: {ADVICE}")
+def _refused(path: str, content: str) -> StateError:
+    return StateError(f"the state{_at(path)} holds {content}: {ADVICE}")
 
 
 def _at(path: str) -> str:
     return f" at {path[1:]}" if path else ""
 
 
-def _called(kind: type) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+def _called(type_: type) -> str:
+    return type_.__qualname__ if type_.__module__ == "builtins" else f"{type_.__module__}.{type_.__qualname__}"

@@ -1,7 +1,7 @@
-"""The prepared data of a task: where it lies, which copy it is.
+"""The prepared data of a task: its folder and its identity.
 
-A folder is made once per fingerprint and version of the user's code, and is whole: what other code has made is kept for
-the trials that were trained with it, and trains no others.
+A folder is prepared once per fingerprint and version of the user's code, and is always complete. Data that another
+version of the code prepared stays for the trials that were trained with it, and serves no other trials.
 """
 
 import hashlib
@@ -39,13 +39,15 @@ def data_place(task: Task[Any], folder: Path, fingerprint: str, code: str = "") 
 
 
 def identity(task: Task[Any], folder: Path, fingerprint: str, code: str = "") -> str:
-    """What tells the prepared data from another copy of it; "" if nothing is prepared. Raises RefusedError."""
-    place = data_place(task, folder, fingerprint, code)
-    return "" if task.prepare is None or not place.is_dir() else str(_manifest(place)["digest"])
+    """The hash that identifies this copy of the prepared data; "" if nothing is prepared. Raises RefusedError."""
+    data_folder = data_place(task, folder, fingerprint, code)
+    if task.prepare is None or not data_folder.is_dir():
+        return ""
+    return str(_manifest(data_folder)["digest"])
 
 
 def earlier_copy(task: Task[Any], folder: Path, fingerprint: str, code: str) -> Path | None:
-    """Data of the same fingerprint that other code has prepared; None without."""
+    """The folder of data of the same fingerprint that another version of the code prepared; None without one."""
     for manifest in sorted((folder / task.name).glob(f"*/{PREPARED_MANIFEST}")):
         with suppress(RefusedError):  # damaged data is no copy
             content = _manifest(manifest.parent)
@@ -55,45 +57,45 @@ def earlier_copy(task: Task[Any], folder: Path, fingerprint: str, code: str) -> 
 
 
 def write_manifest(folder: Path, fingerprint: str, code: str = "") -> None:
-    """Size and SHA-256 of every file but the notes; written last, so that data without it is not whole."""
+    """Write size and SHA-256 of every file but the notes. It is written last: data without it is incomplete."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / PREPARED_NOTES)
     files = {path.relative_to(folder).as_posix(): _described(path) for path in paths}
     content = {"fingerprint": fingerprint, "files": files}
-    whole = {**content, "digest": _digest(content), "code": code}
-    (folder / PREPARED_MANIFEST).write_text(json.dumps(whole, indent=1), "utf-8")
+    manifest = {**content, "digest": _digest(content), "code": code}
+    (folder / PREPARED_MANIFEST).write_text(json.dumps(manifest, indent=1), "utf-8")
 
 
-def check_whole(place: Path, fingerprint: str) -> str:
+def check_whole(folder: Path, fingerprint: str) -> str:
     """The identity of the data, if every file is as it was prepared: that takes a second per gigabyte.
 
     Raises RefusedError with the first file that is not.
     """
-    manifest = _manifest(place)
+    manifest = _manifest(folder)
     if manifest["fingerprint"] != fingerprint:
-        raise _damaged(place, f"its fingerprint is {manifest['fingerprint']:.80}")
-    for name, described in manifest["files"].items():
-        if not (place / name).is_file():
-            raise _damaged(place, f"{name} is missing")
-        if _described(place / name) != described:
-            raise _damaged(place, f"{name} was changed after it was prepared")
+        raise _damaged(folder, f"its fingerprint is {manifest['fingerprint']:.80}")
+    for name, recorded in manifest["files"].items():
+        if not (folder / name).is_file():
+            raise _damaged(folder, f"{name} is missing")
+        if _described(folder / name) != recorded:
+            raise _damaged(folder, f"{name} was changed after it was prepared")
     return str(manifest["digest"])
 
 
-def _manifest(place: Path) -> dict[str, Any]:
+def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest: dict[str, Any] = json.loads((place / PREPARED_MANIFEST).read_text("utf-8"))
+        manifest: dict[str, Any] = json.loads((folder / PREPARED_MANIFEST).read_text("utf-8"))
         if _digest({name: manifest[name] for name in ("fingerprint", "files")}) != manifest["digest"]:
             raise ValueError
         return manifest
     except FileNotFoundError:
-        raise _damaged(place, f"{PREPARED_MANIFEST} is missing") from None
+        raise _damaged(folder, f"{PREPARED_MANIFEST} is missing") from None
     except (ValueError, TypeError, KeyError):
-        raise _damaged(place, f"{PREPARED_MANIFEST} was changed after it was prepared") from None
+        raise _damaged(folder, f"{PREPARED_MANIFEST} was changed after it was prepared") from None
 
 
-def _damaged(place: Path, what: str) -> RefusedError:
+def _damaged(folder: Path, fault: str) -> RefusedError:
     allowed = "remove that folder; the same data is then prepared again"
-    return RefusedError([Problem("paths.data", f"prepared data is damaged: {what}", allowed, None, str(place))])
+    return RefusedError([Problem("paths.data", f"prepared data is damaged: {fault}", allowed, None, str(folder))])
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -102,7 +104,7 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 def _described(path: Path) -> list[int | str]:
-    """Its size and SHA-256."""
+    """The size and SHA-256 of the file."""
     alive()
     with path.open("rb") as file:
         return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
@@ -124,98 +126,101 @@ def prepared_folder(
     Raises RefusedError, with this host's name, if the data differs from the planned one, or from the copy ``identity``;
     "" allows any copy.
     """
-    place = data_place(task, data_folder, fingerprint, code)
+    prepared = data_place(task, data_folder, fingerprint, code)
     if task.prepare is None:
-        return place
+        return prepared
     try:
-        found = prepare_once(task, configs, place, fingerprint, code=code)
+        actual_identity = prepare_once(task, configs, prepared, fingerprint, code=code)
     except RefusedError as error:
-        if place.is_dir():
+        if prepared.is_dir():
             raise
-        raise _cannot_prepare(place, error) from error
-    if identity not in ("", found):
-        other = f"{socket.gethostname()} has another copy of the same data"
-        raise RefusedError([Problem("paths.data", other, ONE_COPY, None, str(place))])
-    return place
+        raise _cannot_prepare(prepared, error) from error
+    if identity not in ("", actual_identity):
+        fault = f"{socket.gethostname()} has another copy of the same data"
+        raise RefusedError([Problem("paths.data", fault, ONE_COPY, None, str(prepared))])
+    return prepared
 
 
 def prepare_once(
     task: Task[Any],
     configs: Sequence[Any],
-    place: Path,
+    folder: Path,
     fingerprint: str,
-    told: Told = lambda step, done: None,
+    on_progress: Told = lambda step, share: None,
     code: str = "",
 ) -> str:
-    """The identity of the data in ``place``, prepared now unless it is there: whoever comes second waits.
+    """The identity of the data in ``folder``, which is prepared now unless it exists: a second process waits.
 
-    Each call of ``told`` is a sign of life. Raises RefusedError for data that is refused, has changed since it was
-    planned, or is damaged. A failure leaves nothing behind.
+    Each call of ``on_progress`` is a sign of life. Raises RefusedError for data that is refused, has changed since it
+    was planned, or is damaged. A failure leaves nothing behind.
     """
 
-    def tell(step: str, done: float | None) -> None:
+    def tell(step: str, share: float | None) -> None:
         alive()
-        told(step, done)
+        on_progress(step, share)
 
-    if not place.is_dir():
-        with _alone(place):
-            if not place.is_dir():
-                _prepare(task, configs, place, (fingerprint, code), tell)
+    if not folder.is_dir():
+        with _alone(folder):
+            if not folder.is_dir():
+                _prepare(task, configs, folder, fingerprint, code, tell)
     tell("checking", None)
-    return check_whole(place, fingerprint)
+    return check_whole(folder, fingerprint)
 
 
-def _prepare(task: Task[Any], configs: Sequence[Any], place: Path, made_of: tuple[str, str], told: Told) -> None:
-    """Fill a folder next to ``place`` and rename it, so that a folder with the final name is whole.
-
-    ``made_of``: its fingerprint, and the hash of the code.
-    """
-    fingerprint, code = made_of
+def _prepare(
+    task: Task[Any],
+    configs: Sequence[Any],
+    folder: Path,
+    fingerprint: str,
+    code: str,
+    on_progress: Told,
+) -> None:
+    """Fill a temporary folder next to ``folder`` and rename it, so that a folder with the final name is complete."""
     if task.fingerprint(configs[0]) != fingerprint:
-        found = f"the data of {task.title(configs[0]) or task.name} changed after it was planned"
-        raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
-    place.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
-    temporary = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
+        fault = f"the data of {task.title(configs[0]) or task.name} changed after it was planned"
+        raise RefusedError([Problem("data", fault, "must not change before it is prepared; run the command again")])
+    folder.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
+    temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         temporary.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
-        with at_place(place):
+        with at_place(folder):
             assert task.prepare is not None
-            task.prepare(configs, temporary, told)
+            task.prepare(configs, temporary, on_progress)
             write_manifest(temporary, fingerprint, code)
-        _take_name(temporary, place)
+        _take_name(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _take_name(temporary: Path, place: Path) -> None:
+def _take_name(temporary: Path, folder: Path) -> None:
     try:
-        temporary.rename(place)  # atomic, and never replaces a folder with content
+        temporary.rename(folder)  # atomic, and never replaces a folder with content
     except OSError:
-        if not place.is_dir():  # otherwise another process was first: not every filesystem has locks
+        if not folder.is_dir():  # otherwise another process was first: not every filesystem has locks
             raise
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[None]:
+def _alone(folder: Path) -> Iterator[None]:
     """Lock out other processes that prepare the folder. After a failure, remove the lock and new empty folders."""
-    new = [each for each in place.parents if not each.exists()]
-    lock = place.with_suffix(".lock")
+    new_parents = [parent for parent in folder.parents if not parent.exists()]
+    lock = folder.with_suffix(".lock")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(lock):
             yield
     except BaseException:
         with suppress(OSError):  # never made, or on storage that is read-only
             lock.unlink()
-        for each in new:
+        for new_parent in new_parents:
             with suppress(OSError):  # another process has put something into it
-                each.rmdir()
+                new_parent.rmdir()
         raise
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Who waits for another process gives signs of life: it does not hang."""
+    """Hold the lock. While waiting for another process, give signs of life."""
     lock = FileLock(path)
     while not lock.is_locked:
         with suppress(Timeout):
@@ -227,24 +232,24 @@ def _locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _cannot_prepare(place: Path, error: RefusedError) -> RefusedError:
+def _cannot_prepare(folder: Path, error: RefusedError) -> RefusedError:
     host = f"{socket.gethostname()} has no prepared data and cannot prepare it"
     reasons = (f"{host}: {problem.key}: {problem.found}" for problem in error.problems)
-    return RefusedError(Problem("paths.data", reason, SHARED, None, str(place)) for reason in reasons)
+    return RefusedError(Problem("paths.data", reason, SHARED, None, str(folder)) for reason in reasons)
 
 
 ONE_COPY = "must be the sweep's prepared data; share that folder, or prepare it with the same versions of packages"
 
 
-def check_data(folder: TrialFolder, identity: str, place: Path, code: str = "") -> list[Problem]:
-    """The problem if a trial began with another copy of the same data: its weights belong to that one.
+def check_data(folder: TrialFolder, identity: str, data_folder: Path, code: str = "") -> list[Problem]:
+    """The problem if a trial began with a different copy of the same data: its weights belong to that copy.
 
-    What other code has prepared is no such copy: a trial with that code is marked in tables.
+    Data that another version of the code prepared is not such a copy: tables mark a trial with that code.
 
     Raises DamagedFileError if the trial's provenance.json is damaged.
     """
     provenance = folder.provenance()
     if (provenance.get("code") or "") != code or provenance.get("data_identity") in (None, "", identity):
         return []
-    found = f"has another copy of this data than {folder.path.name} was trained with"
-    return [Problem("paths.data", found, ONE_COPY, None, str(place))]
+    fault = f"holds a different copy of the data than the one {folder.path.name} was trained on"
+    return [Problem("paths.data", fault, ONE_COPY, None, str(data_folder))]

@@ -24,12 +24,14 @@ class SystemMetrics:
         if time.monotonic() < self._due:
             return metrics
         self._due = time.monotonic() + SAMPLED_EVERY_S
-        return {f"system/{name}": round(value, 1) for name, value in (_cpu() | _gpu()).items()} | metrics
+        measured = _cpu() | _gpu()
+        return {f"system/{name}": round(value, 1) for name, value in measured.items()} | metrics
 
 
 def _cpu() -> Metrics:
     try:
-        load, memory = psutil.cpu_percent(), psutil.virtual_memory()
+        load = psutil.cpu_percent()
+        memory = psutil.virtual_memory()
     except (OSError, psutil.Error):  # a container without /proc
         return {}
     return {"cpu_utilization_percentage": load, **_memory("system", memory.used, memory.total)}
@@ -42,11 +44,11 @@ def _gpu() -> Metrics:
         return {}
     device = torch.cuda.current_device()
     free, total = torch.cuda.mem_get_info(device)
-    found = _memory(f"gpu_{device}", total - free, total)
+    memory = _memory(f"gpu_{device}", total - free, total)
     try:
-        return found | {f"gpu_{device}_utilization_percentage": float(torch.cuda.utilization(device))}
+        return memory | {f"gpu_{device}_utilization_percentage": float(torch.cuda.utilization(device))}
     except Exception:  # without nvidia-ml-py, or on a part of a GPU: torch raises many types of errors
-        return found
+        return memory
 
 
 def _memory(name: str, used: int, total: int) -> Metrics:
@@ -57,5 +59,5 @@ def device(world: int) -> str:
     """What the workers train on, such as "NVIDIA H100 × 2"."""
     torch = sys.modules.get("torch")
     gpu = torch is not None and torch.cuda.is_available() and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
-    found = torch.cuda.get_device_name() if torch is not None and gpu else f"cpu ({platform.machine()})"
-    return found if world == 1 else f"{found} × {world}"
+    model = torch.cuda.get_device_name() if torch is not None and gpu else f"cpu ({platform.machine()})"
+    return model if world == 1 else f"{model} × {world}"

@@ -45,9 +45,11 @@ def test_a_copy_takes_nothing_over_and_a_moved_folder_keeps_all(
     done = copy.type("sync", STUDY, at(server))
     assert values(scores_of(server)) == [4.0]
     assert done.returncode != 0
-    assert all(words in done.stdout + done.stderr for words in ("--moved", "--copy", str(place.study)))
+    said = done.stdout + done.stderr
+    assert "`allelse sync --again sweep.name=toy`" in said
+    assert str(place.study) in said
 
-    copy.must("sync", STUDY, at(server), "--copy")
+    copy.must("sync", STUDY, at(server), "--again")
     found = scores_of(server)
     assert values(found) == [4.0, 99.1]
     assert len(found) == 2, "each has an experiment of its own"
@@ -61,9 +63,10 @@ def test_a_copy_takes_nothing_over_and_a_moved_folder_keeps_all(
     score_again(renamed, 5.0)
     shutil.copytree(renamed, restored)
     shutil.rmtree(renamed)
-    assert "--moved" in place.type("sync", "sweep.name=restored", at(server)).stderr
-    place.must("sync", "sweep.name=restored", at(server), "--moved")
-    assert values(scores_of(server)) == [5.0, 99.1]
+    assert "--again" in place.type("sync", "sweep.name=restored", at(server)).stderr
+    assert values(scores_of(server)) == [3.0, 99.1]
+    place.must("sync", "sweep.name=restored", at(server), "--again")
+    assert values(scores_of(server)) == [3.0, 5.0, 99.1], "no run is lost"
 
 
 def test_two_studies_of_one_name_share_no_run(trained: Place, another: Callable[[str], Place], server: Path) -> None:

@@ -35,7 +35,6 @@ def outputs(place: Place) -> dict[str, str]:
         "table": place.must("table", STUDY),
         **{form: place.must("table", STUDY, "--format", form) for form in ("md", "tex", "html")},
         "short": place.must("table", STUDY, "--short"),
-        "methods": place.must("table", STUDY, "--methods"),
         "compare": place.must("compare", "base", "size_2", STUDY),
         "compare --json": place.must("compare", "base", "size_2", STUDY, "--json"),
         "report": (place.study / "report.html").read_text("utf-8"),
@@ -266,6 +265,6 @@ def test_a_study_without_a_lock_says_nothing_of_locks(complete: Place) -> None:
     (complete.study / "lock.json").unlink()
     without = outputs(complete)
     assert "lock of" in with_lock["md"]
-    for name in ("table", "md", "tex", "html", "short", "methods", "status"):
+    for name in ("table", "md", "tex", "html", "short", "status"):
         assert without[name] == re.sub(rf"( <p>)? ?{FOLLOWS.pattern}(</p>)?", "", with_lock[name]), name
     assert not [name for name, text in without.items() if "its lock" in text]

@@ -47,7 +47,7 @@ def test_code_that_trains_other_weights_is_refused_with_the_step_at_which_report
     trained.write({"parts/one.py": TEN})
     before = (trained.study / "study.json").read_bytes()
     said = trained.refused("sweep", "base-s1", STUDY, "--vouch")
-    assert "the reports part at step 1: train/loss 10, was 1" in said
+    assert "the reports first differ at step 1: train/loss 10, was 1" in said
     assert left_behind(trained) == []
     assert (trained.study / "study.json").read_bytes() == before
     assert "has changed" in trained.refused("train", "task=toy", STUDY, "row=size_2", "--add")

@@ -45,7 +45,7 @@ class SyncerHere:
         ended.set()
         store = mock.patch.dict(os.environ, {URI_VARIABLE: tracking.uri or ""})
         with store, FileLock(folder / ".sync.lock"):
-            self.returncode = sync.Passes(folder, tracking.experiment, moved=False).follow(os.getpid(), ended)
+            self.returncode = sync.Passes(folder, tracking.experiment).follow(os.getpid(), ended)
 
 
 def typed(folder: Path, *arguments: str) -> Result:

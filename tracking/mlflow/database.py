@@ -32,7 +32,8 @@ def follow_move(runs: Path) -> None:
 
     Raises sqlite3.Error if the database cannot be read or written.
     """
-    path, now = runs / "mlflow.db", artifact_folder(runs)
+    path = runs / "mlflow.db"
+    now = artifact_folder(runs)
     if not path.exists():
         return
     with closing(_open(path, "rw")) as database, database:

@@ -106,7 +106,9 @@ class Described:
     @cached_property
     def tags(self) -> dict[str, str]:
         """Machine, code and settings for scoring are tags: tags may change between attempts, params may not."""
-        trial, about, newest = self.trial, self.card.tags, self.attempts[-1]
+        trial = self.trial
+        about = self.card.tags
+        newest = self.attempts[-1]
         rows = list(dict.fromkeys(other.row for other in self.study.trials))
         digits = max(2, len(str(len(rows))))  # so that MLflow sorts a hundred rows and more
         return {
@@ -174,7 +176,8 @@ class Described:
     @cached_property
     def _scoring(self) -> dict[str, str]:
         """`decode.beam` and the like, of the current scores. What these do not name is that of the configuration."""
-        card, scores = self.card, self.result["scores"] if self.result is not None else {}
+        card = self.card
+        scores = self.result["scores"] if self.result is not None else {}
         configured = {name: value for name, value in _flatten(self.config).items() if name in card.scoring}
         if card.headline.set not in scores:
             return configured
@@ -204,7 +207,7 @@ class Described:
 
         The source is the folder of the prepared data, on the machine of the sweep; without one, ``paths.data``.
         """
-        counts = (of["train"] for of in self._groups.values() if isinstance(of.get("train"), int))
+        counts = (group["train"] for group in self._groups.values() if isinstance(group.get("train"), int))
         sizes = {"train": next(counts, None)}
         sizes |= {on: self.folder.samples_of(on) for on in (self.result or {"scores": {}})["scores"]}
         known = {on: size for on, size in sizes.items() if size is not None or self.result is not None}
@@ -212,7 +215,8 @@ class Described:
 
     def _dataset(self, on: str, size: int | None) -> dict[str, str]:
         """As MLflow's entity takes it, with its context."""
-        data, place = self.config.get("data"), Path(str(self.config.get("paths", {}).get("data"))).absolute()
+        data = self.config.get("data")
+        place = Path(str(self.config.get("paths", {}).get("data"))).absolute()
         name = data.get("name") if isinstance(data, dict) else None
         code = str(self.provenance.get("code") or "")
         prepared = prepared_place(place, self.card.name, self.fingerprint, code)

@@ -39,7 +39,8 @@ from tracking.trial import TrialFolder
 from tracking.uri import HERE, default_uri, store_name, without_password
 from tracking.words import time as as_time
 
-LEDGER, SYNC_FILE = "mlflow-ledger.json", "mlflow-sync.json"
+LEDGER = "mlflow-ledger.json"
+SYNC_FILE = "mlflow-sync.json"
 STUDY = "study"  # the key of the study's own run
 EXPERIMENT = "experiment"  # the part of that run that is no digest, but the id of the experiment
 INPUTS = "inputs"  # the part that is the digest of the study's files when all had been sent
@@ -149,7 +150,8 @@ def note(study: Path, uri: str, points: int = 0, problems: tuple[str, ...] | Non
 
     A full disk does not end the syncer: the next pass writes the file.
     """
-    address, before = without_password(uri, mark=""), _recorded(study)
+    address = without_password(uri, mark="")
+    before = _recorded(study)
     state = before if before is not None and before.uri == address else SyncState(address)
     if problems is not None:
         sent = points or (state.carried is None and not problems)
@@ -274,9 +276,8 @@ def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Ta
     others += _unknown_here(study, runs)
     if others or _is_there(where, study):
         found = f"{', '.join(others)} differ" if others else "that folder is still there"
-        replaces = f"`allelse sync --moved sweep.name={study.name}` replaces its runs"
-        names = f"{replaces}, `allelse sync --copy` gives this folder runs of its own"
-        raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {names}")
+        allowed = f"`allelse sync --again sweep.name={study.name}` sends this folder's study as new runs"
+        raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {allowed}")
 
 
 def _unknown_here(study: Study, runs: Mapping[str, Tags]) -> list[str]:

@@ -1,4 +1,4 @@
-"""MLflow's pages on a study: its runs' names, colors, descriptions and files, and the saved view that shows them.
+"""MLflow's pages on a study: its runs' names, colors and files, and the saved view that shows them.
 
 MLflow keeps a view as a tag of the experiment: rows in the table's order, the scores first, charts ready. The form is
 that of MLflow 3.17.2; a test opens it in a browser. docs/mlflow.md explains the names to users.
@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,10 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import legal, legal_curve
 from tracking.mlflow.runs import BEST, DELTA, FINAL, LAST, PUBLISHED
 from tracking.mlflow.store import quoted
-from tracking.statistics.rows import BASE, TableRow
+from tracking.statistics.rows import BASE
 from tracking.study import Study, StudyTrial, seconds
 from tracking.table.columns import StudyTable, columns_of
-from tracking.table.layout import brief_table, written
-from tracking.table.text import markdown
+from tracking.table.layout import written
 from tracking.trial import OTHER_FOLDERS, TrialFolder
 from tracking.uri import shown_tree, without_password
 
@@ -42,11 +40,12 @@ SHADES = (0.42, 0.58, 0.72, 0.34, 0.5)
 TAG = "mlflow.sharedViewState."
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then opens on runs, not on traces
 COST_COLUMNS = {"params": 75, "flops": 130, "seconds": 65}  # metric, width in pixels
-ROW_WIDTH, SCORE_WIDTH, SEED_WIDTH = 135, 75, 45
+ROW_WIDTH = 135
+SCORE_WIDTH = 75
+SEED_WIDTH = 45
 LOSS = "train/loss"
 LONGEST_TAG = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
-NOTE = "mlflow.note.content"
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
 """The tag by which MLflow finds the tables of a run, `mlflow.loggedArtifacts`."""
@@ -103,7 +102,8 @@ def color_of(study: Study, trial: StudyTrial) -> str:
     """`#rrggbb`: a hue per row, a shade per seed; base is gray, as the reference of all others."""
     rows = list(dict.fromkeys(each.row for each in study.trials))
     seeds = sorted({each.seed for each in study.trials if each.row == trial.row})
-    place, shade = rows.index(trial.row), SHADES[seeds.index(trial.seed) % len(SHADES)]
+    place = rows.index(trial.row)
+    shade = SHADES[seeds.index(trial.seed) % len(SHADES)]
     channels = colorsys.hls_to_rgb((place * GOLDEN) % 1, shade, 0.0 if trial.row == BASE else 0.6)
     return "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
 
@@ -173,7 +173,7 @@ def _charts(metrics: Sequence[Metric], logged: Collection[str]) -> dict[str, Any
     sections += [("scores", "Scores and differences from base", bars)]
     return {
         "compareRunCharts": [chart for _, _, charts in sections for chart in charts],
-        "compareRunSections": [_section(*each) for each in sections if each[2]],
+        "compareRunSections": [_section(*section) for section in sections if section[2]],
         "isAccordionReordered": True,  # otherwise MLflow sorts the sections by their names
     }
 
@@ -221,7 +221,8 @@ def row_words(table: StudyTable) -> dict[str, dict[str, str]]:
 
     "" before the row's first score.
     """
-    known, found = columns_of(table), dict[str, dict[str, str]]()
+    known = columns_of(table)
+    found = dict[str, dict[str, str]]()
     for row in table.rows:
         lost = f" ({len(row.diverged)} of {row.seeds + len(row.diverged)} diverged)" if row.diverged else ""
         words = {metric.name: f"{known[metric.name].text(row)}{lost}" for metric in table.card.tabled if row.seeds}
@@ -229,44 +230,6 @@ def row_words(table: StudyTable) -> dict[str, dict[str, str]]:
             words = {name: f"{score}, {known[f'delta_{name}'].text(row)}" for name, score in words.items()}
         found[row.row] = {metric.name: words.get(metric.name, "") for metric in table.card.tabled}
     return found
-
-
-def study_note(table: StudyTable) -> str:
-    """Markdown: the table in short, what its columns and marks mean, and the commands that made the study."""
-    known = columns_of(table)
-    scores = [known[f"{kind}{metric.name}"] for metric in table.card.tabled for kind in ("", "delta_")]
-    seeds = replace(known["seeds"], text=_seeds)
-    made = brief_table(table, [known["row"], known["change"], *scores, known["params"], seeds])
-    again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, table.study.asked)), "```"])
-    text = f"{_first_line(table)}\n\n{markdown(made)}\n{again}"
-    return text if len(text) <= LONGEST_TAG else f"{text[: LONGEST_TAG - 1]}…"
-
-
-def _seeds(row: TableRow) -> str:
-    """Such as "3 of 3, 1 diverged"."""
-    finished = f"{row.seeds + len(row.diverged)} of {row.asked}"
-    return f"{finished}, {len(row.diverged)} diverged" if row.diverged else finished
-
-
-def _first_line(table: StudyTable) -> str:
-    """What MLflow shows before the note is opened."""
-    rows, known = table.rows, columns_of(table)
-    base = next((row for row in rows if row.row == BASE and row.seeds), None)
-    scores = ", ".join(f"{of.label} {known[of.name].text(base)}" for of in table.card.tabled if base)
-    diverged, asked = sum(len(row.diverged) for row in rows), sum(row.asked for row in rows)
-    finished = f"{sum(row.seeds for row in rows) + diverged} of {asked} trials finished"
-    parts = [f"{len(rows)} rows", finished]
-    if diverged:
-        parts.append(f"{diverged} diverged")
-    if scores:
-        parts.append(f"base: {scores}")
-    return f"**{table.study.name}**: {'; '.join(parts)}"
-
-
-def _command(asked: dict[str, str]) -> str:
-    """As typed, with the program's name for its path."""
-    program, space, words = asked["command"].partition(" ")
-    return f"{Path(program).name}{space}{words}"
 
 
 def run_files(folder: TrialFolder, lives: bool) -> dict[str, str]:

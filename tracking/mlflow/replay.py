@@ -69,9 +69,11 @@ class PassOutcome:
 class Replay:
     """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
 
-    def __init__(self, folder: Path, store: Store, uri: str, moved: bool) -> None:
-        self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
-        self._folder, self._store, self._uri = folder, store, uri
+    def __init__(self, folder: Path, store: Store, uri: str) -> None:
+        self._place = ""  # of the folder that has sent the runs
+        self._folder = folder
+        self._store = store
+        self._uri = uri
         self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> the id of its run
         self._stored: dict[str, list[StoredRun]] = {}  # by key, as this pass has found them
@@ -89,7 +91,9 @@ class Replay:
         self._runners: list[Runner] = []
         self._running: set[str] = set()  # keys of the trials that run now, on any machine
         self._ended: int | None = None  # the pid of a process that runs none of them any more
-        self._page_due, self._retry_due, self._complaint = 0.0, 0.0, ""
+        self._page_due = 0.0
+        self._retry_due = 0.0
+        self._complaint = ""
 
     def once(self, ended: int | None = None) -> PassOutcome:
         """Replay every trial that has begun. A trial that fails does not hold back the others.
@@ -113,7 +117,8 @@ class Replay:
             except Exception as error:  # as for a trial
                 faults.append(("pages", error))
         self._lost = bool(faults)
-        self._stored, self._held = {}, {}
+        self._stored = {}
+        self._held = {}
         if not (faults or notices or self._due) and STUDY in self._runs and self._record_stamp() == record:
             self._put_part(STUDY, INPUTS, inputs)
         lasting = bool(faults) and all(isinstance(error, DamagedFileError) for _, error in faults)
@@ -153,7 +158,7 @@ class Replay:
         self._stored = self._store.runs(study.mark)
         active = {key: [run for run in every if run.is_active] for key, every in self._stored.items()}
         tags = {key: every[0].tags for key, every in active.items() if every}
-        self._place = "" if self._moved else tags.get(STUDY, {}).get(PLACE, "")
+        self._place = tags.get(STUDY, {}).get(PLACE, "")
         refuse_other_place(study, self._uri, self._place, tags)
         self._held = {run.id: run for every in active.values() for run in every}
         self._runs = {key: run for key, run in self._runs.items() if run in self._held}
@@ -200,7 +205,8 @@ class Replay:
         return attempt.process.is_here and attempt.process.pid == self._ended
 
     def _replay(self, study: Study, about: Described) -> int:
-        key, folder = about.trial.key, about.folder
+        key = about.trial.key
+        folder = about.folder
         state = study.standing(about.trial).state
         state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
         has_result = state in ("finished", TO_SCORE_AGAIN)
@@ -234,7 +240,8 @@ class Replay:
 
     def _run_of_training(self, study: Study, about: Described) -> str:
         """The run of this training: that which has its points, one that was left out, or a new one."""
-        key, training = about.trial.key, about.found_by[TRAINING]
+        key = about.trial.key
+        training = about.found_by[TRAINING]
         if self._trainings.get(key, training) != training:
             self._runs.pop(key, None)
             self._find(study)
@@ -266,12 +273,14 @@ class Replay:
 
     def _sent(self, key: str) -> Sent:
         """What its run has: nothing, if it is another one than before."""
-        sent, run = self._ledger.get(key), self._runs[key]
+        sent = self._ledger.get(key)
+        run = self._runs[key]
         return sent if sent is not None and sent.run == run else Sent(run)
 
     def _send(self, key: str, parts: Mapping[str, Any]) -> int:
         """Send the parts that the run lacks; returns how many points were new."""
-        sent, count = self._sent(key), 0
+        sent = self._sent(key)
+        count = 0
         held = self._held.get(sent.run)
         for name, content in parts.items():
             digest = _digest(content)
@@ -293,7 +302,8 @@ class Replay:
     def _say_unlike(self, about: Described) -> None:
         """Say which params differ from the configuration: MLflow never changes one."""
         key = about.trial.key
-        held, sent = self._held.get(self._runs[key]), self._sent(key)
+        held = self._held.get(self._runs[key])
+        sent = self._sent(key)
         if held is None:
             return
         unlike = ", ".join(held.unlike_params(about.params))
@@ -322,11 +332,12 @@ class Replay:
         view = pages.view_tag(study, sorted(self._logged)) | (pages.KIND if own else {})
         self._send(STUDY, {"tags": tags, "view": view})
         self._say_names()
-        sent, experiment = self._sent(STUDY), {EXPERIMENT: self._store.experiment_id}
+        sent = self._sent(STUDY)
+        experiment = {EXPERIMENT: self._store.experiment_id}
         if not sent.parts.items() >= experiment.items():
             self._store.set_status(run, "FINISHED", pages.first_asked_ms(study))
             self._ledger.put(STUDY, replace(sent, parts=sent.parts | experiment))
-        return self._artifacts(study, begun, own)
+        return self._artifacts(study, begun)
 
     def _say_names(self) -> None:
         """Say once which names are others in MLflow; the tags of each run have them."""
@@ -336,7 +347,7 @@ class Replay:
             self._remarks.append(f"MLflow has other names for some: {_some(pairs, '; ')}")
             self._put_part(STUDY, "names", digest)
 
-    def _artifacts(self, study: Study, begun: list[StudyTrial], own: bool) -> tuple[str, ...]:
+    def _artifacts(self, study: Study, begun: list[StudyTrial]) -> tuple[str, ...]:
         """A store may refuse them: one notice, and the next try after a pause."""
         if time.monotonic() < self._retry_due and self._running:
             return ()
@@ -345,10 +356,11 @@ class Replay:
                 if trial.key in self._due:
                     self._page(study, trial)
             if STUDY in self._due and not (self._running and time.monotonic() < self._page_due):
-                self._study_page(study, begun, own)
+                self._study_page(study, begun)
         except Exception as error:  # every kind of store raises its own
             self._retry_due = time.monotonic() + RETRY_S
-            complaint, self._complaint = self._complaint, cause_of(error)
+            complaint = self._complaint
+            self._complaint = cause_of(error)
             if complaint == self._complaint:
                 return ()
             return (f"artifacts are not stored: {self._complaint}; fix that, then run `allelse sync`",)
@@ -357,23 +369,22 @@ class Replay:
 
     def _page(self, study: Study, trial: StudyTrial) -> None:
         """A trial's artifacts."""
-        folder, lives = study.trial_folder(trial), trial.key in self._running
+        folder = study.trial_folder(trial)
+        lives = trial.key in self._running
         files = pages.run_files(folder, lives)
         model = {} if lives else Described(study, trial, folder.attempts.all()).model
         tables = {"mlflow.loggedArtifacts": pages.TABLES if pages.SAMPLES in files else ""}
         self._send(trial.key, {**_files(files), "tags of files": tables, "model": model})
         self._due.discard(trial.key)
 
-    def _study_page(self, study: Study, begun: list[StudyTrial], own: bool) -> None:
-        """The study in words, and its files; while trials run, one version per minute: it takes seconds to make."""
+    def _study_page(self, study: Study, begun: list[StudyTrial]) -> None:
+        """The tags of rows and the study's files; while trials run, once per minute: they take seconds to make."""
         table = whole_table(study, study.task.headline)
         words = pages.row_words(table)
         for trial in begun:
             tags = {f"{pages.ROW}{legal(name)}": text for name, text in words[trial.row].items()}
             self._send(trial.key, {"tags of the row": tags})
-        note = {pages.NOTE: pages.study_note(table)}
-        parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
-        self._send(STUDY, {**parts, **_files(pages.study_files(table))})
+        self._send(STUDY, _files(pages.study_files(table)))
         self._due.discard(STUDY)
         self._page_due = time.monotonic() + RETRY_S
 

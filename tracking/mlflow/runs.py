@@ -15,7 +15,11 @@ from tracking.journal import JournalLine
 
 CARRIED, TRAINING, LEFT_OUT = "sweep.carried", "sweep.training", "sweep.left_out"
 """Tags of a trial's run: what was sent, whose training it shows, and why it is no longer part of the study."""
-DELTA, FINAL, BEST, LAST, PUBLISHED = "delta/", "final/", "best/", "last/", "published/"
+DELTA = "delta/"
+FINAL = "final/"
+BEST = "best/"
+LAST = "last/"
+PUBLISHED = "published/"
 SUMMARIES = (DELTA, FINAL, BEST, LAST, PUBLISHED)
 """How metrics begin that hold one number of a trial. A curve begins with none of these."""
 LONGEST_PARAM = 6000

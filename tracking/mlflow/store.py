@@ -46,7 +46,8 @@ class Store:
     """Raises what MLflow raises; keeps no global state."""
 
     def __init__(self, client: Any, experiment_id: str) -> None:
-        self.client, self.experiment_id = client, experiment_id
+        self.client = client
+        self.experiment_id = experiment_id
         self._senders: dict[str, Callable[[str, str, Any], int | None]] = {
             "params": self._params,
             "tags": self._tags,
@@ -65,7 +66,8 @@ class Store:
         """
         from mlflow.entities import ViewType
 
-        wanted, order = f"tags.`{IDENTITY}` = {quoted(identity)}", ["attributes.start_time", "attributes.run_id"]
+        wanted = f"tags.`{IDENTITY}` = {quoted(identity)}"
+        order = ["attributes.start_time", "attributes.run_id"]
         every = self.client.search_runs(
             [self.experiment_id], wanted, run_view_type=ViewType.ALL, max_results=MOST_FOUND, order_by=order
         )
@@ -153,7 +155,9 @@ class Store:
     def _datasets(self, run_id: str, _: str, datasets: Sequence[Mapping[str, str]]) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
-        about = [({name: each[name] for name in each if name != "context"}, each["context"]) for each in datasets]
+        about = [
+            ({name: dataset[name] for name in dataset if name != "context"}, dataset["context"]) for dataset in datasets
+        ]
         inputs = [DatasetInput(Dataset(**of), [InputTag(CONTEXT, context)]) for of, context in about]
         self.client.log_inputs(run_id, inputs)
 
@@ -210,7 +214,8 @@ def open_store(study: Path, uri: str, experiment: str | None) -> Store:
         if uri == default_uri(runs):
             follow_move(runs)
             create(runs)
-        client, sent = connected(uri), study_run(study, uri)
+        client = connected(uri)
+        sent = study_run(study, uri)
         mark = read_study(study).mark if experiment in (None, study.name) else ""
         named = experiment or study.name
         return Store(client, _experiment(client, sent.run if sent else None, named, mark, artifacts_of(uri, runs)))

@@ -34,8 +34,9 @@ LOCK_WAIT_S = 5.0
 class Passes:
     """The first one connects. `mlflow-sync.json` records how the last one went."""
 
-    def __init__(self, study: Path, experiment: str | None, moved: bool) -> None:
-        self._study, self._experiment, self._moved = study, experiment, moved
+    def __init__(self, study: Path, experiment: str | None) -> None:
+        self._study = study
+        self._experiment = experiment
         self.address = os.environ.get(URI_VARIABLE) or default_uri(study.parent)
         self._replay: Replay | None = None
         note(study, self.address)
@@ -45,7 +46,7 @@ class Passes:
         try:
             if self._replay is None:
                 store = open_store(self._study, self.address, self._experiment)
-                self._replay = Replay(self._study, store, self.address, self._moved)
+                self._replay = Replay(self._study, store, self.address)
             done = self._replay.once(ended)
         except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
             done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError | OtherPlaceError))
@@ -57,7 +58,9 @@ class Passes:
 
         ``parent`` is the pid of the sweep.
         """
-        pause, printed, deadline = POLL_S, "", float("inf")
+        pause = POLL_S
+        printed = ""
+        deadline = float("inf")
         while True:
             last = stop.is_set()
             done = self.once(parent if last else None)
@@ -95,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     try:
         with sync_lock(study).acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
-            passes = Passes(study, options.experiment, options.moved)
+            passes = Passes(study, options.experiment)
             if not options.follow:
                 return _once(passes)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
@@ -137,7 +140,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tracking.mlflow.sync", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", type=Path, required=True, help="the study's folder")
     parser.add_argument("--experiment", help="the MLflow experiment, created if missing; default: the study's own")
-    parser.add_argument("--moved", action="store_true", help="take over the runs that another folder has sent")
     parser.add_argument("--follow", action="store_true", help="keep syncing until stdin ends")
     return parser
 

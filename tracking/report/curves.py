@@ -65,7 +65,7 @@ def curve_figures(study: Study, rows: Sequence[Entry]) -> dict[str, list[Drawing
 def _names(card: Card, seen: Mapping[str, Mapping[str, Sequence[SeedCurve]]]) -> list[str]:
     """The journal names that have a curve: tabled metrics first, then losses, then other metrics."""
     order = [*(metric.name for metric in card.tabled), "loss", *(metric.name for metric in card.metrics)]
-    enough = [name for name, rows in seen.items() if any(len(curve) > 1 for of in rows.values() for curve in of)]
+    enough = [name for name, rows in seen.items() if any(len(curve) > 1 for row in rows.values() for curve in row)]
     return sorted(enough, key=lambda name: order.index(_ending(card, name)))
 
 
@@ -86,7 +86,8 @@ def _label(card: Card, name: str) -> str:
 
 def _curves_of(path: Path, card: Card) -> dict[str, SeedCurve]:
     """By journal name: losses, and metrics of the task. At most POINTS reports of each are parsed."""
-    journal, names = Journal(path), [f"{metric.set}/{metric.name}" for metric in card.metrics]
+    journal = Journal(path)
+    names = [f"{metric.set}/{metric.name}" for metric in card.metrics]
     for ending in ("loss", *(metric.name for metric in card.metrics)):
         seen = journal.evenly(SEEN, in_line(ending)[1:])
         names += [name for report in seen for name in report.metrics if _ending(card, name) == ending]
@@ -107,7 +108,7 @@ def _joined(seeds: Sequence[SeedCurve]) -> Curve:
     ends = [max(curve) for curve in seeds]
     shared = [s for s in every if all(s in of or s > end for of, end in zip(seeds, ends, strict=True))]
     values = {step: [curve[step] for curve in seeds if step in curve] for step in shared or every}
-    means = [sum(of) / len(of) for of in values.values()]
+    means = [sum(value) / len(value) for value in values.values()]
     return Curve(list(values), means, list(map(min, values.values())), list(map(max, values.values())), len(seeds))
 
 
@@ -171,7 +172,8 @@ def _frame(axes: Any, last: int, limits: tuple[float, float] | None) -> None:
 
 def _panels(rows: Sequence[Entry], most: int = 6) -> list[list[Entry]]:
     """The rows without base in panels that one can read: whole groups together while they fit, large groups cut."""
-    groups, found = dict[str, list[Entry]](), list[list[Entry]]()
+    groups = dict[str, list[Entry]]()
+    found = list[list[Entry]]()
     for entry in rows:
         if not entry.is_base:
             groups.setdefault(entry.row.group, []).append(entry)
@@ -197,8 +199,10 @@ def _late_range(values: Iterable[tuple[float, float]], last: float) -> tuple[flo
     late = sorted(value for step, value in known if step >= last / 2)
     if not late:
         return None
-    low, high = late[len(late) // 100], late[-1 - len(late) // 100]
+    low = late[len(late) // 100]
+    high = late[-1 - len(late) // 100]
     span = high - low or 0.05 * abs(high) or 1.0
     early = [value for step, value in known if step < last / 2]
-    top, bottom = max([high, *early]), min([low, *early])
+    top = max([high, *early])
+    bottom = min([low, *early])
     return max(bottom, low - span) - 0.06 * span, min(top, high + span) + 0.06 * span

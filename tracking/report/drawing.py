@@ -19,21 +19,34 @@ from xml.etree import ElementTree
 from tracking.statistics.rows import BASE, TableRow
 from tracking.words import file_name
 
-INK, MUTED, RULE, PAPER = "#1c1d22", "#6e7079", "#d8d9de", "#fefefe"
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+INK = "#1c1d22"
+MUTED = "#6e7079"
+RULE = "#d8d9de"
+PAPER = "#fefefe"
+BLUE = "#0072b2"
+VERMILION = "#d55e00"
+GREEN = "#009e73"
+PURPLE = "#cc79a7"
+ORANGE = "#e69f00"
+SKY = "#56b4e9"
 SERIES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 DASHES: tuple[object, ...] = ("solid", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)))
 VARIABLES = {
     **{INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"},
     **{color: f"--series-{place}" for place, color in enumerate(SERIES, 1)},
 }
-SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
 REFERENCE = re.compile(r"(?:url\(|^)#")
 COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
 FIGURE_WIDTH = 3.3  # inches: one column of a paper with two
 FONT_POINTS = 8.0
 DOTS_PER_INCH = 300
-UNITS, LARGEST_COUNTED = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")), 1e15
+OTHER_FONTS = "Verdana, sans-serif"
+NOTE_POINTS = 12.0
+NOTE_FONT_POINTS = 6.5
+UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+LARGEST_COUNTED = 1e15
 FIGURE_FORMATS: dict[str, dict[str, None]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
@@ -123,6 +136,15 @@ class Drawing:
         """A file of its own, in which texts are outlines or embedded fonts."""
         return self._saved(kind) if kind != "svg" else ElementTree.tostring(self._svg("path"), "utf-8")
 
+    def svg_with_text(self, note: str = "") -> bytes:
+        """SVG in which texts stay text, on paper that dark mode leaves as it is; a note stands below the figure."""
+        root = self._svg("none")
+        root.set("style", f"background: {PAPER}")
+        if note:
+            _add_note(root, note)
+        text = ElementTree.tostring(root, "unicode")
+        return text.replace("'DejaVu Sans'", f"'DejaVu Sans', {OTHER_FONTS}").encode()
+
     def _svg(self, font: str) -> ElementTree.Element:
         """Parts with a mark have the class of their row, and a title."""
         ElementTree.register_namespace("", SVG)
@@ -153,6 +175,17 @@ class Drawing:
         if self.figure.get_layout_engine() is not None:
             self.figure.draw_without_rendering()
             self.figure.set_layout_engine("none")
+
+
+def _add_note(root: ElementTree.Element, note: str) -> None:
+    """Below the figure, which becomes higher by one line."""
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    higher = height + NOTE_POINTS
+    root.set("viewBox", f"0 0 {width:g} {higher:g}")
+    root.set("height", f"{higher:g}pt")
+    style = f"font: {NOTE_FONT_POINTS}px 'DejaVu Sans'; fill: {MUTED}"
+    place = {"x": "4", "y": f"{height + NOTE_FONT_POINTS:g}", "style": style}
+    ElementTree.SubElement(root, f"{{{SVG}}}text", place).text = note
 
 
 def _drop(part: ElementTree.Element, tag: str) -> None:

@@ -87,7 +87,8 @@ def forest(metric: Metric, entries: Sequence[Entry], findings: Findings) -> Draw
 
 def _difference(metric: Metric, entry: Entry, findings: Findings, value: float) -> Difference:
     row = entry.row
-    test, ends = findings.test(row, metric), findings.interval(row, metric)
+    test = findings.test(row, metric)
+    ends = findings.interval(row, metric)
     published = row.published_deltas[metric.name]
     interval = f" [{', '.join(signed(end, metric.places) for end in ends)}]" if ends else ""
     said = [f"{signed(value, metric.places)}{interval}", findings.words(row, metric)]
@@ -240,7 +241,9 @@ def scatters(card: Card, entries: Sequence[Entry]) -> list[Drawing]:
 def _ours(metric: Metric, entries: Sequence[Entry], cost: str, write: Write) -> Iterator[Dot]:
     for entry in entries:
         row = entry.row
-        x, y, sd = getattr(row, cost), row.scores[metric.name], row.sd.get(metric.name)
+        x = getattr(row, cost)
+        y = row.scores[metric.name]
+        sd = row.sd.get(metric.name)
         if x and y is not None:
             spread = f" ± {metric.text(sd)}" if sd is not None else ""
             yield Dot(entry, x, y, sd, f"{entry.full}: {metric.text(y)}{spread}, {write(x)}")
@@ -251,7 +254,8 @@ def _published(metric: Metric, entries: Sequence[Entry], cost: str, write: Write
     base = next((entry.row.published.get(PARAMS) for entry in entries if entry.is_base), None)
     for entry in entries:
         row = entry.row
-        y, millions = row.published.get(metric.name), row.published.get(PARAMS) or base
+        y = row.published.get(metric.name)
+        millions = row.published.get(PARAMS) or base
         x = row.flops if cost == "flops" else millions and millions * 1e6
         if x and y is not None:
             yield Dot(entry, x, y, None, f"{entry.full}: {metric.text(y)} published, {write(x)}")
@@ -261,7 +265,8 @@ def _scatter(
     metric: Metric, cost: str, label: str, ours: Sequence[Dot], paper: Sequence[Dot], styles: Styles
 ) -> Drawing:
     """Published points stand in a plot of their own, below ours."""
-    parts, shown = [part for part in (ours, paper) if part], {point.entry.row.group for point in (*ours, *paper)}
+    parts = [part for part in (ours, paper) if part]
+    shown = {point.entry.row.group for point in (*ours, *paper)}
     marks = {group: style for group, style in styles.items() if group in shown}
     columns = max(1, LEGEND_LETTERS // (4 + min(LONGEST_GROUP, max(map(len, marks)))))
     with styled():
@@ -284,7 +289,8 @@ def _scatter(
 
 def _side_by_side(part: Sequence[Dot]) -> Iterator[float]:
     """Where the points stand: those of one cost a little apart, so that none hides another."""
-    alike, placed = Counter(point.cost for point in part), Counter[float]()
+    alike = Counter(point.cost for point in part)
+    placed = Counter[float]()
     for point in part:
         yield point.cost * (1 + NUDGE * (placed[point.cost] - (alike[point.cost] - 1) / 2))
         placed[point.cost] += 1

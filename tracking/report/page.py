@@ -43,10 +43,8 @@ SetTexts = Mapping[str, Sequence[str]]
 """Lines of the set by what they are, such as source and reference. The last one is what outputs are compared with."""
 INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
 HOLLOW_NOTE = "Hollow: the published difference."
-DEVIATIONS, SIDE_BY_SIDE = (
-    "Error bars: one standard deviation over seeds.",
-    "Rows of equal cost are drawn side by side.",
-)
+DEVIATIONS = "Error bars: one standard deviation over seeds."
+SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
 PUBLISHED_COSTS = (
     "A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
 )
@@ -80,7 +78,7 @@ class Content:
 
     @property
     def figures(self) -> list[Drawing]:
-        return [*self.differences, *self.scores, *(figure for of in self.curves.values() for figure in of)]
+        return [*self.differences, *self.scores, *(figure for curve in self.curves.values() for figure in curve)]
 
 
 @dataclass(frozen=True)
@@ -152,8 +150,10 @@ def _applying(notes: Iterable[tuple[str, bool]]) -> str:
 
 def _facts(content: Content) -> list[str]:
     """The line below the study's name."""
-    study, rows = content.table.study, content.table.rows
-    seeds, active = len({trial.seed for trial in study.trials}), last_active(study)
+    study = content.table.study
+    rows = content.table.rows
+    seeds = len({trial.seed for trial in study.trials})
+    active = last_active(study)
     diverged = sum(len(row.diverged) for row in rows)
     finished = sum(row.seeds for row in rows) + diverged
     return [
@@ -185,7 +185,9 @@ class Score:
 
 def _results(content: Content) -> dict[str, Any]:
     """The study's table, and the lines below it."""
-    table, known, costs = content.table, columns_of(content.table), _known_costs(content.table)
+    table = content.table
+    known = columns_of(content.table)
+    costs = _known_costs(content.table)
     columns = [known[name] for name in (*score_names(table), *costs)]
     notes = caption(replace(table, view=View(intervals=True)), [*score_names(table), *COST_LABELS])
     return {
@@ -208,7 +210,8 @@ def _known_costs(table: StudyTable, labels: Collection[str] = COST_LABELS) -> li
 
 def _cells(table: StudyTable, columns: Sequence[StudyColumn], row: TableRow) -> list[Score]:
     """In a row without a finished seed: its state once, in place of the first number."""
-    metrics, findings = table.card.tabled, table.findings
+    metrics = table.card.tabled
+    findings = table.findings
     about = {f"delta_{metric.name}": _about(row, metric, findings) for metric in metrics}
     scores = {metric.name for metric in metrics}
     first_cost = next((column.name for column in columns if column.name in COST_LABELS), "")
@@ -240,16 +243,19 @@ def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
 def _costs(content: Content) -> dict[str, Any]:
     """Parameters, FLOPs and time per seed, each with its share of the highest one, and their sums over all finished
     trials, also those that diverged. Parameters are not summed: nobody pays for them twice. Empty if none is known."""
-    study, rows, labels = content.table.study, content.table.rows, COST_LABELS | DEVICE_COST_LABELS
+    study = content.table.study
+    rows = content.table.rows
+    labels = COST_LABELS | DEVICE_COST_LABELS
     known = _known_costs(content.table, labels)
     if not known:
         return {}
-    write, shown = cost_words(study.task), {row.row for row in rows}
+    write = cost_words(study.task)
+    shown = {row.row for row in rows}
     seen = study.standings([trial for trial in study.trials if trial.row in shown])
     results = [each.result for each in seen if each.result is not None]
     top = {name: max(getattr(row, name) or 0 for row in rows) for name in known}
     cells = [[(write[name](of := getattr(row, name)), _share(of, top[name])) for name in known] for row in rows]
-    sums = {name: write[name](sum(of.get(name) or 0 for of in results)) for name in known if name in SUMMED}
+    sums = {name: write[name](sum(result.get(name) or 0 for result in results)) for name in known if name in SUMMED}
     notes = "; ".join(f"{labels[name]}: {cost_note(content.table, name)}" for name in known)
     return {
         "heads": [f"{labels[name]} per seed" if name in sums else labels[name] for name in known],
@@ -280,7 +286,8 @@ def _provenance(study: Study) -> dict[str, Any]:
 
 def _trial_facts(held: Mapping[str, Any]) -> dict[str, str]:
     """As text, without what is unknown."""
-    cpu, versions = held.get("cpu") or {}, held.get("versions") or {}
+    cpu = held.get("cpu") or {}
+    versions = held.get("versions") or {}
     facts = {
         "commit": f"{held['commit']}{changes(held)}" if held.get("commit") else None,
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
@@ -311,12 +318,13 @@ class Output:
 
     entry: Entry
     seed: int
-    lines: list[str]
+    lines: Mapping[int, str]  # by the place of the sample, from 1 on
 
 
 def _samples(content: Content) -> dict[str, dict[str, Any]]:
     """By artifact; an artifact that no finished trial has is left out."""
-    study, found = content.table.study, dict[str, dict[str, Any]]()
+    study = content.table.study
+    found = dict[str, dict[str, Any]]()
     on = study.task.headline.set
     for artifact in study.task.artifacts:
         if outputs := [output for entry in content.entries if (output := _output(study, entry, artifact, on))]:
@@ -327,7 +335,9 @@ def _samples(content: Content) -> dict[str, dict[str, Any]]:
 def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output | None:
     for trial in study.trials:
         folder = study.trial_folder(trial)
-        lines = folder.artifact_lines(artifact, set_name) if trial.row == entry.row.row else []
+        if trial.row != entry.row.row:
+            continue
+        lines = folder.artifact_lines(artifact, set_name)
         if lines and study.standing(trial).result is not None:
             return Output(entry, trial.seed, lines)
     return None
@@ -335,10 +345,11 @@ def _output(study: Study, entry: Entry, artifact: str, set_name: str) -> Output 
 
 def _shown(outputs: Sequence[Output], texts: SetTexts, set_name: str) -> dict[str, Any]:
     """Some of the lines that all rows have, evenly spaced among those on which rows differ."""
-    count = min(len(output.lines) for output in outputs)
+    shared = [line for line in outputs[0].lines if all(line in output.lines for output in outputs)]
+    count = len(shared)
     given = {name: lines for name, lines in texts.items() if len(lines) == count}
-    differing = [place for place in range(count) if len({output.lines[place] for output in outputs}) > 1]
-    places = differing or list(range(count))
+    differing = [place for place in shared if len({output.lines[place] for output in outputs}) > 1]
+    places = differing or shared
     chosen = (
         [places[at * len(places) // SHOWN_SAMPLES] for at in range(SHOWN_SAMPLES)]
         if len(places) > SHOWN_SAMPLES
@@ -353,18 +364,19 @@ def _shown(outputs: Sequence[Output], texts: SetTexts, set_name: str) -> dict[st
 def _sample(outputs: Sequence[Output], texts: SetTexts, place: int) -> dict[str, Any]:
     """``wrote``: each line with the rows that wrote it."""
     base = next((output for output in outputs if output.entry.is_base), outputs[0])
-    given = {name: lines[place] for name, lines in texts.items()}
+    given = {name: lines[place - 1] for name, lines in texts.items()}
     compared = [base.lines[place], *given.values()][-1]
     wrote: dict[str, list[Entry]] = {}
     for output in outputs:
         wrote.setdefault(output.lines[place], []).append(output.entry)
     parts = [(_marked(text, compared), rows) for text, rows in wrote.items()]
-    return {"line": place + 1, "given": given, "wrote": parts}
+    return {"line": place, "given": given, "wrote": parts}
 
 
 def _marked(text: str, compared: str) -> list[tuple[str, str]]:
     """The words of a text in parts: "equal" to the other text, not there in it, or, of its words, "delete"d."""
-    ours, theirs = text.split(), compared.split()
+    ours = text.split()
+    theirs = compared.split()
     changes = difflib.SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes() if ours else []
     return [
         (kind, " ".join(theirs[first:last] if kind == "delete" else ours[start:end]))

@@ -18,7 +18,8 @@ def set_scores(table: StudyTable, entries: Sequence[Entry]) -> list[dict[str, An
 
     Empty if the study's table shows all of them.
     """
-    card, measured = table.card, table.study.measured_sets()
+    card = table.card
+    measured = table.study.measured_sets()
     tabled = {(metric.set, metric.name) for metric in card.tabled}
     shown = {name: [metric for metric in card.printed if metric.name in of] for name, of in measured.items()}
     if {(name, metric.name) for name, metrics in shown.items() for metric in metrics} <= tabled:
@@ -40,7 +41,7 @@ def _lines(
     set_name: str, metrics: Sequence[Metric], entries: Sequence[Entry], standings: Sequence[Standing]
 ) -> Iterator[tuple[Entry, list[str]]]:
     for entry in entries:
-        results = [each.counted for each in standings if each.trial.row == entry.row.row]
+        results = [standing.counted for standing in standings if standing.trial.row == entry.row.row]
         scores = [result["scores"].get(set_name, {}) for result in results if result is not None]
         yield entry, [_cell(metric, entry, [of_seed.get(metric.name) for of_seed in scores]) for metric in metrics]
 

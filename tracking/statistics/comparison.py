@@ -20,7 +20,8 @@ from tracking.words import listed
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
 """Groups of config.yaml that say how a trial ran, not what it is."""
 SHOWN_TEXTS = 10
-FIRST, SECOND = "first", "second"
+FIRST = "first"
+SECOND = "second"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Side:
     def is_row(self) -> bool:
         """Whether these are all trials of their row that count, so that the study's table speaks of them."""
         others = [trial for trial in self.study.trials if trial.row == self.row and trial not in self.trials]
-        return all(each.counted is None for each in self.study.standings(others))
+        return all(standing.counted is None for standing in self.study.standings(others))
 
     def values(self, metric: Metric, set_name: str) -> dict[int, float | None]:
         """By seed, of the seeds that are evaluated on the set."""
@@ -194,7 +195,8 @@ def _last_code(side: Side, trial: StudyTrial) -> Code | None:
 
 def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Differing:
     """By the first of these metrics that has counts of its samples."""
-    metric, noun = next((metric for metric in metrics if metric.from_counts), None), first.study.task.sample
+    metric = next((metric for metric in metrics if metric.from_counts), None)
+    noun = first.study.task.sample
     of_set = set_name or (metric or metrics[0]).set
     if metric is None:
         labels = listed([metric.label for metric in metrics])
@@ -214,10 +216,13 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
 
 def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None, pairs: int) -> MetricCompared:
     first, second = sides
-    values, row, found = [side.values(metric, set_name) for side in sides], second.row, known
+    values = [side.values(metric, set_name) for side in sides]
+    row = second.row
+    found = known
     if found is None:
         two = {name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)}
-        diverged, row = {FIRST: first.diverged, SECOND: second.diverged}, SECOND
+        diverged = {FIRST: first.diverged, SECOND: second.diverged}
+        row = SECOND
         found = family(metric, two, FIRST, diverged, families=pairs)
     assert found is not None, "the reference is among the two"
     why = _why_not_compared(sides, metric, set_name)
@@ -279,7 +284,8 @@ def _seeds_in_common(first: Side, second: Side) -> list[tuple[StudyTrial, StudyT
 
 def _settings(side: Side, trial: StudyTrial, set_name: str) -> dict[str, Any]:
     """Dotted keys of the task's groups, with the scoring behind the scores in place of what was configured."""
-    card, config = side.study.task, unless_damaged(side.study.trial_folder(trial).config, None) or {}
+    card = side.study.task
+    config = unless_damaged(side.study.trial_folder(trial).config, None) or {}
     flat = dict(_flat({group: of for group, of in config.items() if group not in OF_A_RUN}))
     decode = side.results[trial.seed]["scores"].get(set_name, {}).get("decode", {})
     data = {"data": str(config["data_fingerprint"])[:16]} if config.get("data_fingerprint") else {}

@@ -14,11 +14,9 @@ from tracking.statistics.seed_tests import (
     Differences,
     Power,
     differences,
-    dunnett_p,
     exponential_intervals,
     intervals,
     moderated,
-    welch_p,
 )
 
 SeedValues = Mapping[str, Mapping[int, float | None]]
@@ -36,8 +34,6 @@ class RowTest:
     low: float  # the ends of the simultaneous 95 % interval
     high: float
     p: float  # of the mark: with Holm's correction over the rows
-    p_dunnett: float | None  # None of a paired test
-    p_welch: float | None
     finding: Finding
     tested: tuple[float, float, float]  # difference, low and high as tested: of logarithms, where those are tested
 
@@ -129,8 +125,12 @@ class FamilyTests:
         margin: float | None,
         families: int,
     ) -> None:
-        self.metric, self.reference, self.rows = metric, reference, rows
-        self.seconds, self.margin, self.families = seconds, margin, families
+        self.metric = metric
+        self.reference = reference
+        self.rows = rows
+        self.seconds = seconds
+        self.margin = margin
+        self.families = families
 
     def tested_ends(self) -> Any:
         """[K, 3] difference, low and high, as tested."""
@@ -143,10 +143,6 @@ class FamilyTests:
     def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
         """How many seeds of the row and of the reference are not there yet."""
         raise NotImplementedError
-
-    def p_of_other_tests(self, place: int) -> tuple[float | None, float | None]:
-        """Dunnett's and Welch's."""
-        return None, None
 
     def tests(self) -> dict[str, RowTest]:
         in_units_K3 = self.ends_in_units().tolist()
@@ -161,11 +157,10 @@ class FamilyTests:
     def _row_test(self, place: int, in_units: list[float], tested: list[float]) -> RowTest:
         (difference, low, high), (seen, least, most) = in_units, tested
         p = float(self.p_holm[place])
-        dunnett, welch = self.p_of_other_tests(place)
         kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.margin)
         decides = self._deciding(place, seen) if kind == "undecided" else {}
         finding = Finding(kind, self.margin, **decides)
-        return RowTest(difference, low, high, p, dunnett, welch, finding, (seen, least, most))
+        return RowTest(difference, low, high, p, finding, (seen, least, most))
 
     def _deciding(self, place: int, seen: float) -> dict[str, Any]:
         """Seeds of the row and of the reference, and the hours that those take which are not there yet."""
@@ -218,8 +213,6 @@ class _GroupTests(FamilyTests):
         self.found = differences(self.means, variances, seeds)
         self.power = Power(moderated(variances, seeds).likely, families)
         self.p_holm = np.minimum(1.0, self.found.p_holm * families)
-        other_K2 = np.stack([dunnett_p(values), welch_p(values)], axis=1)
-        self.other_p_K2 = np.minimum(1.0, other_K2 * families)
 
     def tested_ends(self) -> Any:
         alpha = ALPHA / self.families
@@ -235,10 +228,6 @@ class _GroupTests(FamilyTests):
     def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
         return {name: seeds - self.sizes[name] for name in (self.rows[place], self.reference)}
 
-    def p_of_other_tests(self, place: int) -> tuple[float, float]:
-        dunnett, welch = self.other_p_K2[place].tolist()
-        return dunnett, welch
-
 
 def finite(values: Mapping[int, float | None]) -> dict[int, float]:
     """In the order of their seeds, so that the order of trials changes no digit."""
@@ -247,5 +236,5 @@ def finite(values: Mapping[int, float | None]) -> dict[int, float]:
 
 
 def _spreadless(groups: Mapping[str, list[float]]) -> bool:
-    largest = max((abs(value) for of in groups.values() for value in of), default=0.0)
+    largest = max((abs(value) for group in groups.values() for value in group), default=0.0)
     return all(np.std(of) <= NO_SPREAD * largest for of in groups.values())

@@ -1,8 +1,8 @@
-"""What a study's table says beyond its means: the tests over seeds and over samples, rows that are not alike, and the
+"""What a study's table says beyond its means: the tests over seeds, rows that are not alike, and the
 best reports. As marks and words for people, and as fields for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,10 @@ from tracking.study import Study, seconds
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family, RowTest
-    from tracking.statistics.samples import SampleTest, SampleTests
     from tracking.statistics.verdict import MetricVerdict
 
 BestReports = dict[str, dict[int, tuple[float, int]]]
 """Row -> seed -> the best value that was reported while training, and the first step that has it."""
-OF_SAMPLES = "°"
-"""The mark of a difference that only the samples of one seed show."""
 UNLIKE = "‡"
 """The mark of a row that differs from the others in more than its change."""
 STOPPED = "§"
@@ -39,8 +36,6 @@ class Findings:
     reference: str = "base"
     families: dict[str, "Family"] = field(default_factory=dict)  # over seeds, of trained rows
     scoring: dict[str, tuple["Family", ...]] = field(default_factory=dict)  # of rows that score one row's weights each
-    samples: dict[str, "SampleTests"] = field(default_factory=dict)  # only where they were asked for
-    only_seeds: dict[str, int] = field(default_factory=dict)  # of each row that has only one
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
     best_of: Metric | None = None  # the metric of these
@@ -78,33 +73,15 @@ class Findings:
         family = self.family_of(row.row, metric)
         return family.rows[row.row] if family else ""
 
-    def sample_test(self, row: TableRow, metric: Metric) -> "SampleTest | None":
-        """The test over samples, where it is all that can be said, and of this very difference: where the row and the
-        reference have one seed, and the same."""
-        seed = self.only_seeds.get(row.reference)
-        if seed is None or row.diverged or [*row.seed_values[metric.name]] != [seed]:
-            return None
-        found = self.samples.get(metric.name, {}).get(row.row, {}).get(seed, "")
-        return None if isinstance(found, str) else found
-
-    def sample_fields(self, row: TableRow) -> dict[str, Any]:
-        """The tests over samples, as JSON has them: by metric and seed the numbers, or why there are none."""
-        return {
-            name: {str(seed): asdict(of) if is_dataclass(of) else of for seed, of in rows.get(row.row, {}).items()}
-            for name, rows in self.samples.items()
-        }
-
     def mark(self, row: TableRow, metric: Metric) -> str:
-        """Of the finding over seeds; ``°`` over samples, where there is no test over seeds."""
-        if test := self.test(row, metric):
-            return test.finding.mark
-        of_samples = self.sample_test(row, metric)
-        return OF_SAMPLES if of_samples and of_samples.marked else ""
+        """Of the finding over seeds; empty where none was tested."""
+        test = self.test(row, metric)
+        return test.finding.mark if test else ""
 
     def interval(self, row: TableRow, metric: Metric) -> tuple[float, float] | None:
-        """95 %: over seeds if they are tested, otherwise over the samples of the one seed."""
-        found = self.test(row, metric) or self.sample_test(row, metric)
-        return (found.low, found.high) if found else None
+        """95 %, over seeds; None where they are not tested."""
+        test = self.test(row, metric)
+        return (test.low, test.high) if test else None
 
     def row_mark(self, row: TableRow) -> str:
         """Behind its name."""
@@ -127,11 +104,8 @@ class Findings:
 NONE = Findings()
 
 
-def find(
-    study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None, sentences: bool = False
-) -> Findings:
-    """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too; with
-    ``sentences``, the tests over samples."""
+def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None) -> Findings:
+    """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too."""
     tabled = study.task.tabled
     trained = [row for row in rows if not row.shares_weights]
     families = {metric.name: _family(study, trained, reference, metric, study.paired) for metric in tabled}
@@ -139,8 +113,6 @@ def find(
         reference,
         families={name: family for name, family in families.items() if family},
         scoring={metric.name: _scoring_families(study, rows, metric) for metric in tabled},
-        samples=_over_samples(study, rows, reference) if sentences else {},
-        only_seeds={row.row: row.finished_seeds[0] for row in rows if len(row.finished_seeds) == 1},
         unlike=unlike(study),
         best=_best_reports(study, reports_of) if reports_of else {},
         best_of=reports_of,
@@ -180,7 +152,8 @@ def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metr
         return Family(metric, reference, {row.row: why for row in rows if row.row != reference})
     values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
     diverged = {row.row: row.diverged for row in comparable}
-    seconds, margin = {row.row: row.seconds for row in rows}, study.margins.get(metric.name)
+    seconds = {row.row: row.seconds for row in rows}
+    margin = study.margins.get(metric.name)
     tested = paired_family if paired else family
     made = tested(metric, values, reference, diverged, seconds, margin)
     return replace(made, rows=made.rows | others) if made else None
@@ -193,26 +166,10 @@ def _why_left_out(row: TableRow, metric: Metric) -> str:
     return row.not_compared.get(metric.name, "")
 
 
-def _over_samples(study: Study, rows: Sequence[TableRow], reference: str) -> dict[str, "SampleTests"]:
-    """Of trained rows, then of the rows that score the weights of one row."""
-    from tracking.statistics.samples import SampleTests, sample_tests
-
-    families = [(reference, [row.row for row in rows if not row.shares_weights])]
-    for host in dict.fromkeys(row.reference for row in rows if row.shares_weights):
-        families.append((host, [host, *(row.row for row in rows if _scores_like(row, host))]))
-    tests = dict[str, SampleTests]()
-    for metric in [metric for metric in study.task.tabled if metric.from_counts]:
-        tests[metric.name] = {}
-        for host, names in families:
-            trials = tuple(trial for trial in study.trials if trial.row in names)
-            tests[metric.name] |= sample_tests(replace(study, trials=trials), metric, host)
-    return tests
-
-
 def _best_reports(study: Study, metric: Metric) -> BestReports:
     """A trial that does not count, or that reported no such value, is left out."""
     found: BestReports = {}
-    for trial in [each.trial for each in study.standings() if each.counted is not None]:
+    for trial in [standing.trial for standing in study.standings() if standing.counted is not None]:
         if best := unless_damaged(partial(_best_of, study.trial_folder(trial).journal_path, metric), None):
             found.setdefault(trial.row, {})[trial.seed] = best
     return found
@@ -233,7 +190,10 @@ def later_note(study: Study) -> str:
 
     By the order of commands in `study.json`, each with what it added and dropped, and whether it saw results. Seeds of
     a row that is new itself are no added ones, and neither are planned seeds that finish later."""
-    added, drops, known, saw = list[list[int]](), 0, set[str](), False
+    added = list[list[int]]()
+    drops = 0
+    known = set[str]()
+    saw = False
     for asked in study.asked:
         new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
         seeds = sorted({seed for row, seed in new if row in known})

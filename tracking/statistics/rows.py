@@ -44,7 +44,7 @@ def _over_rows(card: Card, rows: Mapping[str, Sequence[Standing]], reference: st
     """The settings of every row, the reference first."""
     ordered = sorted(rows, key=lambda row: row != reference)
     decodes = {row: _settings(card, _counted(rows[row])) for row in ordered}
-    names = [name for of in decodes.values() for each in of for name in each]
+    names = [name for decode in decodes.values() for each in decode for name in each]
     return {row: over_seeds(of, names) for row, of in decodes.items()}
 
 
@@ -118,7 +118,7 @@ class TableRow:
     @property
     def finished_seeds(self) -> tuple[int, ...]:
         """Those behind its means."""
-        return next((tuple(of) for of in self.seed_values.values()), ())
+        return next((tuple(seed_value) for seed_value in self.seed_values.values()), ())
 
     @property
     def has_other_seeds(self) -> bool:
@@ -136,8 +136,8 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
 
     Differences are from the row called ``reference``."""
     rows: dict[str, list[Standing]] = {}
-    for each in study.standings():
-        rows.setdefault(each.trial.row, []).append(each)
+    for standing in study.standings():
+        rows.setdefault(standing.trial.row, []).append(standing)
     settings = _over_rows(study.task, rows, reference)
     usual: dict[str, Any] = {}  # each setting's value in the first row whose seeds agree on it
     for of_row in settings.values():
@@ -186,7 +186,9 @@ def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
 
 def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings) -> TableRow:
     """A row by itself, without its differences from another one. A metric that any seed lacks has no mean."""
-    first, card, counted = seen[0].trial, study.task, _counted(seen)
+    first = seen[0].trial
+    card = study.task
+    counted = _counted(seen)
     names = [metric.name for metric in card.tabled]
     diverged = {each.trial.seed: each.diverged for each in seen if each.diverged is not None}
     values = {each.name: _values(each, counted) for each in card.tabled}
@@ -205,7 +207,7 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         steps=mean([known_step(result) for result in counted.values()]),
         scores=empty | {each.name: metric_mean(each, shared[each.name]) for each in card.tabled if each.name in shared},
         **{name: mean([result.get(name) for result in counted.values()]) for name in (*COSTS, *DEVICE_COSTS)},
-        published={name: first.published.get(name) for name in (*names, "params_m")},
+        published=_published(card, first.published),
         deltas=empty,
         published_deltas=empty,
         cells=study.cells.get(first.row, {}),
@@ -282,7 +284,8 @@ def _common_deltas(card: Card, row: TableRow, base: TableRow) -> dict[str, float
     seeds = [seed for seed in row.finished_seeds if seed in base.finished_seeds]
     differences = dict[str, float | None]()
     for metric in card.tabled:
-        row_values, base_values = row.seed_values[metric.name], base.seed_values[metric.name]
+        row_values = row.seed_values[metric.name]
+        base_values = base.seed_values[metric.name]
         row_mean = metric_mean(metric, [row_values[seed] for seed in seeds])
         base_mean = metric_mean(metric, [base_values[seed] for seed in seeds])
         differences[metric.name] = minus(row_mean, base_mean)
@@ -311,7 +314,9 @@ def _values(metric: Metric, results: Mapping[int, dict[str, Any]]) -> dict[int, 
 
 def _settings(card: Card, results: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
     """The settings for scoring of each seed with scores: its sets are scored with the same ones."""
-    scored = [[of["scores"][name] for name in card.scored_sets if name in of["scores"]] for of in results.values()]
+    scored = [
+        [result["scores"][name] for name in card.scored_sets if name in result["scores"]] for result in results.values()
+    ]
     return [sets[0].get("decode", {}) for sets in scored if sets]
 
 
@@ -362,6 +367,12 @@ def minus(value: float | None, base: float | None) -> float | None:
         return None
     difference = value - base
     return 0.0 if abs(difference) <= ROUNDING * max(abs(value), abs(base)) else difference
+
+
+def _published(card: Card, values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """A row's published values: of each metric of the table, and its parameters in millions."""
+    of_metrics = {metric.name: values.get(metric.published_name) for metric in card.tabled}
+    return of_metrics | {"params_m": values.get("params_m")}
 
 
 def published_minus(value: float | None, base: float | None) -> float | None:

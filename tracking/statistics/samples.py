@@ -1,4 +1,4 @@
-"""Chance over the samples of a set: a paired bootstrap of two trials, and of every row against one, seed by seed.
+"""Chance over the samples of a set: a paired bootstrap of two trials.
 
 It says whether another choice of samples could turn the difference between two trained models, and nothing of other
 seeds: that is `family.py`, and the two are never mixed. After Koehn (EMNLP 2004, aclanthology.org/W04-3250); the draws
@@ -10,17 +10,17 @@ Shapes: D draws, N samples, C columns of counts, K sums (one per choice of sampl
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tracking.card import Card, Metric
+from tracking.card import Metric
 from tracking.files import DamagedFileError, unless_damaged
-from tracking.statistics.finding import ALPHA, DRAWS
-from tracking.statistics.seed_tests import LARGEST_EXPONENT, holm
+from tracking.statistics.finding import DRAWS
+from tracking.statistics.seed_tests import LARGEST_EXPONENT
 from tracking.study import Study, StudyTrial
 from tracking.words import plural
 
@@ -40,7 +40,6 @@ class EvaluatedSet:
 
     trial: StudyTrial
     score: float
-    decode: Mapping[str, Any]
     data: str  # the fingerprint of its data; "" if it is unknown
     within: str  # within what its score can be compared; "" if it does not say so
     counts_NC: Floats
@@ -48,7 +47,6 @@ class EvaluatedSet:
 
 SetPair = tuple[EvaluatedSet | str, EvaluatedSet | str]
 """Two trials; in place of one that cannot be tested, why it cannot."""
-SeedOfRow = tuple[str, int]  # row and seed
 K = TypeVar("K")
 
 
@@ -61,15 +59,6 @@ class SampleTest:
     high: float
     p: float  # two-sided
     samples: int  # of the set
-    p_holm: float | None = None  # p adjusted over the rows with one seed; None of a pair alone
-
-    @property
-    def marked(self) -> bool:
-        return self.p_holm is not None and self.p_holm <= ALPHA
-
-
-SampleTests = dict[str, dict[int, SampleTest | str]]
-"""By row and seed; or why there is no test."""
 
 
 def resampled_scores(formula: str, counts_TNC: Sequence[Floats], draws: int) -> Floats:
@@ -112,7 +101,9 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
     """The test of each pair, or why it has none. Trials with as many samples share their draws.
 
     ``noun`` is what a sample is called."""
-    formula, found, sound = metric.from_counts[0], dict[K, SampleTest | str](), dict[K, tuple[EvaluatedSet, ...]]()
+    formula = metric.from_counts[0]
+    found = dict[K, SampleTest | str]()
+    sound = dict[K, tuple[EvaluatedSet, ...]]()
     for key, (ours, theirs) in pairs.items():
         if isinstance(ours, str) or isinstance(theirs, str):
             found[key] = ours if isinstance(ours, str) else str(theirs)
@@ -125,7 +116,7 @@ def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[
     for size in {len(ours.counts_NC) for ours, _ in sound.values()}:
         of_size = {key: pair for key, pair in sound.items() if len(pair[0].counts_NC) == size}
         trials = list(dict.fromkeys(each for pair in of_size.values() for each in pair))
-        draws = resampled_scores(formula, [each.counts_NC for each in trials], DRAWS)
+        draws = resampled_scores(formula, [trial.counts_NC for trial in trials], DRAWS)
         drawn = dict(zip(trials, draws, strict=True))
         for key, (ours, theirs) in of_size.items():
             test = resampled(drawn[ours], drawn[theirs], ours.score - theirs.score, size)
@@ -146,7 +137,8 @@ def _unlike(metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet) -> str:
 
 def _fault(formula: str, ours: EvaluatedSet, theirs: EvaluatedSet, noun: str) -> str:
     """Why the two have no samples in common, if they have none."""
-    counts, others = ours.counts_NC, theirs.counts_NC
+    counts = ours.counts_NC
+    others = theirs.counts_NC
     if len(counts) != len(others):
         return f"{len(counts)} {noun}s, but {theirs.trial.name} has {len(others)}"
     fixed, expected = (each[:, SCORED[formula].reference] for each in (counts, others))  # equal ones: the same samples
@@ -154,34 +146,6 @@ def _fault(formula: str, ours: EvaluatedSet, theirs: EvaluatedSet, noun: str) ->
     if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
         return f"has different {noun}s than {theirs.trial.name}, or counts them in other units"
     return ""
-
-
-def sample_tests(study: Study, metric: Metric, reference: str) -> SampleTests:
-    """By row and seed, of all rows but ``reference``: the test against its trial of the same seed, or why there is
-    none. The metric has counts."""
-    known = {(trial.row, trial.seed): evaluated(study, trial, metric, metric.set) for trial in study.trials}
-    pairs = dict[SeedOfRow, SetPair]()
-    for (row, seed), ours in known.items():
-        theirs = known.get((reference, seed), f"{reference} has no seed {seed}")
-        if row != reference:
-            if not (isinstance(ours, str) or isinstance(theirs, str)):
-                ours = other_settings(study.task, metric, ours, theirs, study.cells.get(row, {})) or ours
-            pairs[row, seed] = ours, theirs
-    found = paired_tests(metric, pairs, study.task.sample)
-    found |= _adjusted({place: test for place, test in found.items() if isinstance(test, SampleTest)})
-    return {row: {seed: found[name, seed] for name, seed in sorted(found) if name == row} for row, _ in found}
-
-
-def _adjusted(tests: Mapping[SeedOfRow, SampleTest]) -> dict[SeedOfRow, SampleTest]:
-    """With Holm's p over the rows of each seed."""
-    found: dict[SeedOfRow, SampleTest] = {}
-    for seed in {seed for _, seed in tests}:
-        of_seed = {place: test for place, test in tests.items() if place[1] == seed}
-        adjusted = holm(np.array([test.p for test in of_seed.values()]))
-        found |= {
-            place: replace(test, p_holm=float(p)) for (place, test), p in zip(of_seed.items(), adjusted, strict=True)
-        }
-    return found
 
 
 def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) -> EvaluatedSet | str:
@@ -193,7 +157,8 @@ def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) ->
         return f"{trial.name} is not evaluated on {set_name}"
     if (score := of_set.get(metric.name)) is None:
         return f"{metric.label} of {trial.name} is not known or not finite"
-    folder, name = study.trial_folder(trial), f"statistics/{set_name}.jsonl"
+    folder = study.trial_folder(trial)
+    name = f"statistics/{set_name}.jsonl"
     try:
         if (found := folder.statistics(set_name)) is None:
             return f"{trial.name} has no {name}"
@@ -204,7 +169,7 @@ def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) ->
         return f"{trial.name}: {name}: {error}"
     data = str(unless_damaged(folder.provenance, dict[str, Any]()).get("data_fingerprint") or "")
     within = str(of_set.get(metric.within or "") or "")
-    return EvaluatedSet(trial, score, of_set.get("decode", {}), data, within, counts_NC)
+    return EvaluatedSet(trial, score, data, within, counts_NC)
 
 
 def _counts_behind(
@@ -222,20 +187,6 @@ def _counts_behind(
     if not math.isclose(total, score, rel_tol=1e-6, abs_tol=1e-9):
         raise ValueError(f"adds up to {total:.6g}, but the result has {score:.6g}")
     return counts_NC
-
-
-def other_settings(
-    card: Card, metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet, changed: Mapping[str, Any]
-) -> str:
-    """The settings for scoring that change the metric and differ, such as "decode.alpha 1.0, not 0.6".
-
-    ``changed`` are the short names of the row's own change, which is what the row is compared for.
-    """
-    names = dict.fromkeys((*ours.decode, *theirs.decode))
-    differing = [name for name in names if ours.decode.get(name) != theirs.decode.get(name)]
-    told = [name for name in differing if name.rpartition(".")[2] not in changed and metric.decided_by([name])]
-    values = ((name, *(each.decode.get(name, "default") for each in (ours, theirs))) for name in told)
-    return "; ".join(f"{card.setting(name)} {our}, not {their}" for name, our, their in values)
 
 
 def counts(lines: Sequence[Mapping[str, Any]], from_counts: Sequence[str]) -> Floats:
@@ -291,8 +242,10 @@ def _exp_ratio(sums_KC: Floats, *_: object) -> Floats:
 def _ngram_precision(smooth: bool, sums_KC: Floats, _: int, partly: bool) -> Floats:
     """As sacreBLEU computes it, over K sums at once: bit for bit the same operations where it matters."""
     orders = (sums_KC.shape[1] - 2) // 2
-    length_K, reference_K = sums_KC[:, 0], sums_KC[:, 1]
-    matching_KO, all_KO = sums_KC[:, 2 : 2 + orders], sums_KC[:, 2 + orders :]
+    length_K = sums_KC[:, 0]
+    reference_K = sums_KC[:, 1]
+    matching_KO = sums_KC[:, 2 : 2 + orders]
+    all_KO = sums_KC[:, 2 + orders :]
     known_KO = np.cumprod(all_KO > 0, axis=1).astype(bool)  # up to the first order without n-grams
     blank_KO = known_KO & (matching_KO == 0)
     counted_KO = np.where(blank_KO, 0.5 ** np.cumsum(blank_KO, axis=1) if smooth else 0.0, matching_KO)
@@ -307,7 +260,9 @@ def _ngram_precision(smooth: bool, sums_KC: Floats, _: int, partly: bool) -> Flo
 
 def _ngram_f(sums_KC: Floats, *_: object) -> Floats:
     """sacreBLEU's ``CHRF._compute_f_score`` without its eps smoothing, over K sums at once."""
-    ours_KO, reference_KO, both_KO = sums_KC[:, 0::3], sums_KC[:, 1::3], sums_KC[:, 2::3]
+    ours_KO = sums_KC[:, 0::3]
+    reference_KO = sums_KC[:, 1::3]
+    both_KO = sums_KC[:, 2::3]
     known_KO = (ours_KO > 0) & (reference_KO > 0)
     orders_K = np.maximum(known_KO.sum(1), 1)
     precision_K = np.divide(both_KO, ours_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K

@@ -6,19 +6,13 @@ Three seeds tell little of a row's variance, and one variance for all rows is wr
 row's variance moves towards those of the others, as far as the rows agree (empirical Bayes: Smyth, Stat. Appl. Genet.
 Mol. Biol. 3:3, 2004). A guard keeps a noisy row noisy. What this costs and finds is measured in docs/statistics.md.
 
-Beside the mark, for columns of CSV and JSON: Dunnett's and Welch's p, which other papers report. Dunnett's assumes one
-variance for all rows, and errs in a third of studies where one row is noisier. Welch's finds little with three seeds.
-
-The mark is over arrays, so that one table and thousands of simulated studies take the same way.
+Tests are over arrays, so that one table and thousands of simulated studies take the same way.
 Shapes: … any studies, R rows with the reference first, K = R − 1 compared rows.
 """
 
-import math
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,9 +23,6 @@ from tracking.statistics.finding import ALPHA
 FLOOR = 1e-5  # of the median variance: a row without any spread would make all others look infinitely noisy
 LARGEST_EXPONENT = 700.0  # beyond e^700 a float is infinite
 LEAST_EXCESS = 1e-8  # of the log variances: below it they vary as much as equal variances do, so all are one
-NODES = 64  # of each of two integrals, and more where a row has many more seeds than the reference: p to 8 decimals
-LARGEST_NORMAL = 9.0  # beyond it lies less than 1e-18 of a normal distribution
-OUTSIDE = 1e-15  # of the distribution of the pooled variance, at each end
 ROUNDS = 60  # until the extreme of an ellipse stands still
 POWER = 0.8
 LEAST_SEEDS = 3
@@ -79,7 +70,10 @@ def chance(known: Moderated, seeds: Any) -> tuple[Any, Any]:
     No difference has more of these than all rows have together: two variances that were moved to one prior are no
     independent ones, as Satterthwaite's formula takes them to be."""
     parts_R = known.variance / seeds
-    part_K, part, df_K, df = parts_R[..., 1:], parts_R[..., :1], known.df[..., 1:], known.df[..., :1]
+    part_K = parts_R[..., 1:]
+    part = parts_R[..., :1]
+    df_K = known.df[..., 1:]
+    df = known.df[..., :1]
     return np.sqrt(part_K + part), np.minimum(satterthwaite(part_K, part, df_K, df), (np.asarray(seeds) - 1).sum())
 
 
@@ -166,19 +160,23 @@ def exponential_intervals(found: Differences, means: Any, alpha: float = ALPHA) 
     interval of the logarithms does, and takes the reference's own error in.
     """
     reach = critical(found.df, found.p.shape[-1], alpha)
-    row, reference = means[..., 1:], means[..., :1]
+    row = means[..., 1:]
+    reference = means[..., :1]
     spans = reach * found.errors[..., 1:], reach * found.errors[..., :1]
     return _extreme(row, reference, *spans, -1.0), _extreme(row, reference, *spans, 1.0)
 
 
 def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float) -> Any:
     """e^x − e^y at the point of the ellipse around (row, reference) where it is extreme: by its own gradient."""
-    x, y = row, reference
+    x = row
+    y = reference
     for _ in range(ROUNDS):
         top = np.maximum(x, y)  # keeps e^ finite; only the gradient's direction matters
-        along, across = span * np.exp(x - top), other * np.exp(y - top)
+        along = span * np.exp(x - top)
+        across = other * np.exp(y - top)
         length = np.hypot(along, across)
-        x, y = row + sign * span * along / length, reference - sign * other * across / length
+        x = row + sign * span * along / length
+        y = reference - sign * other * across / length
     return np.exp(np.minimum(x, LARGEST_EXPONENT)) - np.exp(np.minimum(y, LARGEST_EXPONENT))
 
 
@@ -191,7 +189,8 @@ class Power:
     """
 
     def __init__(self, variances: Sequence[float], families: int = 1) -> None:
-        self.variances, self.families = np.asarray(variances, float), families
+        self.variances = np.asarray(variances, float)
+        self.families = families
 
     def of(self, seeds: Sequence[int], differences: Any) -> Any:
         """[K]: the probability that each of [K] true differences is marked, if no other row differs; [R] seeds."""
@@ -200,11 +199,13 @@ class Power:
     def detectable(self, seeds: Sequence[int]) -> Any:
         """[K]: the true difference of each row that is marked with probability 0.8."""
         error_K, reach_SK = self._reaches(seeds)
-        low, high = 0 * error_K, reach_SK.max(axis=0) + 10 * error_K
+        low = 0 * error_K
+        high = reach_SK.max(axis=0) + 10 * error_K
         for _ in range(50):
             middle = (low + high) / 2
             enough = _marked(error_K, reach_SK, middle) >= POWER
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+            low = np.where(enough, low, middle)
+            high = np.where(enough, middle, high)
         return high
 
     def seeds_needed(self, now: Sequence[int], difference: float, row: int) -> int | None:
@@ -233,62 +234,3 @@ def _marked(error: Any, reach: Any, differences: Any) -> Any:
     """The probability that these true differences are marked, over the draws behind ``reach``."""
     parts = [special.ndtr((sign * np.abs(differences) - reach) / error) for sign in (1, -1)]
     return (parts[0] + parts[1]).mean(axis=0)
-
-
-def dunnett_p(groups: Sequence[Sequence[float]]) -> Any:
-    """[K] adjusted over the rows (Dunnett 1955, equation 2). The reference is first; each group has two values or more.
-
-    Given the reference's mean and the pooled variance the rows are independent, so two integrals are enough.
-    Deterministic; `scipy.stats.dunnett` draws random numbers for the same value.
-    """
-    base, *rows = groups
-    df = sum(map(len, groups)) - len(groups)
-    squares = sum(float(np.var(group)) * len(group) for group in groups)
-    loadings = Counter(math.sqrt(len(of) / (len(of) + len(base))) for of in rows)
-    errors = [math.sqrt(squares / df * (1 / len(of) + 1 / len(base))) for of in rows]
-    found = [abs(float(np.mean(of) - np.mean(base))) / error for of, error in zip(rows, errors, strict=True)]
-    return np.clip([1.0 - inside(t, loadings, df) for t in found], 0.0, 1.0)
-
-
-def welch_p(groups: Sequence[Sequence[float]]) -> Any:
-    """[K] Welch's t-test with Holm's correction over the rows. Without any spread p is 1 for equal means, else 0."""
-    sizes = np.array([len(of) for of in groups])
-    parts = np.array([np.var(of, ddof=1) for of in groups]) / sizes
-    differences = np.array([np.mean(of) - np.mean(groups[0]) for of in groups[1:]])
-    error = np.sqrt(parts[1:] + parts[0])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        df = satterthwaite(parts[1:], parts[0], sizes[1:] - 1, sizes[0] - 1)
-        p = 2 * special.stdtr(df, -np.abs(differences) / error)
-    return holm(np.where(error > 0, p, np.where(differences == 0, 1.0, 0.0)))
-
-
-def inside(t: float, loadings: Mapping[float, int], df: int) -> float:
-    """The probability that every row's |t| is at most ``t`` though none differs.
-
-    A loading is how strongly a row's t depends on the reference's mean, with the number of such rows."""
-    number = math.ceil(NODES / math.sqrt(1 - max(loadings) ** 2))
-    normal, normal_weight, scale, scale_weight = _nodes(df, number)
-    all_inside = np.ones((len(scale), len(normal)))
-    for loading, count in loadings.items():
-        rest = math.sqrt(1 - loading**2)
-        upper = (t * scale[:, None] + loading * normal) / rest
-        lower = (-t * scale[:, None] + loading * normal) / rest
-        all_inside *= (special.ndtr(upper) - special.ndtr(lower)) ** count
-    return float(scale_weight @ all_inside @ normal_weight)
-
-
-@lru_cache(maxsize=64)
-def _nodes(df: int, number: int) -> tuple[Any, Any, Any, Any]:
-    """Points and weights of the standard normal distribution, and of the pooled sd over the true one, √(χ²/df)."""
-    low, high = (math.sqrt(float(special.chdtri(df, tail)) / df) for tail in (1 - OUTSIDE, OUTSIDE))
-    (normal, normal_weight), (scale, scale_weight) = (
-        _legendre(*ends, number) for ends in ((-LARGEST_NORMAL, LARGEST_NORMAL), (low, high))
-    )
-    log_density = math.log(2) + df / 2 * math.log(df / 2) - math.lgamma(df / 2)
-    density = np.exp(log_density + (df - 1) * np.log(scale) - df * scale**2 / 2)
-    return normal, normal_weight * np.exp(-(normal**2) / 2) / math.sqrt(2 * math.pi), scale, scale_weight * density
-
-
-def _legendre(low: float, high: float, number: int) -> tuple[Any, Any]:
-    points, weights = np.polynomial.legendre.leggauss(number)
-    return low + (points + 1) * (high - low) / 2, weights * (high - low) / 2

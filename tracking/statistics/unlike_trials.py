@@ -56,7 +56,7 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
     for trial in study.trials:
         if (found := aspects(study, trial)) is not None:
             rows.setdefault(trial.row, {})[trial.seed] = found
-    usual = _usual(each for seeds in rows.values() for each in seeds.values())
+    usual = _usual(seed for seeds in rows.values() for seed in seeds.values())
     usual |= _oldest_code(study, [trial for seeds in rows.values() for trial in seeds.values()])
     told = {row: _of_row(seeds, usual) for row, seeds in rows.items()}
     return {row: differences for row, differences in told.items() if differences}
@@ -66,8 +66,8 @@ def summary(found: Mapping[str, Sequence[Unlike]]) -> list[str]:
     """Lines for below the table: each difference once, with its rows; the most frequent difference first."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for row, differences in found.items():
-        for each in differences:
-            rows.setdefault((each.what, each.value, each.usual), []).append(row)
+        for difference in differences:
+            rows.setdefault((difference.what, difference.value, difference.usual), []).append(row)
     ordered = sorted(rows.items(), key=lambda item: -len(item[1]))
     return [f"{what} {value}, not {usual}: {', '.join(dict.fromkeys(of))}" for (what, value, usual), of in ordered]
 
@@ -104,7 +104,8 @@ def _code(study: Study, record: Mapping[str, Any], same: SameCode) -> dict[str, 
     shown = {name: str(version) for name, version in versions.items() if version is not None}
     if DISTRIBUTION in shown:
         shown[DISTRIBUTION] = same.first(shown[DISTRIBUTION])
-    own, code = record.get("own_files"), record.get("code")
+    own = record.get("own_files")
+    code = record.get("code")
     shown |= {"files of allelse": same.first(str(own))[:SHOWN_DIGITS]} if own else {}
     return shown | ({CODE: _code_name(study, same.first(code))} if code else {})
 
@@ -159,8 +160,8 @@ def _scoring(study: Study, trial: StudyTrial, result: Mapping[str, Any]) -> dict
 def _usual(trials: Iterable[Aspects]) -> dict[str, str]:
     """The most frequent value of each; of several, the first one."""
     counted: dict[str, Counter[str]] = {}
-    for each in trials:
-        for what, values in each.items():
+    for trial in trials:
+        for what, values in trial.items():
             counted.setdefault(what, Counter()).update(values)
     return {what: values.most_common(1)[0][0] for what, values in counted.items()}
 

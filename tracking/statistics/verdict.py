@@ -52,7 +52,8 @@ class MetricVerdict:
 
 def verdict(found: Family, published: PublishedNumbers) -> MetricVerdict | None:
     """Every row with a published difference. None if the reference has no published value, or no other row has one."""
-    metric, base = found.metric, published.get(found.reference)
+    metric = found.metric
+    base = published.get(found.reference)
     if base is None:
         return None
     others = {row: of for row, of in published.items() if of is not None}
@@ -90,7 +91,9 @@ def rank_agreement(order: Sequence[tuple[float, float]]) -> tuple[tuple[float, f
     if len(order) < LEAST_ROWS or np.ptp(theirs) == 0 or np.ptp(values) == 0:
         return None
     found = _both(values[None], theirs)[:, 0]
-    chance, larger, at_once = np.random.default_rng(PERMUTATION_SEED), np.ones(2), max(1, AT_ONCE // len(values) ** 2)
+    chance = np.random.default_rng(PERMUTATION_SEED)
+    larger = np.ones(2)
+    at_once = max(1, AT_ONCE // len(values) ** 2)
     for start in range(0, PERMUTATIONS, at_once):
         number = min(at_once, PERMUTATIONS - start)
         drawn = _both(chance.permuted(np.tile(values, (number, 1)), axis=1), theirs)

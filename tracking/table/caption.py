@@ -1,4 +1,4 @@
-"""What is said of a table: the lines below it, and a paragraph on methods that one can paste into a paper.
+"""What is said of a table: the lines below it, and the report's paragraph on methods.
 
 The lines tell how its numbers came about, what its marks mean, and what the numbers cannot show.
 """
@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracking.card import BEFORE, TESTED, Card, Metric
-from tracking.statistics.finding import DRAWS
-from tracking.statistics.findings import MIXED_SETTINGS, OF_SAMPLES, STOPPED, UNLIKE, Findings
+from tracking.statistics.findings import MIXED_SETTINGS, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import ABSENT, TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
@@ -19,9 +18,6 @@ from tracking.table.row_captions import error_lines, not_compared_lines, seed_li
 from tracking.table.source_captions import lock_lines, source_lines, voucher_lines
 from tracking.table.tested_captions import (
     delta_notes,
-    named_by_reason,
-    reason_words,
-    reference_words,
     tested_lines,
     tested_sentences,
 )
@@ -37,7 +33,6 @@ OF_SEED = re.compile(r"_s\d+$")
 """At the end of the name of a column that holds one seed's score."""
 SETTING = re.compile(r"\{(\w+):([^}]*)\}")
 """In a metric's note: a setting for scoring, and its usual value."""
-ONE_SEED = "; it says nothing of other seeds"
 COST_ORDER = ("seconds", "params", "flops", "cpu_seconds", "device_flops", "mfu", "device_hours")
 COST_NOTES = {
     "cpu_seconds": "CPU seconds of training, over all workers",
@@ -50,13 +45,17 @@ WHAT_TO_DO = "To compare like with like, train such rows again under the conditi
 def caption(table: StudyTable, names: Collection[str]) -> str:
     """An explanation of the columns with these names: the settings for scoring, the number of seeds, what was
     tested."""
-    card, rows, shown = table.card, table.rows, {OF_SEED.sub("", name) for name in names}
+    card = table.card
+    rows = table.rows
+    shown = {OF_SEED.sub("", name) for name in names}
     metrics, measured, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING))
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
     settings = decode_of(rows)
     if not any(row.seeds for row in rows):  # there is no number to explain
-        shown, measured, compared = shown - ALL_COST_LABELS.keys(), [], []
+        shown = shown - ALL_COST_LABELS.keys()
+        measured = []
+        compared = []
     about = [
         *_measured(card, rows, measured),
         *(f"{metric.label}: {_noted(metric, settings)}" for metric in metrics if metric.note),
@@ -128,7 +127,8 @@ def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -
 
 def cost_note(table: StudyTable, name: str) -> str:
     """How a cost comes about. One that no task can tell is unknown."""
-    column, rows = columns_of(table)[name], table.rows
+    column = columns_of(table)[name]
+    rows = table.rows
     unknown = [column.value(row) is None for row in rows if row.seeds]
     if unknown and all(unknown):
         return "unknown"
@@ -140,13 +140,12 @@ def cost_note(table: StudyTable, name: str) -> str:
 
 
 def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
-    """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
+    """What was tested over seeds; then the rows that are not alike, and those cut short."""
     if seeds := table.view.seeds:
         yield f"Only of seeds {_numbers(seeds)}; p values do not account for that choice."
     yield from seed_lines(table.rows, compared)
     yield from not_compared_lines(table.rows, compared)
     yield from tested_lines(table, compared)
-    yield from _of_samples(table, compared)
     if table.view.verdicts:
         yield from _verdicts(table.card, table.findings)
     yield from _unlike(table)
@@ -154,36 +153,6 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     yield from source_lines(table.study, [row.row for row in table.rows])
     yield from voucher_lines(table.study)
     yield from error_lines(table.rows)
-
-
-def _untested_over_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[tuple[str, str]]:
-    """Rows of the reference's only seed whose samples were to be tested, each with why they are not; each once."""
-    findings = table.findings
-    for row in table.rows:
-        seed = findings.only_seeds.get(row.reference)
-        if seed is None:
-            continue
-        tests = [(metric, findings.samples.get(metric.name, {}).get(row.row, {})) for metric in compared]
-        reasons = reason_words([(metric, of_row[seed]) for metric, of_row in tests if seed in of_row])
-        if row.seeds and reasons:
-            yield row.row, reasons
-
-
-def _of_samples(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
-    """Only where seeds say nothing."""
-    findings, pairs = table.findings, [(row, metric) for row in table.rows for metric in compared]
-    if left := named_by_reason(_untested_over_samples(table, compared)):
-        yield f"Not tested over {table.card.sample}s: {left}."
-    tests = [test for of in pairs if not findings.test(*of) and (test := findings.sample_test(*of))]
-    if not tests:
-        return
-    noun, how = table.card.sample, "paired bootstrap, Holm, p ≤ 0.05"
-    shown = any(test.marked for test in tests)
-    reference = reference_words(table.rows, findings.reference)
-    mark = f"{OF_SAMPLES}: the row differs from {reference}" if shown else "No row differs"
-    yield f"{mark} over the {noun}s of its one seed ({how}). This says nothing about seeds: another may differ as much."
-    if table.view.intervals:
-        yield f"[ ]: 95 % interval of Δ over these {noun}s, of each row alone."
 
 
 def _unlike(table: StudyTable) -> Iterator[str]:
@@ -209,13 +178,12 @@ def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
 
 
 def methods(table: StudyTable) -> str:
-    """Two to four sentences of English on the shown rows, which tell only what was done.
-
-    Tests over samples are told where there are none over seeds."""
-    study, findings = table.study, table.findings
+    """Two to four sentences of English on the shown rows, which tell only what was done."""
+    study = table.study
+    findings = table.findings
     hosts = {row.weights for row in table.rows if row.weights}
     rows = {findings.reference, *hosts, *(row.row for row in table.rows)}
-    finished = [each for each in study.standings() if each.result and each.trial.row in rows]
+    finished = [standing for standing in study.standings() if standing.result and standing.trial.row in rows]
     if not finished:
         return f"No trial of the study {study.name} is finished."
     counted = [each.counted for each in finished if each.counted]
@@ -226,7 +194,7 @@ def methods(table: StudyTable) -> str:
         f"{_trained(study, trained, findings.reference)} {_only_scored(finished)}".strip() if trained else "",
         f"{len(lost)} of {len(trained)} trainings diverged and are left out ({listed(lost)})." if lost else "",
         f"We report {_metrics(study, counted)}{', as means over seeds' * means}.",
-        tested_sentences(study, findings) or _tested_over_samples(study, findings) or "No difference was tested.",
+        tested_sentences(study, findings) or "No difference was tested.",
         *lock_lines(study, study.task.tabled, findings.reference),
     ]
     return " ".join(filter(None, parts))
@@ -260,7 +228,8 @@ def _only_scored(finished: Sequence[Standing]) -> str:
 
 def _described(study: Study, finished: Sequence[Standing], reference: str) -> str:
     """Its settings that have a symbol, and its parameters."""
-    cells, symbols = study.cells.get(reference, {}), study.task.symbols
+    cells = study.cells.get(reference, {})
+    symbols = study.task.symbols
     words = [f"{symbol} {cells[key]}" for key, symbol in symbols.items() if key in cells]
     first = next(each.result or {} for each in finished if each.trial.row == reference)
     size = (millions if study.task.millions else parameters)(first.get("params"))
@@ -270,7 +239,9 @@ def _described(study: Study, finished: Sequence[Standing], reference: str) -> st
 
 def _metrics(study: Study, results: Sequence[Mapping[str, Any]]) -> str:
     """With their sets, settings for scoring and signatures. What differs between trials is left out."""
-    card, parts, signatures = study.task, list[str](), list[str]()
+    card = study.task
+    parts = list[str]()
+    signatures = list[str]()
     for name in card.scored_sets:
         of_set = [result["scores"][name] for result in results if result["scores"].get(name)]
         words = ", ".join(setting_words(card, agreed(over_seeds([scores.get("decode", {}) for scores in of_set]))))
@@ -280,27 +251,6 @@ def _metrics(study: Study, results: Sequence[Mapping[str, Any]]) -> str:
         found = {result["scores"].get(metric.set, {}).get(metric.signature or "") for result in results}
         signatures += [f"{metric.label} {one}" for one in found if len(found) == 1 and one]
     return listed(parts) + (f" [{'; '.join(signatures)}]" if signatures else "")
-
-
-def _tested_over_samples(study: Study, findings: Findings) -> str:
-    """The set, its size and the seeds of the paired bootstrap."""
-    noun, tested = study.task.sample, list[Metric]()
-    sizes, seeds = set[int](), set[int]()
-    for metric in study.task.tabled:
-        rows = findings.samples.get(metric.name, {}).values()
-        tests = [(seed, test) for row in rows for seed, test in row.items() if not isinstance(test, str)]
-        tested += [metric] * bool(tests)
-        seeds |= {seed for seed, _ in tests}
-        sizes |= {test.samples for _, test in tests}
-    if not tested:
-        return ""
-    sets = listed(list(dict.fromkeys(metric.set for metric in tested)))
-    draws = f"{DRAWS} draws of the {spanned(sorted(sizes))} {noun}s of {sets}, Holm's adjustment over rows"
-    return (
-        f"With too few seeds for a test over seeds, chance over {noun}s is tested in "
-        f"{listed([metric.label for metric in tested])}, trial by trial with the same seed, "
-        f"by a paired bootstrap against {findings.reference} ({draws}){'' if len(seeds) > 1 else ONE_SEED}."
-    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -84,7 +84,8 @@ def whole_table(study: Study, reports_of: Metric | None = None) -> StudyTable:
 
 def columns_of(table: StudyTable, plus_minus: str = " ± ") -> dict[str, StudyColumn]:
     """Every column by name. ``plus_minus`` stands between a mean and its standard deviation."""
-    card, findings = table.card, table.findings
+    card = table.card
+    findings = table.findings
     found = [*_about(card, findings), *_costs(card), *_published(card), *_found(findings), *_best(findings)]
     hours = partial(device_hours, table.study)
     found.append(_written("device_hours", ALL_COST_LABELS["device_hours"], hours, "{:.3g}".format, _missing_cost))
@@ -119,7 +120,10 @@ class _OfMetric:
 
     def columns(self, table: StudyTable) -> Iterator[StudyColumn]:
         """The best value is the best of the shown rows."""
-        metric, name, label, rows = self.metric, self.metric.name, self.metric.label, table.rows
+        metric = self.metric
+        name = self.metric.name
+        label = self.metric.label
+        rows = table.rows
         comparable = [row.scores[name] for row in rows if name not in row.not_compared]
         top = number(metric.best(comparable), metric.places) if table.view.best else ""
 
@@ -143,13 +147,16 @@ class _OfMetric:
 
     def _score(self, row: TableRow) -> str:
         """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""
-        places, deviation = self.metric.places, row.sd[self.metric.name]
+        places = self.metric.places
+        deviation = row.sd[self.metric.name]
         found = number(row.scores[self.metric.name], places) or self._missing(row)
         return found if deviation is None else f"{found}{self.plus_minus}{number(deviation, places)}"
 
     def _delta(self, row: TableRow) -> str:
         """The difference with its mark; below it, the interval."""
-        metric, mark, value = self.metric, self.findings.mark(row, self.metric), row.deltas[self.metric.name]
+        metric = self.metric
+        mark = self.findings.mark(row, self.metric)
+        value = row.deltas[self.metric.name]
         text = signed(value, metric.places)
         shown = f"{text}{mark}" if text else self._missing_delta(row)
         interval = interval_of(row, metric, self.findings) if self.intervals else ""
@@ -167,7 +174,8 @@ class _OfMetric:
         if self.metric.name in row.not_compared:
             return NOT_COMPARED
         reference = row.reference or self.findings.reference
-        family, mixed = self.findings.family_of(row.row, self.metric), f"{reference}: {MIXED_SETTINGS}"
+        family = self.findings.family_of(row.row, self.metric)
+        mixed = f"{reference}: {MIXED_SETTINGS}"
         if family and family.rows[row.row] == mixed:
             return mixed
         apart = row.paired and row.reference_seeds and not row.common_seeds
@@ -246,8 +254,11 @@ def _missing_step(row: TableRow) -> str:
 def _published(card: Card) -> Iterator[StudyColumn]:
     """A cell that was not published is empty."""
     for metric in card.tabled:
-        name, label, places = metric.name, metric.label, metric.places
-        paper, delta = _got("published", name), _got("published_deltas", name)
+        name = metric.name
+        label = metric.label
+        places = metric.places
+        paper = _got("published", name)
+        delta = _got("published_deltas", name)
         yield _written(f"paper_{name}", f"paper {label}", paper, partial(number, places=places), faint=True)
         yield _written(f"paper_delta_{name}", f"paper Δ{label}", delta, partial(signed, places=places), faint=True)
     yield _written(f"paper_{PARAMS}", "paper params ×10⁶", _got("published", PARAMS), partial(number, places=0))
@@ -257,7 +268,6 @@ def _found(findings: Findings) -> Iterator[StudyColumn]:
     """What was found beyond metrics, for programs."""
     yield _plain("summary", lambda _: findings.summary)
     yield _plain("unlike", lambda row: [difference.text for difference in findings.unlike.get(row.row, [])])
-    yield _plain("sample_tests", findings.sample_fields)
 
 
 def _best(findings: Findings) -> Iterator[StudyColumn]:

@@ -16,7 +16,10 @@ from tracking.words import known_step, stopped_at
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TEXT, WHOLE, NUMBER, TIME = "string", "Int64", "float64", "datetime64[ns, UTC]"
+TEXT = "string"
+WHOLE = "Int64"
+NUMBER = "float64"
+TIME = "datetime64[ns, UTC]"
 NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 TRIALS = {
     **NAMES,
@@ -72,7 +75,8 @@ def _like(asked: Path, study: Path) -> float:
 
 
 def _trial(study: Study, standing: Standing) -> dict[str, Any]:
-    trial, result = standing.trial, standing.result or {}
+    trial = standing.trial
+    result = standing.result or {}
     folder = study.trial_folder(trial)
     notes = [stopped_at(result), folder.cause(), *(error.note for error in folder.damage())]
     return {

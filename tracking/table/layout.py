@@ -50,7 +50,9 @@ EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NOT_COMPARED)
 def written(kind: str, table: StudyTable) -> str:
     """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one of ours reads FAILED,
     missing, … in CSV, and null in JSON."""
-    rows, view, known = table.rows, table.view, columns_of(table)
+    rows = table.rows
+    view = table.view
+    known = columns_of(table)
     if kind in ("csv", "json"):
         names = view.named or (csv_names if kind == "csv" else json_names)(table)
         return (csv_text if kind == "csv" else json_text)([replace(known[name], name=name) for name in names], rows)
@@ -76,7 +78,8 @@ def shown(table: StudyTable, width: int = 120) -> Table:
     """The table for a terminal: our scores, their differences and the published ones, then costs; or chosen columns.
 
     A standard deviation stands below its mean where there is no room next to it."""
-    beside, chosen = _for_people(table, "±"), bool(table.view.columns or table.view.verdicts)
+    beside = _for_people(table, "±")
+    chosen = bool(table.view.columns or table.view.verdicts)
     scores = len(beside.columns) - (0 if chosen else len(COST_LABELS))
     if len(fitting(beside, width, 2).columns) >= scores:
         return terminal(beside, width, scores)
@@ -86,7 +89,8 @@ def shown(table: StudyTable, width: int = 120) -> Table:
 
 def viewed(table: StudyTable) -> StudyTable:
     """With the chosen rows in their order; sorted, the best one of a metric is first, and rows without a value last."""
-    rows, names = list(table.rows), table.view.rows
+    rows = list(table.rows)
+    names = table.view.rows
     rows = [row for name in names for row in rows if row.row == name] if names else rows
     if column := columns_of(table).get(table.view.sort or ""):
         known = [row for row in rows if column.value(row) is not None]
@@ -116,7 +120,8 @@ def _for_people(table: StudyTable, plus_minus: str, short: bool | None = None) -
         columns.insert(0, known["row"])
     columns += [_beside(known[name]) for name in _shown_names(table)]
     short = bool(table.view.short) if short is None else short
-    return brief_table(table, columns, EXPLAINED, short)
+    lines = [brief(table.card, columns, row, EXPLAINED) for row in table.rows]
+    return _text_table(table, columns, lines, short)
 
 
 def _shown_names(table: StudyTable) -> list[str]:
@@ -155,19 +160,13 @@ def _notes(table: StudyTable) -> list[str]:
     return [f"{change_of(row)}: {row.brief}." for row in table.rows if _adds(row)]
 
 
-def brief_table(
-    table: StudyTable, columns: Sequence[StudyColumn], left_out: Collection[str] = (), short: bool = False
-) -> TextTable:
-    """With `brief` rows, and a ``short`` caption for print."""
-    return _text_table(table, columns, [brief(table.card, columns, row, left_out) for row in table.rows], short)
-
-
 def brief(
     card: Card, columns: Sequence[StudyColumn], row: TableRow, left_out: Collection[str] = ()
 ) -> tuple[Cell, ...]:
     """The row's cells, in which the state of an unfinished row appears once, and none of the words ``left_out``."""
     ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*ALL_COST_LABELS, "steps"}
-    found, told = list[Cell](), False
+    found = list[Cell]()
+    told = False
     for column in columns:
         cell = Cell(column.text(row), column.best(row))
         hidden = row.seeds == 0 and column.name in ours and (told or "delta_" in column.name)
@@ -179,7 +178,8 @@ def brief(
 def _text_table(
     table: StudyTable, columns: Sequence[StudyColumn], lines: Sequence[tuple[Cell, ...]], short: bool = False
 ) -> TextTable:
-    groups, names = tuple(row.group for row in table.rows), [column.name for column in columns]
+    groups = tuple(row.group for row in table.rows)
+    names = [column.name for column in columns]
     below = table.view.caption
     if below is None:
         below = short_caption(table, names) if short else caption(table, names)
@@ -188,7 +188,9 @@ def _text_table(
 
 def csv_names(table: StudyTable) -> list[str]:
     """Further columns are added at the end, so that those of earlier versions keep their places."""
-    names, published, findings = [metric.name for metric in table.card.tabled], published_names(table), table.findings
+    names = [metric.name for metric in table.card.tabled]
+    published = published_names(table)
+    findings = table.findings
     best = [f"best_{findings.best_of.name}", "best_step"] if findings.best_of else []
     tested = [metric.name for metric in table.card.tabled if findings.families_of(metric)]
     tests = [f"{kind}_{name}" for name in tested for kind in (*TESTED, "finding")]
@@ -210,8 +212,9 @@ def _seed_names(table: StudyTable) -> list[str]:
 
 def json_names(table: StudyTable) -> list[str]:
     """The columns of CSV but for seeds, then changed cells, settings and seeds as objects."""
-    seeds, findings = {*_seed_names(table)}, table.findings
-    more = ["sample_tests"] * bool(findings.samples) + ["best_by_seed"] * (findings.best_of is not None)
+    seeds = {*_seed_names(table)}
+    findings = table.findings
+    more = ["best_by_seed"] if findings.best_of else []
     return [*(name for name in csv_names(table) if name not in seeds), *OBJECTS, "summary", *more]
 
 
@@ -223,7 +226,8 @@ def column_names(table: StudyTable, headline: Metric) -> list[str]:
 
 def page_names(table: StudyTable) -> list[str]:
     """The layout of Table 3: changed cells, our measurements, the published values."""
-    published, names = published_names(table), [metric.name for metric in table.card.tabled]
+    published = published_names(table)
+    names = [metric.name for metric in table.card.tabled]
     paper = [name for name in names if name in published]
     return [
         *(*_settings_names(table), *names, *(f"delta_{name}" for name in names), *COST_LABELS),
@@ -243,7 +247,8 @@ def score_names(table: StudyTable) -> list[str]:
 
 def published_names(table: StudyTable) -> list[str]:
     """The quantities with a column for published values: all of them, or those that any row has."""
-    names, every = [*(metric.name for metric in table.card.tabled), PARAMS], bool(table.card.published_note)
+    names = [*(metric.name for metric in table.card.tabled), PARAMS]
+    every = bool(table.card.published_note)
     return [name for name in names if every or any(row.published.get(name) is not None for row in table.rows)]
 
 

@@ -101,19 +101,22 @@ def _at_common_seeds(metric: Metric, rows: Sequence[TableRow]) -> str:
     moved = [row_moved for row in rows if (row_moved := _moved(metric, row)) is not None]
     if not moved:
         return ""
-    name, changes = f"Δ{metric.label}", {row.change for row in moved}
+    name = f"Δ{metric.label}"
+    changes = {row.change for row in moved}
     if len(moved) <= MOST_VALUES:
         return f"{name} is {listed([f'{row.difference} ({row.row})' for row in moved])}"
     if len(changes) > 1:
         return f"{name} differs in {len(moved)} rows: delta_common_seeds_{metric.name} in CSV and JSON"
-    sign, size = moved[0].change[0], moved[0].change[1:]
+    sign = moved[0].change[0]
+    size = moved[0].change[1:]
     direction = "higher" if sign == "+" else "lower"
     return f"{name} is {size} {direction} in {len(moved)} rows"
 
 
 def _moved(metric: Metric, row: TableRow) -> _Moved | None:
     """None where the two differences are the same to the digits shown."""
-    usual, common = row.deltas[metric.name], row.common_deltas[metric.name]
+    usual = row.deltas[metric.name]
+    common = row.common_deltas[metric.name]
     if usual is None or common is None:
         return None
     if signed(usual, metric.places) == signed(common, metric.places):

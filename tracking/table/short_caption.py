@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tracking.card import Metric
 from tracking.statistics.finding import SAYS, sentence
-from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE
+from tracking.statistics.findings import STOPPED, UNLIKE
 from tracking.statistics.rows import decode_of
 from tracking.table.columns import StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
@@ -28,7 +28,8 @@ def short_caption(table: StudyTable, names: Sequence[str]) -> str:
 
 def _deviations(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """What a reader must know before believing a difference; nothing in most studies."""
-    findings, rows = table.findings, table.rows
+    findings = table.findings
+    rows = table.rows
     if table.view.seeds:
         yield f"Only of seeds {listed([str(seed) for seed in table.view.seeds])}; p values do not account for that."
     yield from seed_lines(rows, compared)
@@ -75,9 +76,6 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
         yield f"δ: {', '.join(dict.fromkeys(margins))}."
     signs = "".join(findings.row_mark(row) for row in table.rows)
     signs += "".join(findings.mark(row, metric) for row in table.rows for metric in compared)
-    if OF_SAMPLES in signs:
-        noun = table.card.sample
-        yield f"{OF_SAMPLES} differs from {reference} over the {noun}s of one seed (paired bootstrap, Holm)."
     if UNLIKE in signs:
         yield f"{UNLIKE} differs from most trials in more than its change."
     if STOPPED in signs:

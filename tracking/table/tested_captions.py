@@ -187,10 +187,10 @@ def _seen(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
 
 def _untested(table: StudyTable, compared: Sequence[Metric]) -> str:
     """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
-    return named_by_reason((row.row, why) for row in table.rows if (why := _why_untested(table, row, compared)))
+    return _named_by_reason((row.row, why) for row in table.rows if (why := _why_untested(table, row, compared)))
 
 
-def named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
+def _named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
     """Of rows with their reasons, such as "big, base_2 (2 seeds)"; many rows are counted."""
     rows_of_reason: dict[str, list[str]] = {}
     for row, why in reasons:
@@ -206,10 +206,10 @@ def _why_untested(table: StudyTable, row: TableRow, compared: Sequence[Metric]) 
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
     comparable = [metric for metric in compared if metric.name not in row.not_compared]
     families = [family for metric in comparable if (family := table.findings.family_of(row.row, metric))]
-    return reason_words([(family.metric, family.rows[row.row]) for family in families])
+    return _reason_words([(family.metric, family.rows[row.row]) for family in families])
 
 
-def reason_words(reasons: Sequence[tuple[Metric, object]]) -> str:
+def _reason_words(reasons: Sequence[tuple[Metric, object]]) -> str:
     """The reason that all metrics share, or each reason behind the label of its metric. What is no text is none."""
     texts = [(metric.label, why) for metric, why in reasons if isinstance(why, str)]
     shared = {why for _, why in texts}

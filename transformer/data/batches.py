@@ -1,4 +1,4 @@
-"""Batches of similar length under a token budget (section 5.1), in an order set by the seed, prefetched."""
+"""Batches of similar length under a token budget (section 5.1), in an order set by the seed."""
 
 import copy
 from collections import deque
@@ -21,11 +21,15 @@ Indices = npt.NDArray[np.int64]
 
 MOST_BLOCKS = 8
 SMALLEST_BLOCK = 1_000
-"""Fewest tokens per block: in smaller ones, a micro-batch's fixed cost would outweigh the gain of mixed lengths."""
+"""Fewest tokens per block.
+
+In smaller blocks, a micro-batch's fixed cost would outweigh the gain of mixed lengths.
+"""
 SMALLEST_OF_TWO = 250
-"""The same for a batch of only two blocks: a single one has a single length, and learns far less per step."""
+"""The same for a batch of only two blocks.
 
-
+A batch of one block has sentences of one length, and learns far less per step.
+"""
 EPOCHS_OF_SHAPES = 4
 """Epochs whose joined batches give the shapes. A later batch may be larger than all of them."""
 
@@ -39,10 +43,12 @@ class Shape(NamedTuple):
 
     @property
     def cells(self) -> int:
+        """Pieces and padding on both sides."""
         return self.sentences * (self.source + self.target)
 
     @property
     def longest(self) -> int:
+        """The length of the longer side."""
         return max(self.source, self.target)
 
 
@@ -50,9 +56,10 @@ class Shape(NamedTuple):
 class Batch:
     """One worker's micro-batch, with the totals of the whole batch.
 
-    ``source`` [B, S] and ``target`` [B, T] end with end-of-sentence; ``shifted`` [B, T] is the decoder's
-    input: beginning-of-sentence, then the target without its last piece. ``total`` [] is ``total_targets`` on the
-    other tensors' device. ``source_padded`` is stored so that no code has to wait for a GPU to find out.
+    ``source`` [B, S] and ``target`` [B, T] end with end-of-sentence. ``shifted`` [B, T] is the
+    decoder's input: beginning-of-sentence, then the target without its last piece. ``total`` [] is
+    ``total_targets`` on the other tensors' device. ``source_padded`` says whether ``source`` has
+    padding, so that no code has to wait for a GPU to look.
     """
 
     source: Tensor
@@ -64,13 +71,18 @@ class Batch:
     source_padded: bool
 
     def to(self, device: torch.device) -> "Batch":
-        """On ``device``; copied to a GPU through pinned memory, so that the host does not wait for the copy."""
+        """The batch on ``device``.
+
+        It reaches a GPU through pinned memory, so that the host doesn't wait for the copy.
+        """
         if device.type == "cpu":
             return self
-        return self.with_tensors(part.pin_memory().to(device, non_blocking=True) for part in self.tensors)
+        pinned = (tensor.pin_memory() for tensor in self.tensors)
+        return self.with_tensors(tensor.to(device, non_blocking=True) for tensor in pinned)
 
     @property
     def shape(self) -> Shape:
+        """Sentences, and the padded length of each side."""
         return Shape(len(self.target), self.source.shape[1], self.target.shape[1])
 
     @property
@@ -85,44 +97,67 @@ class Batch:
 
 
 def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indices]:
-    """Batches of sentences in this order, cut where sentences × longest side would exceed the budget."""
-    longest = pairs.longest_sides[order]
-    batches, start, widest = [], 0, 0
-    for i, length in enumerate(longest):
+    """Batches of sentences in this order, cut where the next sentence would exceed the budget.
+
+    The budget bounds sentences × longest side. A sentence above it gets its own batch.
+    """
+    batches: list[Indices] = []
+    start = 0
+    widest = 0
+    for i, length in enumerate(pairs.longest_sides[order]):
         widest = max(widest, int(length))
         if i > start and (i - start + 1) * widest > tokens_per_batch:
             batches.append(order[start:i])
-            start, widest = i, int(length)
-    return [*batches, order[start:]] if start < len(order) else batches
+            start = i
+            widest = int(length)
+    if start < len(order):
+        batches.append(order[start:])
+    return batches
 
 
-def by_length(pairs: ParallelSet, chosen: Indices, ties: Indices | None = None) -> Indices:
-    """``chosen`` sorted by (longest side, source, target): neighbors need the least padding."""
-    source, target = pairs.source.lengths[chosen], pairs.target.lengths[chosen]
-    ties = np.arange(len(chosen)) if ties is None else ties
-    return chosen[np.lexsort((ties, target, source, np.maximum(source, target)))]
+def by_length(pairs: ParallelSet, numbers: Indices, ties: Indices | None = None) -> Indices:
+    """The sentence ``numbers`` sorted by (longest side, source, target).
+
+    Neighbors then need the least padding. ``ties`` order pairs of equal lengths; by default they
+    keep their order.
+    """
+    source = pairs.source.lengths[numbers]
+    target = pairs.target.lengths[numbers]
+    if ties is None:
+        ties = np.arange(len(numbers))
+    return numbers[np.lexsort((ties, target, source, np.maximum(source, target)))]
 
 
 def _blocks_per_batch(tokens_per_batch: int, max_positions: int) -> int:
-    """The longest pair must fit into each."""
+    """The number of blocks in a batch; the longest pair must fit into each block."""
     blocks = min(MOST_BLOCKS, tokens_per_batch // SMALLEST_BLOCK)
     if blocks < 2 and tokens_per_batch >= 2 * SMALLEST_OF_TWO:
         blocks = 2
-    holding_longest_pair = tokens_per_batch // max_positions
-    return max(1, min(blocks, holding_longest_pair))
+    most_blocks = tokens_per_batch // max_positions
+    return max(1, min(blocks, most_blocks))
 
 
 class TrainingBatches:
     """An endless sequence of batches that depends only on (seed, step), so a resume needs no state.
 
-    A batch consists of blocks: lengths are similar within a block and differ between blocks. With one length per batch,
-    every step would pull the model toward ending sentences at that length. The paper's batches came from eight GPUs,
-    each with different lengths. Each epoch shuffles sentences of equal length among themselves, and then the blocks.
-    Every step has the same weight, so an epoch's blocks are spread evenly over its batches; no batch is a remainder.
+    A batch consists of blocks: lengths are similar within a block and differ between blocks. With
+    one length per batch, every step would pull the model toward ending sentences at that length.
+    The paper's batches came from eight GPUs, each with different lengths.
+
+    Each epoch shuffles sentences of equal length among themselves, and then the blocks. Every step
+    has the same weight, so an epoch's blocks are spread evenly over its batches, without a small
+    last batch.
     """
 
-    def __init__(self, pairs: ParallelSet, tokens_per_batch: int, max_positions: int, seed: int) -> None:
-        self.pairs, self.seed = pairs, seed
+    def __init__(
+        self,
+        pairs: ParallelSet,
+        tokens_per_batch: int,
+        max_positions: int,
+        seed: int,
+    ) -> None:
+        self.pairs = pairs
+        self.seed = seed
         self.blocks_per_batch = _blocks_per_batch(tokens_per_batch, max_positions)
         self.tokens_per_block = tokens_per_batch // self.blocks_per_batch
         self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= max_positions)
@@ -132,7 +167,10 @@ class TrainingBatches:
         self._batches = self._shuffled(0)
 
     def joined(self) -> "TrainingBatches":
-        """The same batches, with all blocks of a step in one micro-batch: more padding, but a single pass."""
+        """The same batches with all blocks of a step in one micro-batch.
+
+        This costs more padding, but it needs only one pass.
+        """
         batches = copy.copy(self)
         batches.joins_blocks = True
         return batches
@@ -145,7 +183,8 @@ class TrainingBatches:
         """Sentence numbers of each block of step ``step``, counted from 1."""
         epoch, position = divmod(step - 1, len(self))
         if epoch != self._epoch:
-            self._epoch, self._batches = epoch, self._shuffled(epoch)
+            self._epoch = epoch
+            self._batches = self._shuffled(epoch)
         return self._batches[position]
 
     def indices(self, step: int) -> Indices:
@@ -153,113 +192,177 @@ class TrainingBatches:
         return np.concatenate(self.blocks(step))
 
     def shapes(self) -> list[Shape]:
-        """Shapes of the micro-batches, ordered by length: of an epoch's blocks, which every epoch has, or of the
-        joined batches of the first epochs."""
+        """Shapes of the micro-batches, ordered by length.
+
+        They are the shapes of an epoch's blocks, which are the same in every epoch; or those of the
+        joined batches of the first epochs.
+        """
         if not self.joins_blocks:
-            return [self._shape(block) for block in self._cut(by_length(self.pairs, self.chosen))]
-        epochs = [self._shuffled(epoch) for epoch in range(EPOCHS_OF_SHAPES)]
-        joined = [self._shape(np.concatenate(blocks)) for epoch in epochs for blocks in epoch]
-        return sorted(joined, key=lambda shape: (shape.longest, shape.sentences))
+            blocks = self._cut(by_length(self.pairs, self.chosen))
+            return [self._shape(block) for block in blocks]
+        shapes: list[Shape] = []
+        for epoch in range(EPOCHS_OF_SHAPES):
+            shapes += [self._shape(np.concatenate(blocks)) for blocks in self._shuffled(epoch)]
+        return sorted(shapes, key=lambda shape: (shape.longest, shape.sentences))
 
     def _shape(self, indices: Indices) -> Shape:
-        source, target = self.pairs.source.lengths[indices], self.pairs.target.lengths[indices]
+        """The shape of a batch of these sentences."""
+        source = self.pairs.source.lengths[indices]
+        target = self.pairs.target.lengths[indices]
         return Shape(len(indices), int(source.max()), int(target.max()))
 
     def describe(self, step: int) -> str:
-        """The batch of a step in words, such as "batch 12 of 57 in epoch 3 (sentences 5, 81, 1002, ...)"."""
+        """The batch of a step in words.
+
+        Such as "batch 12 of 57 in epoch 3 (sentences 5, 81, 1002, ...)".
+        """
         epoch, position = divmod(step - 1, len(self))
-        some = ", ".join(map(str, self.indices(step)[:3]))
-        return f"batch {position + 1} of {len(self)} in epoch {epoch + 1} (sentences {some}, ...)"
+        first_numbers = ", ".join(map(str, self.indices(step)[:3]))
+        batch = f"batch {position + 1} of {len(self)} in epoch {epoch + 1}"
+        return f"{batch} (sentences {first_numbers}, ...)"
 
-    def micro_batches(self, step: int, rank: int, world: int, tokens_per_micro_batch: int) -> list[Batch]:
-        """Worker ``rank``'s share of step ``step``; the shares of all ``world`` workers make up the batch.
+    def micro_batches(
+        self,
+        step: int,
+        rank: int,
+        world: int,
+        tokens_per_micro_batch: int,
+    ) -> list[Batch]:
+        """Worker ``rank``'s share of step ``step``; ``world`` workers share the batch.
 
-        A worker gets whole blocks if all workers get the same number, otherwise a share of every block. A micro-batch
-        is its part of one block, or of the joined blocks, split until sentences × longest side stays within
-        ``tokens_per_micro_batch``.
+        A worker gets whole blocks if all workers get the same number of blocks, otherwise a share
+        of every block. A micro-batch is the worker's part of one block, or of the joined blocks. It
+        is split until sentences × longest side is at most ``tokens_per_micro_batch``.
         """
         blocks = self.blocks(step)
         totals = _lengths(self.pairs, self.indices(step))
         if len(blocks) % world == 0:
-            blocks, rank, world = blocks[rank::world], 0, 1
+            blocks = blocks[rank::world]
+            rank, world = 0, 1
         if self.joins_blocks:
             blocks = [np.concatenate(blocks)]
-        return [
-            collate(self.pairs, block, part, parts, totals)
-            for block in blocks
-            for part, parts in self._parts(block, rank, world, tokens_per_micro_batch)
-        ]
+        micro_batches: list[Batch] = []
+        for block in blocks:
+            for part, parts in self._parts(block, rank, world, tokens_per_micro_batch):
+                micro_batches.append(collate(self.pairs, block, part, parts, totals))
+        return micro_batches
 
-    def _parts(self, block: Indices, rank: int, world: int, tokens_per_micro_batch: int) -> Iterator[tuple[int, int]]:
+    def _parts(
+        self,
+        block: Indices,
+        rank: int,
+        world: int,
+        tokens_per_micro_batch: int,
+    ) -> Iterator[tuple[int, int]]:
+        """The parts of a block that are this worker's micro-batches: part i of n, as (i, n)."""
         longest = int(self.pairs.longest_sides[block].max())
-        sentences = world * max(1, tokens_per_micro_batch // longest)  # in one micro-batch on every worker
-        micro_batches = -(-len(block) // sentences)
+        sentences = max(1, tokens_per_micro_batch // longest)
+        micro_batches = -(-len(block) // (world * sentences))
         for i in range(micro_batches):
             yield rank + world * i, world * micro_batches
 
     def _shuffled(self, epoch: int) -> list[list[Indices]]:
+        """The batches of an epoch, each as its blocks."""
         random = np.random.default_rng([self.seed, epoch])
         ties = random.permutation(len(self.chosen))
         blocks = self._cut(by_length(self.pairs, self.chosen, ties))
-        order, batches = random.permutation(len(blocks)), -(-len(blocks) // self.blocks_per_batch)
+        shuffled_blocks = [blocks[i] for i in random.permutation(len(blocks))]
+        batches = -(-len(blocks) // self.blocks_per_batch)
         starts = [len(blocks) * i // max(batches, 1) for i in range(batches + 1)]
-        return [[blocks[i] for i in order[start:end]] for start, end in pairwise(starts)]
+        return [shuffled_blocks[start:end] for start, end in pairwise(starts)]
 
     def _cut(self, order: Indices) -> list[Indices]:
-        """An epoch's blocks; the last is filled with sentences of the one before, until both are of similar size."""
+        """An epoch's blocks.
+
+        Sentences of the last but one fill up the last block, until both are of similar size.
+        """
         blocks = cut(self.pairs, order, self.tokens_per_block)
         if len(blocks) > 1:
-            last, both = blocks[-1], np.concatenate(blocks[-2:])
-            most = self.tokens_per_block // int(self.pairs.longest_sides[last].max())
-            blocks[-2:] = np.split(both, [-max(len(last), min(most, len(both) // 2))])
+            last_two = np.concatenate(blocks[-2:])
+            longest = int(self.pairs.longest_sides[blocks[-1]].max())
+            most_sentences = self.tokens_per_block // longest
+            size = max(len(blocks[-1]), min(most_sentences, len(last_two) // 2))
+            blocks[-2:] = np.split(last_two, [-size])
         return blocks
 
 
 def evaluation_batches(
-    pairs: ParallelSet, tokens_per_batch: int, rank: int = 0, world: int = 1
+    pairs: ParallelSet,
+    tokens_per_batch: int,
+    rank: int = 0,
+    world: int = 1,
 ) -> Iterator[tuple[Indices, Batch]]:
-    """Every sentence once, over all workers, with its number in the set."""
+    """This worker's batches, with the numbers of their sentences in the set.
+
+    Every sentence is in one batch of one worker.
+    """
     order = by_length(pairs, np.arange(len(pairs)))
     for indices in cut(pairs, order, tokens_per_batch)[rank::world]:
         yield indices, collate(pairs, indices)
 
 
 def collate(
-    pairs: ParallelSet, indices: Indices, part: int = 0, parts: int = 1, totals: Lengths | None = None
+    pairs: ParallelSet,
+    indices: Indices,
+    part: int = 0,
+    parts: int = 1,
+    totals: Lengths | None = None,
 ) -> Batch:
-    """Padded tensors of the part ``indices[part::parts]``, which may be empty; ``totals`` default to those of
-    ``indices``; pass them if ``indices`` is only a part of the batch."""
+    """Padded tensors of the part ``indices[part::parts]``, which may be empty.
+
+    ``totals`` default to those of ``indices``. Pass them if ``indices`` are a part of the batch.
+    """
     totals = totals or _lengths(pairs, indices)
-    mine = indices[part::parts]
-    source, target = pad(pairs.source, mine), pad(pairs.target, mine)
+    numbers = indices[part::parts]
+    source = pad(pairs.source, numbers)
+    target = pad(pairs.target, numbers)
     shifted = target.roll(1, dims=1)
     shifted[:, :1] = BOS
-    shifted[(target == PAD) & (shifted != BOS)] = PAD  # the piece that rolled onto padding is end-of-sentence
-    source_padded = bool((pairs.source.lengths[mine] < source.shape[1]).any())
-    return Batch(source, shifted, target, torch.tensor(totals.target), int(totals.target), totals, source_padded)
+    rolled_onto_padding = (target == PAD) & (shifted != BOS)  # these pieces are end-of-sentence
+    shifted[rolled_onto_padding] = PAD
+    source_padded = bool((pairs.source.lengths[numbers] < source.shape[1]).any())
+    return Batch(
+        source=source,
+        shifted=shifted,
+        target=target,
+        total=torch.tensor(totals.target),
+        total_targets=int(totals.target),
+        lengths=totals,
+        source_padded=source_padded,
+    )
 
 
 def _lengths(pairs: ParallelSet, indices: Indices) -> Lengths:
-    n, m = (side.lengths[indices].astype(float) for side in (pairs.source, pairs.target))
-    return Lengths(*(float(sums.sum()) for sums in (n, m, n * n, m * m, n * m)))
+    """The sums over these sentences."""
+    n = pairs.source.lengths[indices].astype(float)
+    m = pairs.target.lengths[indices].astype(float)
+    return Lengths(
+        source=float(n.sum()),
+        target=float(m.sum()),
+        source_squared=float((n * n).sum()),
+        target_squared=float((m * m).sum()),
+        product=float((n * m).sum()),
+    )
 
 
 def pad(sentences: Sentences, indices: Indices) -> Tensor:
-    """[B, longest] piece ids, padded at the end."""
+    """[B, longest] piece ids of these sentences, padded at the end; int64."""
     lengths = sentences.lengths[indices][:, None]
     columns = np.arange(lengths.max(initial=0))
-    places = np.minimum(sentences.offsets[indices][:, None] + columns, len(sentences.pieces) - 1)
-    return torch.from_numpy(np.where(columns < lengths, sentences.pieces[places], PAD).astype(np.int64))
+    starts = sentences.offsets[indices][:, None]
+    places = np.minimum(starts + columns, len(sentences.pieces) - 1)
+    padded = np.where(columns < lengths, sentences.pieces[places], PAD)
+    return torch.from_numpy(padded.astype(np.int64))
 
 
 T = TypeVar("T")
 
 STEPS_AHEAD = 8
-"""Steps whose batches are ready or in the making: enough to hide the shuffle at the start of an epoch."""
+"""Steps whose batches are ready or in progress: enough to hide the shuffle of a new epoch."""
 
 
 def prefetch(make: Callable[[int], T], steps: Iterable[int]) -> Generator[T, None, None]:
-    """``make(step)`` for each step, in order, computed in a thread while earlier results are used."""
+    """``make(step)`` for each step in order, computed in a thread while you use earlier results."""
     with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as thread:
         waiting: deque[Future[T]] = deque()
         try:

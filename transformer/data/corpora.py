@@ -9,10 +9,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 
-from transformer.config import DataConfig
+from transformer.config import SPLITS, DataConfig, sacrebleu_set
 from transformer.data import synthetic
 from transformer.faults import Fault, FaultyError
 
@@ -26,7 +27,6 @@ GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # not part of a text
 COUNTED_BYTES = 1 << 25
 """The largest file whose lines are counted for a plan."""
 MUST_BE_TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
-SPLITS = ("train", "dev", "test")
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 MULTI30K_SETS = {
@@ -117,7 +117,34 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
 def _declared_files(data: DataConfig) -> dict[str, object]:
     if faults := list(_faults_of_files(data)):
         raise FaultyError(*faults)
-    return {split: [_hash(f"data.{split}", Path(name)) for name in getattr(data, split)] for split in SPLITS}
+    hashes = dict[str, object]()
+    for split in _splits(data):
+        try:
+            hashes[split] = [_hash(f"data.{split}", path) for path in _split_files(data, split)]
+        except FaultyError as error:
+            faults += error.faults
+    if faults:
+        raise FaultyError(*faults)
+    return hashes
+
+
+def _splits(data: DataConfig) -> list[str]:
+    """Those that have text; a test set may be missing."""
+    return [split for split in SPLITS if getattr(data, split) is not None]
+
+
+def _split_files(data: DataConfig, split: str) -> list[Path]:
+    """Source and target of a split. Those of a set of sacreBLEU are downloaded unless they exist.
+
+    Raises FaultyError.
+    """
+    files = getattr(data, split)
+    test_set = sacrebleu_set(files)
+    if test_set is None:
+        return [Path(name) for name in files]
+    from transformer.data.sacrebleu_sets import set_files  # a fifth of a second, which only these sets need
+
+    return list(set_files(f"data.{split}", test_set, data.source, data.target))
 
 
 def _hash(key: str, path: Path) -> str:
@@ -129,12 +156,27 @@ def _hash(key: str, path: Path) -> str:
 
 
 def _faults_of_files(data: DataConfig) -> Iterator[Fault]:
-    files = dict.fromkeys((f"data.{split}", name) for split in SPLITS for name in getattr(data, split))
-    return filter(None, (_file_fault(*each) for each in files))
+    for split in _splits(data):
+        key, files = f"data.{split}", getattr(data, split)
+        test_set = sacrebleu_set(files)
+        if test_set is None:
+            faults = [_file_fault(key, name) for name in dict.fromkeys(files)]
+        else:
+            faults = [_set_fault(key, test_set, data)]
+        yield from filter(None, faults)
+
+
+def _set_fault(key: str, test_set: str, data: DataConfig) -> Fault | None:
+    """What shows without a download."""
+    if find_spec("sacrebleu") is None:
+        return Fault(key, "needs the package sacrebleu, which is not installed", "type pip install 'allelse[run]'")
+    from transformer.data.sacrebleu_sets import set_fault
+
+    return set_fault(key, test_set, data.source, data.target)
 
 
 def _load_files(data: DataConfig, downloads: Path) -> Sets:
-    return {split: read_pairs(f"data.{split}", *map(Path, getattr(data, split))) for split in SPLITS}
+    return {split: read_pairs(f"data.{split}", *_split_files(data, split)) for split in _splits(data)}
 
 
 def _pairs_of_files(data: DataConfig) -> int:

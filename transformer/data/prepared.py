@@ -1,6 +1,6 @@
-"""Prepared text: pieces in a folder, how they are read, checked against a model's positions, and made.
+"""Prepared text, pieces in a folder: writing it, reading it, and its check against a model.
 
-Text is first copied and checked. No step needs all of it in memory.
+The text is copied and checked first. No step needs all of it in memory.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ from transformer.data.text_notes import note_text
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
 from transformer.faults import Fault, FaultyError
 
-Told = Callable[[str, float | None], None]
-"""Called with the current activity, and the share that is done, or None if unknown."""
+Progress = Callable[[str, float | None], None]
+"""Called with the current activity and its finished share, 0 to 1, or None if it is unknown."""
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
 MANIFEST = "prepared.json"
-"""Written once the folder is whole: the fingerprint of the data, and a hash of each file."""
+"""Written once the folder is complete: the fingerprint of the data, and a hash of each file."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Sentences:
     def __getitem__(self, index: int) -> npt.NDArray[np.int32]:
         return self.pieces[self.offsets[index] : self.offsets[index + 1]]
 
-    def at(self, places: npt.NDArray[np.int64]) -> "Sentences":
+    def at(self, numbers: npt.NDArray[np.int64]) -> "Sentences":
         """The sentences with these numbers."""
-        chosen = [self[place] for place in places]
-        offsets = np.cumsum([0, *map(len, chosen)], dtype=np.int64)
-        return Sentences(np.concatenate([np.empty(0, np.int32), *chosen]), offsets)
+        arrays = [self[number] for number in numbers]
+        offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
+        return Sentences(np.concatenate([np.empty(0, np.int32), *arrays]), offsets)
 
     def first(self, size: int) -> "Sentences":
         """The first ``size`` sentences, or all of them if there are fewer."""
@@ -91,41 +91,47 @@ class Prepared:
     folder: Path
 
     @cached_property
-    def _about(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / SETS).read_text("utf-8"))
-        return found
+    def _description(self) -> dict[str, Any]:
+        """The content of ``SETS``."""
+        description: dict[str, Any] = json.loads((self.folder / SETS).read_text("utf-8"))
+        return description
 
     @property
     def fingerprint(self) -> str:
-        """That of the data, 64 hex digits."""
+        """The fingerprint of the data, 64 hex digits."""
         manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
         return str(manifest["fingerprint"])
 
     @property
     def blank(self) -> int:
-        """Training pairs that were left out because a side is blank."""
-        return int(self._about["blank"])
+        """Number of training pairs without text on a side, which are left out."""
+        return int(self._description["blank"])
 
     @property
     def evaluation_sets(self) -> list[str]:
         """Every set but train, dev first."""
-        return [name for name in self._about["sets"] if name != "train"]
+        return [name for name in self._description["sets"] if name != "train"]
 
     @property
     def vocabulary_path(self) -> Path:
+        """The SentencePiece model."""
         return self.folder / "vocabulary.model"
 
     @property
     def vocabulary(self) -> Vocabulary:
+        """The vocabulary, loaded at each use."""
         return Vocabulary(self.vocabulary_path)
 
     @property
     def vocabulary_sha256(self) -> str:
-        """Distinguishes this vocabulary from one that another SentencePiece version makes of the same text."""
+        """The hash of the vocabulary, since SentencePiece versions differ on the same text."""
         return hashlib.sha256(self.vocabulary_path.read_bytes()).hexdigest()
 
     def pairs(self, set_name: str) -> ParallelSet:
-        return ParallelSet(*(self._sentences(set_name, side) for side in ("source", "target")))
+        """The pieces of a set; they stay on disk until you use them."""
+        source = self._sentences(set_name, "source")
+        target = self._sentences(set_name, "target")
+        return ParallelSet(source, target)
 
     def references(self, set_name: str) -> list[str]:
         """The original target text, for BLEU."""
@@ -140,24 +146,34 @@ class Prepared:
         return text.split("\n")[:-1]  # split at newlines only
 
     def _sentences(self, set_name: str, side: str) -> Sentences:
-        pieces, offsets = (self.folder / f"{set_name}.{side}.{kind}" for kind in ("npy", "offsets.npy"))
-        return Sentences(np.load(pieces, mmap_mode="r"), np.load(offsets))
+        pieces = np.load(self.folder / f"{set_name}.{side}.npy", mmap_mode="r")
+        offsets = np.load(self.folder / f"{set_name}.{side}.offsets.npy")
+        return Sentences(pieces, offsets)
 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Training pairs: used, and left out because a side is blank or longer than ``model.max_positions``."""
+    """Training pairs: used, left out for a blank side, and left out for their length.
+
+    The limit of their length is ``model.max_positions``.
+    """
 
     train: int
     blank: int
     too_long: int
 
     def notices(self, max_positions: int) -> Iterator[str]:
-        """The notice for the user, if any pairs are left out."""
-        if left_out := self.blank + self.too_long:
-            reasons = [f"{self.blank} blank"] * bool(self.blank)
-            reasons += [f"{self.too_long} longer than model.max_positions ({max_positions})"] * bool(self.too_long)
-            yield f"{left_out} of {self.train + left_out} training pairs are left out: {', '.join(reasons)}"
+        """One notice for the user if any pairs are left out."""
+        unused = self.blank + self.too_long
+        if not unused:
+            return
+        reasons = []
+        if self.blank:
+            reasons.append(f"{self.blank} blank")
+        if self.too_long:
+            reasons.append(f"{self.too_long} longer than model.max_positions ({max_positions})")
+        pairs = self.train + unused
+        yield f"{unused} of {pairs} training pairs are left out: {', '.join(reasons)}"
 
 
 LEAST_SHARE = 0.1
@@ -165,67 +181,90 @@ LEAST_SHARE = 0.1
 
 
 def length_faults(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Fault]:
-    """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped."""
-    most, train = model.max_positions, np.sort(prepared.pairs("train").longest_sides)
-    fit, least = int((train <= most).sum()), ceil(len(train) * LEAST_SHARE)
-    if fit < least:
-        (left_out,) = PairCounts(fit, prepared.blank, len(train) - fit).notices(most)
-        allowed = f"must be at least {train[least - 1]}, which keeps a tenth of them"
-        yield Fault("model.max_positions", f"is {most}; {left_out}", allowed)
+    """Texts too long for the position tables.
+
+    It is a fault if most of train is too long, or any evaluated sentence, as none may be dropped.
+    """
+    yield from _train_length_faults(prepared, model.max_positions)
     for name in prepared.evaluation_sets:
         pairs = prepared.pairs(name)
-        if (longest := int(pairs.longest_sides.max())) > most:
-            found = f"is {most}; {_longest(pairs, getattr(data, name, None), name)} has {longest} pieces"
-            yield Fault("model.max_positions", found, f"must be at least {longest}, the longest sentence of {name}")
+        longest = int(pairs.longest_sides.max())
+        if longest > model.max_positions:
+            place = _longest_sentence(pairs, getattr(data, name, None), name)
+            problem = f"is {model.max_positions}; {place} has {longest} pieces"
+            allowed = f"must be at least {longest}, the longest sentence of {name}"
+            yield Fault("model.max_positions", problem, allowed)
 
 
-def _longest(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
-    """Where the longest sentence of a set is."""
+def _train_length_faults(prepared: Prepared, max_positions: int) -> Iterator[Fault]:
+    """A fault if less than ``LEAST_SHARE`` of the training pairs fit."""
+    lengths = np.sort(prepared.pairs("train").longest_sides)
+    fitting = int((lengths <= max_positions).sum())
+    least = ceil(len(lengths) * LEAST_SHARE)
+    if fitting < least:
+        counts = PairCounts(fitting, prepared.blank, len(lengths) - fitting)
+        (notice,) = counts.notices(max_positions)
+        allowed = f"must be at least {lengths[least - 1]}, which keeps a tenth of them"
+        yield Fault("model.max_positions", f"is {max_positions}; {notice}", allowed)
+
+
+def _longest_sentence(pairs: ParallelSet, files: list[str] | None, name: str) -> str:
+    """The place of a set's longest sentence: file and line, if ``files`` are source and target."""
+    if not files:
+        return f"a sentence of {name}"
     line = int(pairs.longest_sides.argmax())
-    in_target = int(pairs.target.lengths[line] > pairs.source.lengths[line])
-    return f"{files[in_target]}:{line + 1}" if files else f"a sentence of {name}"
+    if len(files) == 1:  # the name of a set of sacreBLEU
+        return f"{files[0]}:{line + 1}"
+    source_file, target_file = files
+    target_is_longer = pairs.target.lengths[line] > pairs.source.lengths[line]
+    return f"{target_file if target_is_longer else source_file}:{line + 1}"
 
 
 LINES_AT_ONCE = 10_000
 BOTH_SIDES = ("source", "target")
 
 
-def prepare(data: DataConfig, folder: Path, told: Told) -> None:
-    """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
+def prepare(data: DataConfig, folder: Path, report: Progress) -> None:
+    """Fill an empty folder, which ``Prepared`` reads.
 
-    Raises FaultyError for text that cannot be used, or that changes meanwhile.
+    Downloads stay next to the folder, for later preparations. Raises FaultyError for text that
+    cannot be used, or that changes meanwhile.
     """
     text = corpus(data)
-    if faults := list(text.faults(data)):
+    faults = list(text.faults(data))
+    if faults:
         raise FaultyError(*faults)
-    planned = text.declared(data)
-    told("opening the text", None)
+    declared = text.declared(data)
+    report("opening the text", None)
     sets = text.load(data, folder.parent / "downloads" / data.name)
-    blank = copy_text(sets, folder, told)
-    told("comparing the sets", None)
+    blank = copy_text(sets, folder, report)
+    report("comparing the sets", None)
     note_text(folder, blank)
-    if text.declared(data) != planned:
-        found = f"the text of data={data.name} changed while it was prepared"
-        raise FaultyError(Fault("data", found, "must stay the same meanwhile; run the command again"))
-    told("learning the vocabulary", None)
+    if text.declared(data) != declared:
+        problem = f"the text of data={data.name} changed while it was prepared"
+        fix = "must stay the same meanwhile; run the command again"
+        raise FaultyError(Fault("data", problem, fix))
+    report("learning the vocabulary", None)
     path = folder / "vocabulary.model"
     path.write_bytes(build(lines_to_learn(folder), data.vocab_size, folder))
     for name in sets:
-        _encode(name, folder, Vocabulary(path), told)
+        _encode(name, folder, Vocabulary(path), report)
     for side in BOTH_SIDES:
-        _text(folder, "train", side).unlink()
-    (folder / SETS).write_text(json.dumps({"sets": list(sets), "blank": blank["train"]}), "utf-8")
+        _text_path(folder, "train", side).unlink()
+    description = {"sets": list(sets), "blank": blank["train"]}
+    (folder / SETS).write_text(json.dumps(description), "utf-8")
 
 
-def copy_text(sets: Sets, folder: Path, told: Told) -> dict[str, int]:
-    """Copy every set to ``<set>.<side>.txt``; of each set, the number of pairs with a blank side.
+def copy_text(sets: Sets, folder: Path, report: Progress) -> dict[str, int]:
+    """Copy every set to ``<set>.<side>.txt``; returns each set's number of pairs with a blank side.
 
     Raises FaultyError with the faults of all sets.
     """
-    faults, blank = list[Fault](), dict[str, int]()
+    faults = list[Fault]()
+    blank = dict[str, int]()
     for name, pairs in sets.items():
         try:
-            blank[name] = _copy_set(name, pairs, folder, told)
+            blank[name] = _copy_set(name, pairs, folder, report)
         except FaultyError as error:
             faults += error.faults
     if faults:
@@ -233,51 +272,72 @@ def copy_text(sets: Sets, folder: Path, told: Told) -> dict[str, int]:
     return blank
 
 
-def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, told: Told) -> int:
-    """The number of pairs with a blank side: only train leaves them out."""
-    given = blank = 0
-    paths = (_text(folder, name, side) for side in BOTH_SIDES)
-    source, target = (path.open("w", encoding="utf-8", newline="\n") for path in paths)
-    with source, target:
-        for pair in pairs:
-            whole = bool(pair[0].strip() and pair[1].strip())
-            given, blank = given + 1, blank + (not whole)
-            if given % LINES_AT_ONCE == 0:
-                told(f"reading {name}", None)
-            if whole or name != "train":
-                source.write(f"{pair[0]}\n")
-                target.write(f"{pair[1]}\n")
-    if blank == given:
-        found = f"has text on both sides in none of its {given} pairs"
-        raise FaultyError(Fault(f"data.{name}", found, "some pair must have text on both sides"))
+def _copy_set(name: str, pairs: Iterable[SentencePair], folder: Path, report: Progress) -> int:
+    """Copy a set, and return its number of pairs with a blank side; only train leaves them out.
+
+    Raises FaultyError if every pair has a blank side.
+    """
+    total = 0
+    blank = 0
+    source_path = _text_path(folder, name, "source")
+    target_path = _text_path(folder, name, "target")
+    with (
+        source_path.open("w", encoding="utf-8", newline="\n") as source_file,
+        target_path.open("w", encoding="utf-8", newline="\n") as target_file,
+    ):
+        for source, target in pairs:
+            has_text = bool(source.strip() and target.strip())
+            total += 1
+            if not has_text:
+                blank += 1
+            if total % LINES_AT_ONCE == 0:
+                report(f"reading {name}", None)
+            if has_text or name != "train":
+                source_file.write(f"{source}\n")
+                target_file.write(f"{target}\n")
+    if blank == total:
+        problem = f"has text on both sides in none of its {total} pairs"
+        raise FaultyError(Fault(f"data.{name}", problem, "some pair must have text on both sides"))
     return blank
 
 
 def lines_to_learn(folder: Path) -> Iterator[str]:
-    """Training pairs, source and target alternating; of more than ``SAMPLED_ABOVE`` bytes, every n-th pair."""
-    paths = [_text(folder, "train", side) for side in BOTH_SIDES]
-    every = -(-sum(path.stat().st_size for path in paths) // SAMPLED_ABOVE)
-    sides = (chain.from_iterable(lines for lines, _ in _batches(path)) for path in paths)
-    return chain.from_iterable(islice(zip(*sides, strict=True), 0, None, every))
+    """The lines of training pairs, source and target in turn.
+
+    If there are more than ``SAMPLED_ABOVE`` bytes, only every n-th pair.
+    """
+    paths = [_text_path(folder, "train", side) for side in BOTH_SIDES]
+    size = sum(path.stat().st_size for path in paths)
+    step = -(-size // SAMPLED_ABOVE)
+    pairs = zip(*(_lines(path) for path in paths), strict=True)
+    return chain.from_iterable(islice(pairs, 0, None, step))
 
 
-def _encode(name: str, folder: Path, vocabulary: Vocabulary, told: Told) -> None:
-    """Write the pieces of a set, and where each sentence begins."""
+def _encode(name: str, folder: Path, vocabulary: Vocabulary, report: Progress) -> None:
+    """Write the pieces of a set, and the offsets of its sentences."""
     for number, side in enumerate(BOTH_SIDES):
-        end, stem = 0, folder / f"{name}.{side}"
-        with _array_file(f"{stem}.npy", np.int32) as pieces, _array_file(f"{stem}.offsets.npy", np.int64) as offsets:
-            offsets([end])
-            for lines, share in _batches(_text(folder, name, side)):
+        pieces_file = _array_file(f"{folder / name}.{side}.npy", np.int32)
+        offsets_file = _array_file(f"{folder / name}.{side}.offsets.npy", np.int64)
+        with pieces_file as append_pieces, offsets_file as append_offsets:
+            end = 0
+            append_offsets([end])
+            for lines, share in _batches(_text_path(folder, name, side)):
                 encoded = vocabulary.encode(lines)
                 ends = end + np.cumsum([len(sentence) for sentence in encoded])
-                pieces(list(chain.from_iterable(encoded)))
-                offsets(ends)
+                append_pieces(list(chain.from_iterable(encoded)))
+                append_offsets(ends)
                 end = int(ends[-1])
-                told(f"encoding {name}", (number + share) / len(BOTH_SIDES))
+                report(f"encoding {name}", (number + share) / len(BOTH_SIDES))
 
 
-def _text(folder: Path, name: str, side: str) -> Path:
+def _text_path(folder: Path, name: str, side: str) -> Path:
     return folder / f"{name}.{side}.txt"
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a copy, without their ends."""
+    for lines, _ in _batches(path):
+        yield from lines
 
 
 def _batches(path: Path) -> Iterator[tuple[list[str], float]]:
@@ -285,18 +345,26 @@ def _batches(path: Path) -> Iterator[tuple[list[str], float]]:
     size = path.stat().st_size
     with path.open("rb") as file:
         while lines := list(islice(file, LINES_AT_ONCE)):
-            yield b"".join(lines).decode("utf-8").split("\n")[:-1], file.tell() / size
+            text = b"".join(lines).decode("utf-8")
+            yield text.split("\n")[:-1], file.tell() / size
 
 
 @contextmanager
 def _array_file(path: str, dtype: npt.DTypeLike) -> Iterator[Callable[[npt.ArrayLike], None]]:
-    """Appends to an array on disk: the same bytes as of ``numpy.save``, which would need the whole array."""
+    """A context with a function that appends to an array on disk.
+
+    The file gets the same bytes as from ``numpy.save``, which would need the array in memory.
+    """
     length = 0
 
-    def header() -> None:
+    def write_header() -> None:
         """NumPy leaves room in a header, so that it has the same size for every length."""
-        shape = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)}
-        np.lib.format.write_array_header_1_0(file, shape)
+        description = {
+            "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+            "fortran_order": False,
+            "shape": (length,),
+        }
+        np.lib.format.write_array_header_1_0(file, description)
 
     def append(values: npt.ArrayLike) -> None:
         nonlocal length
@@ -305,7 +373,7 @@ def _array_file(path: str, dtype: npt.DTypeLike) -> Iterator[Callable[[npt.Array
         length += len(array)
 
     with Path(path).open("wb") as file:
-        header()
+        write_header()
         yield append
         file.seek(0)
-        header()
+        write_header()

@@ -1,7 +1,8 @@
-"""A parallel corpus from a synchronous grammar, English-like to German-like, for machines without a network.
+"""A parallel corpus from a synchronous grammar, for machines without a network.
 
-A tenth of the noun-verb pairs never occurs in training and half of the dev and test sentences contain one
-of them: a model that only memorizes sentences fails there. Every source has one translation.
+It translates English-like to German-like sentences. A tenth of the noun-verb pairs never occurs in
+training, and half of the dev and test sentences contain one of them: a model that only memorizes
+sentences fails there. Every source has one translation.
 """
 
 from collections.abc import Sequence
@@ -9,97 +10,33 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Noun:
-    """`oblique` is the singular outside the nominative if it differs (der Junge, den Jungen)."""
-
-    source: str
-    sources: str
-    gender: str
-    target: str
-    targets: str
-    oblique: str = ""
-
-    def decline(self, case: str, plural: bool) -> str:
-        if plural:
-            return self.targets + "n" * (case == "dat" and self.targets[-1] not in "ns")
-        return self.oblique if self.oblique and case != "nom" else self.target
-
-
-@dataclass(frozen=True)
-class Verb:
-    """Base or plural, third person and participle; in the target only the participle has the prefix."""
-
-    source: Sequence[str]
-    target: Sequence[str]
-    prefix: str
-    objects: tuple[Noun, ...]
-    case: str
-    frame: str
-
-
-def _nouns(table: str) -> tuple[Noun, ...]:
-    return tuple(Noun(*row.split()) for row in table.split(","))
-
-
-def _verb(row: str, objects: tuple[Noun, ...] = (), case: str = "acc", frame: str = "object") -> Verb:
-    base, third, participle, target, *others = row.split()
-    prefix, _, infinitive = target.rpartition("-")
-    return Verb((base, third, participle), (infinitive, *others), prefix, objects, case, frame)
-
-
-PEOPLE = _nouns("man men m Mann Männer, woman women f Frau Frauen, child children n Kind Kinder")
-PEOPLE += _nouns("boy boys m Junge Jungen Jungen, girl girls n Mädchen Mädchen, dog dogs m Hund Hunde")
-PEOPLE += _nouns("teacher teachers m Lehrer Lehrer, cat cats f Katze Katzen")
-UPRIGHT = _nouns("cup cups f Tasse Tassen, bottle bottles f Flasche Flaschen")
-FLAT = _nouns("ball balls m Ball Bälle, picture pictures n Bild Bilder, key keys m Schlüssel Schlüssel")
-SHUT = _nouns("book books n Buch Bücher, letter letters m Brief Briefe")
-FIXTURES = _nouns("door doors f Tür Türen, window windows n Fenster Fenster")
-THINGS = UPRIGHT + FLAT + SHUT
-NOUNS = PEOPLE + THINGS + FIXTURES
-LOCATIONS = ("in+the im garden Garten", "in+the im house Haus", "in in the der kitchen Küche")
-SURFACES = ("on auf the den table Tisch", "on auf the die bench Bank", "on auf the das bed Bett")
-VERBS = (
-    _verb("see sees seen sehen sieht gesehen", NOUNS),
-    _verb("find finds found finden findet gefunden", NOUNS),
-    _verb("watch watches watched an-sehen sieht angesehen", NOUNS),
-    _verb("know knows known kennen kennt gekannt", PEOPLE),
-    _verb("call calls called an-rufen ruft angerufen", PEOPLE),
-    _verb("invite invites invited ein-laden lädt eingeladen", PEOPLE),
-    _verb("help helps helped helfen hilft geholfen", PEOPLE, case="dat"),
-    _verb("thank thanks thanked danken dankt gedankt", PEOPLE, case="dat"),
-    _verb("buy buys bought kaufen kauft gekauft", THINGS),
-    _verb("lift lifts lifted auf-heben hebt aufgehoben", THINGS),
-    _verb("open opens opened auf-machen macht aufgemacht", SHUT + FIXTURES),
-    _verb("close closes closed zu-machen macht zugemacht", SHUT + FIXTURES),
-    _verb("give gives given geben gibt gegeben", THINGS, frame="give"),
-    _verb("show shows shown zeigen zeigt gezeigt", THINGS + FIXTURES, frame="give"),
-    _verb("put puts put legen legt gelegt", FLAT + SHUT, frame="put"),
-    _verb("put puts put stellen stellt gestellt", UPRIGHT, frame="put"),
+from transformer.data.synthetic_words import (
+    ADJECTIVES,
+    ADVERBS,
+    AFTER_A,
+    AFTER_THE,
+    GENDERS,
+    HELPERS,
+    KNOWING,
+    LOCATIONS,
+    MOODS,
+    PEOPLE,
+    SAYING,
+    STATES,
+    SURFACES,
+    THE,
+    VERBS,
+    A,
+    Noun,
+    Verb,
 )
-STATES = (
-    _verb("laugh laughs laughed lachen lacht gelacht", frame="none"),
-    _verb("sleep sleeps slept schlafen schläft geschlafen", frame="none"),
-)
-SAYING = (
-    _verb("know knows known wissen weiß gewusst", frame="none"),
-    _verb("believe believes believed glauben glaubt geglaubt", frame="none"),
-    _verb("say says said sagen sagt gesagt", frame="none"),
-)
-KNOWING = tuple(verb for verb in VERBS if verb.objects in (NOUNS, PEOPLE))
-HELPERS = ("have has haben hat", "can can können kann", "must must müssen muss", "will will werden wird")
-MOODS = ("", "", HELPERS[0], *HELPERS)  # no helper: present
-ADJECTIVES = ("small klein", "big groß", "new neu", "good gut", "pretty schön")
-ADVERBS = ("today heute", "now jetzt", "often oft", "sometimes manchmal")
-THE = {"nom": "der die das die", "acc": "den die das die", "dat": "dem der dem den"}  # in the order of mfnp
-A = {"nom": "ein eine ein", "acc": "einen eine ein", "dat": "einem einer einem"}
-AFTER_THE = {"nom": "e e e en", "acc": "en e e en", "dat": "en en en en"}  # endings of an adjective
-AFTER_A = {"nom": "er e es", "acc": "en e es", "dat": "en en en"}
-
 
 MAX_WORDS = 15
-PLURAL, INDEFINITE, ADJECTIVE, WITH_PLACE, WHOM = 0.4, 0.3, 0.2, 0.15, 0.4  # probabilities
+PLURAL = 0.4  # this and the next four: probabilities
+INDEFINITE = 0.3
+ADJECTIVE = 0.2
+WITH_PLACE = 0.15
+WHOM = 0.4
 TextPair = tuple[str, str]
 
 
@@ -116,37 +53,52 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Clause:
-    """Parts kept apart, because the kind of clause orders them; `last` is the verb-final cluster."""
+    """The parts of a clause, which the kind of clause orders.
+
+    `verb` is the source's verb. `finite` and `tail` are the target's verb in a main clause, and
+    `verb_cluster` at the end of a subordinate clause. `complement` is what the verb governs.
+    """
 
     subject: Phrase
     verb: list[str]
     finite: str
     tail: list[str]
-    last: list[str]
-    rest: Phrase
+    verb_cluster: list[str]
+    complement: Phrase
 
     @property
     def source(self) -> list[str]:
-        return self.subject.source + self.verb + self.rest.source
+        """The source words: subject, verb, complement."""
+        return self.subject.source + self.verb + self.complement.source
 
     def second(self, front: list[str] | None = None) -> list[str]:
-        """Finite verb after `front`, or after the subject if nothing is fronted; [] makes a question."""
+        """The target words of a main clause, whose finite verb is second.
+
+        It comes after `front`, or after the subject if `front` is None; [] makes a question.
+        """
         subject = self.subject.target
         start = [*subject, self.finite] if front is None else [*front, self.finite, *subject]
-        return start + self.rest.target + self.tail
+        return start + self.complement.target + self.tail
 
     def final(self) -> list[str]:
-        return self.subject.target + self.rest.target + self.last
+        """The target words of a subordinate clause, whose verbs are final."""
+        return self.subject.target + self.complement.target + self.verb_cluster
 
 
-def _units(row: str) -> Phrase:
+def _phrase(row: str) -> Phrase:
     """Alternating source and target words; "+" joins source words that share one translation."""
     words = row.split()
-    return Phrase([word for sources in words[::2] for word in sources.split("+")], words[1::2])
+    source: list[str] = []
+    for joined_words in words[::2]:
+        source += joined_words.split("+")
+    return Phrase(source, words[1::2])
 
 
 class Grammar:
-    """One sentence, and the noun-verb `pairs` in it: `_used` prevents a noun from occurring twice."""
+    """Makes one sentence, and collects the noun-verb `pairs` in it.
+
+    `_used` prevents a noun from occurring twice.
+    """
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -156,110 +108,193 @@ class Grammar:
     def _chance(self, probability: float) -> bool:
         return self._rng.random() < probability
 
-    def _any(self, rows: Sequence[str]) -> Phrase:
-        return _units(self._rng.choice(rows))
+    def _choose(self, rows: Sequence[str]) -> Phrase:
+        return _phrase(self._rng.choice(rows))
 
     def _noun(self, nouns: Sequence[Noun], verb: Verb) -> Noun:
-        noun = self._rng.choice([noun for noun in nouns if noun not in self._used])
+        """A noun that the sentence does not have yet; notes its pair with the verb."""
+        unused = [noun for noun in nouns if noun not in self._used]
+        noun = self._rng.choice(unused)
         self._used.add(noun)
         self.pairs.add((noun.source, verb.source[0]))
         return noun
 
     def _noun_phrase(self, noun: Noun, case: str, plural: bool, before: str = "") -> Phrase:
+        """Article, perhaps an adjective, and noun; `before` is a source word such as "to+"."""
         indefinite = not plural and self._chance(INDEFINITE)
-        which = "mfnp".index("p" if plural else noun.gender)
-        article, ending = (A, AFTER_A) if indefinite else (THE, AFTER_THE)
-        phrase = _units(f"{before}{'a' if indefinite else 'the'} {article[case].split()[which]}")
+        articles = A if indefinite else THE
+        endings = AFTER_A if indefinite else AFTER_THE
+        source_article = "a" if indefinite else "the"
+        article = _form(articles[case], noun, plural)
+        phrase = _phrase(f"{before}{source_article} {article}")
         if self._chance(ADJECTIVE):
-            phrase += _units(self._rng.choice(ADJECTIVES) + ending[case].split()[which])
-        return phrase + _units(f"{noun.sources if plural else noun.source} {noun.decline(case, plural)}")
+            adjective = self._rng.choice(ADJECTIVES)
+            phrase += _phrase(adjective + _form(endings[case], noun, plural))
+        source_noun = noun.sources if plural else noun.source
+        return phrase + _phrase(f"{source_noun} {noun.decline(case, plural)}")
 
     def _object(self, nouns: Sequence[Noun], verb: Verb, case: str, before: str = "") -> Phrase:
-        return self._noun_phrase(self._noun(nouns, verb), case, self._chance(PLURAL), before)
+        """A noun phrase with one of these nouns, singular or plural."""
+        noun = self._noun(nouns, verb)
+        plural = self._chance(PLURAL)
+        return self._noun_phrase(noun, case, plural, before)
 
-    def _rest(self, verb: Verb) -> Phrase:
-        """What follows the verb in the source; the target sets the receiver before the thing given."""
-        place = self._any(LOCATIONS) if self._chance(WITH_PLACE) else Phrase()
+    def _complement(self, verb: Verb) -> Phrase:
+        """What follows the verb in the source: objects and place, by the verb's frame.
+
+        The target puts the receiver before the thing.
+        """
+        place = self._choose(LOCATIONS) if self._chance(WITH_PLACE) else Phrase()
         if verb.frame == "none":
             return place
         thing = self._object(verb.objects, verb, verb.case)
         if verb.frame == "give":
             receiver = self._object(PEOPLE, verb, "dat", "to+")
             return Phrase(thing.source + receiver.source, receiver.target + thing.target)
-        return thing + (self._any(SURFACES) if verb.frame == "put" else place)
+        if verb.frame == "put":
+            return thing + self._choose(SURFACES)
+        return thing + place
 
-    def _clause(self, verb: Verb, subject: Phrase, plural: bool, rest: Phrase, mood: str) -> Clause:
-        singular = not plural
+    def _clause(
+        self,
+        verb: Verb,
+        subject: Phrase,
+        plural: bool,
+        complement: Phrase,
+        mood: str,
+    ) -> Clause:
+        """The clause with the verb in a mood: present without a helper, or one of `HELPERS`."""
+        person = 0 if plural else 1
         if not mood:
-            source, finite = verb.source[singular], verb.target[singular]
-            tail = [verb.prefix] if verb.prefix else []
-            return Clause(subject, [source], finite, tail, [verb.prefix + finite], rest)
-        words = mood.split()
-        helper = _units(f"{words[singular]} {words[2 + singular]}")
+            finite = verb.target[person]
+            return Clause(
+                subject,
+                verb=[verb.source[person]],
+                finite=finite,
+                tail=[verb.prefix] if verb.prefix else [],
+                verb_cluster=[verb.prefix + finite],
+                complement=complement,
+            )
+        forms = mood.split()
+        source_helper = forms[person]
+        target_helper = forms[2 + person]
         perfect = mood == HELPERS[0]
-        tail = [verb.target[2] if perfect else verb.prefix + verb.target[0]]
-        source_verb = [*helper.source, verb.source[2 * perfect]]
-        return Clause(subject, source_verb, helper.target[0], tail, tail + helper.target, rest)
+        source_verb = verb.source[2] if perfect else verb.source[0]
+        target_verb = verb.target[2] if perfect else verb.prefix + verb.target[0]
+        return Clause(
+            subject,
+            verb=[source_helper, source_verb],
+            finite=target_helper,
+            tail=[target_verb],
+            verb_cluster=[target_verb, target_helper],
+            complement=complement,
+        )
 
-    def _simple(self, verbs: Sequence[Verb], moods: Sequence[str] = MOODS, bare: bool = False) -> Clause:
-        """A full clause; in a bare one, the relative pronoun before it is the object."""
-        verb, plural = self._rng.choice(verbs), self._chance(PLURAL)
+    def _simple(
+        self,
+        verbs: Sequence[Verb],
+        moods: Sequence[str] = MOODS,
+        bare: bool = False,
+    ) -> Clause:
+        """A clause with one of these verbs.
+
+        A bare clause has no complement: the relative pronoun before it is the object.
+        """
+        verb = self._rng.choice(verbs)
+        plural = self._chance(PLURAL)
         subject = self._noun_phrase(self._noun(PEOPLE, verb), "nom", plural)
-        rest = Phrase() if bare else self._rest(verb)
-        return self._clause(verb, subject, plural, rest, self._rng.choice(moods))
+        complement = Phrase() if bare else self._complement(verb)
+        mood = self._rng.choice(moods)
+        return self._clause(verb, subject, plural, complement, mood)
 
     def statement(self) -> Phrase:
+        """Such as "the man sees the dog"."""
         clause = self._simple(VERBS)
         return Phrase(clause.source, clause.second())
 
     def question(self) -> Phrase:
+        """Such as "can the man see the dog"."""
         clause = self._simple(VERBS, HELPERS)
-        source = [clause.verb[0], *clause.subject.source, *clause.verb[1:], *clause.rest.source]
+        helper, *verb = clause.verb
+        source = [helper, *clause.subject.source, *verb, *clause.complement.source]
         return Phrase(source, clause.second([]))
 
     def fronted(self) -> Phrase:
-        adverb, clause = self._any(ADVERBS), self._simple(VERBS)
+        """Such as "today the man sees the dog"; the target inverts subject and verb."""
+        adverb = self._choose(ADVERBS)
+        clause = self._simple(VERBS)
         return Phrase(adverb.source + clause.source, clause.second(adverb.target))
 
-    def _joined(self, mains: Sequence[Verb], source: str, target: str) -> Phrase:
-        main, clause = self._simple(mains), self._simple(VERBS)
-        return Phrase([*main.source, source, *clause.source], [*main.second(), ",", target, *clause.final()])
+    def _joined(self, main_verbs: Sequence[Verb], source: str, target: str) -> Phrase:
+        """A main clause, a conjunction in both languages, and a subordinate clause."""
+        main = self._simple(main_verbs)
+        clause = self._simple(VERBS)
+        source_words = [*main.source, source, *clause.source]
+        target_words = [*main.second(), ",", target, *clause.final()]
+        return Phrase(source_words, target_words)
 
     def that(self) -> Phrase:
+        """Such as "the woman says that the man sees the dog"."""
         return self._joined(SAYING, "that", "dass")
 
     def because(self) -> Phrase:
+        """Such as "the woman laughs because the man sees the dog"."""
         return self._joined(STATES, "because", "weil")
 
     def condition(self) -> Phrase:
-        clause, main = (self._simple(VERBS + STATES) for _ in range(2))
-        return Phrase(["if", *clause.source, ",", *main.source], main.second(["wenn", *clause.final(), ","]))
+        """Such as "if the woman laughs, the man sees the dog"."""
+        clause = self._simple(VERBS + STATES)
+        main = self._simple(VERBS + STATES)
+        source_words = ["if", *clause.source, ",", *main.source]
+        target_words = main.second(["wenn", *clause.final(), ","])
+        return Phrase(source_words, target_words)
 
     def relative(self) -> Phrase:
-        """The main verb agrees with a subject separated from it by a full clause."""
-        plural, main = self._chance(PLURAL), self._rng.choice(VERBS + STATES)
+        """Such as "the man who sees the dog laughs".
+
+        A full clause separates the main verb from the subject that it agrees with.
+        """
+        plural = self._chance(PLURAL)
+        main = self._rng.choice(VERBS + STATES)
         noun = self._noun(PEOPLE, main)
         head = self._noun_phrase(noun, "nom", plural)
-        modifier = (self._whom if self._chance(WHOM) else self._who)(noun, plural)
+        make_modifier = self._whom if self._chance(WHOM) else self._who
+        modifier = make_modifier(noun, plural)
         subject = Phrase(head.source + modifier.source, [*head.target, ",", *modifier.target, ","])
-        clause = self._clause(main, subject, plural, self._rest(main), self._rng.choice(MOODS))
+        complement = self._complement(main)
+        mood = self._rng.choice(MOODS)
+        clause = self._clause(main, subject, plural, complement, mood)
         return Phrase(clause.source, clause.second())
 
     def _who(self, noun: Noun, plural: bool) -> Phrase:
+        """A relative clause whose subject is the noun."""
         verb = self._rng.choice(VERBS)
         self.pairs.add((noun.source, verb.source[0]))
-        clause = self._clause(verb, Phrase(), plural, self._rest(verb), self._rng.choice(MOODS))
-        return self._pronoun("who", noun, "nom", plural) + Phrase(clause.source, clause.final())
+        complement = self._complement(verb)
+        mood = self._rng.choice(MOODS)
+        clause = self._clause(verb, Phrase(), plural, complement, mood)
+        pronoun = _pronoun("who", noun, "nom", plural)
+        return pronoun + Phrase(clause.source, clause.final())
 
     def _whom(self, noun: Noun, plural: bool) -> Phrase:
+        """A relative clause whose object is the noun."""
         verb = self._rng.choice(KNOWING)
         self.pairs.add((noun.source, verb.source[0]))
         clause = self._simple([verb], bare=True)
-        return self._pronoun("whom", noun, verb.case, plural) + Phrase(clause.source, clause.final())
+        pronoun = _pronoun("whom", noun, verb.case, plural)
+        return pronoun + Phrase(clause.source, clause.final())
 
-    def _pronoun(self, source: str, noun: Noun, case: str, plural: bool) -> Phrase:
-        article = THE[case].split()["mfnp".index("p" if plural else noun.gender)]
-        return _units(f"{source} {'denen' if plural and case == 'dat' else article}")
+
+def _form(forms: str, noun: Noun, plural: bool) -> str:
+    """The one of these articles or endings that agrees with the noun."""
+    gender = "p" if plural else noun.gender
+    return forms.split()[GENDERS.index(gender)]
+
+
+def _pronoun(source: str, noun: Noun, case: str, plural: bool) -> Phrase:
+    """The relative pronoun: in the target the article, except for the dative plural."""
+    target = "denen" if plural and case == "dat" else _form(THE[case], noun, plural)
+    return _phrase(f"{source} {target}")
 
 
 SENTENCE_FORMS = (
@@ -269,15 +304,22 @@ SENTENCE_FORMS = (
 
 
 def derive(rng: Random) -> tuple[TextPair, set[TextPair]]:
-    """One sentence of at most `MAX_WORDS` source words in both languages, and the noun-verb pairs in it."""
+    """One sentence in both languages, and the noun-verb pairs in it.
+
+    The source has at most `MAX_WORDS` words.
+    """
     while True:
-        grammar, form = Grammar(rng), rng.choice(SENTENCE_FORMS)
-        phrase, mark = form(grammar), "?" if form is Grammar.question else "."
+        grammar = Grammar(rng)
+        form = rng.choice(SENTENCE_FORMS)
+        phrase = form(grammar)
         if len(phrase.source) <= MAX_WORDS:
-            return (_sentence(phrase.source, mark), _sentence(phrase.target, mark)), grammar.pairs
+            mark = "?" if form is Grammar.question else "."
+            text_pair = (_sentence(phrase.source, mark), _sentence(phrase.target, mark))
+            return text_pair, grammar.pairs
 
 
 def _sentence(words: list[str], mark: str) -> str:
+    """The words as text that starts with a capital letter and ends with the mark."""
     text = " ".join(words).replace(" ,", ",") + mark
     return text[0].upper() + text[1:]
 
@@ -289,14 +331,20 @@ PARAMETERS: dict[str, Any] = {
     "max_words": MAX_WORDS,
     "sizes": {"train": 12_000, "dev": 400, "test": 400},
 }
-"""Everything that determines the text: it is part of the data fingerprint. ``sizes``: sentence pairs of each split."""
+"""Everything that determines the text; it is part of the data fingerprint.
+
+``sizes`` are the sentence pairs of each split.
+"""
 
 
 def held_out() -> frozenset[TextPair]:
     """The (noun, verb) pairs, as source words, that training never shows in any role."""
-    verbs = VERBS + STATES + SAYING
-    every = sorted({(noun.source, verb.source[0]) for verb in verbs for noun in PEOPLE + verb.objects})
-    return frozenset(Random(f"{PARAMETERS['seed']}/held out").sample(every, round(PARAMETERS["held_out"] * len(every))))
+    pairs: set[TextPair] = set()
+    for verb in VERBS + STATES + SAYING:
+        pairs |= {(noun.source, verb.source[0]) for noun in PEOPLE + verb.objects}
+    size = round(PARAMETERS["held_out"] * len(pairs))
+    rng = Random(f"{PARAMETERS['seed']}/held out")
+    return frozenset(rng.sample(sorted(pairs), size))
 
 
 def generate() -> dict[str, list[TextPair]]:
@@ -304,19 +352,31 @@ def generate() -> dict[str, list[TextPair]]:
 
     Splits share no source. Test is drawn first, so that it does not change with the other sizes.
     """
-    held, taken = held_out(), set[str]()
-    drawn = {split: _split(split, held, taken) for split in ("test", "dev", "train")}
-    return {split: drawn[split] for split in ("train", "dev", "test")}
+    held_out_pairs = held_out()
+    sources = set[str]()
+    test = _split("test", held_out_pairs, sources)
+    dev = _split("dev", held_out_pairs, sources)
+    train = _split("train", held_out_pairs, sources)
+    return {"train": train, "dev": dev, "test": test}
 
 
-def _split(split: str, held: frozenset[TextPair], taken: set[str]) -> list[TextPair]:
-    """Every other dev and test sentence contains an unseen pair, so that the two halves can be compared."""
-    made: list[TextPair] = []
+def _split(
+    split: str,
+    held_out_pairs: frozenset[TextPair],
+    sources: set[str],
+) -> list[TextPair]:
+    """The sentences of a split; adds their sources to ``sources``, and repeats none of them.
+
+    Every second dev and test sentence contains a held-out pair, so that you can compare the halves.
+    """
+    sentences: list[TextPair] = []
     rng = Random(f"{PARAMETERS['seed']}/{split}")
-    while len(made) < PARAMETERS["sizes"][split]:
-        text, pairs = derive(rng)
-        unseen = split != "train" and len(made) % 2 == 0
-        if bool(pairs & held) == unseen and text[0] not in taken:
-            taken.add(text[0])
-            made.append(text)
-    return made
+    while len(sentences) < PARAMETERS["sizes"][split]:
+        sentence, pairs = derive(rng)
+        source, _ = sentence
+        has_held_out_pair = not pairs.isdisjoint(held_out_pairs)
+        needs_held_out_pair = split != "train" and len(sentences) % 2 == 0
+        if has_held_out_pair == needs_held_out_pair and source not in sources:
+            sources.add(source)
+            sentences.append(sentence)
+    return sentences

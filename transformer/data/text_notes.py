@@ -1,6 +1,6 @@
-"""What is odd about the text of a corpus: pairs that stand in train too, blank pairs, targets that are their sources.
+"""Notes on odd text in a corpus: pairs that are also in train, blank pairs, copied sources.
 
-It is counted while the text is prepared, when all of it is at hand, and kept beside the pieces.
+They are counted while the text is prepared, and stored next to the pieces.
 """
 
 import json
@@ -14,7 +14,10 @@ NOTES = "notes.json"
 
 @dataclass(frozen=True)
 class SetNotes:
-    """One set: its pairs, those with a blank side, and those that stand in train; whether all targets are sources."""
+    """Counts of one set's pairs: all, those with a blank side, and those that are also in train.
+
+    ``copied`` says whether every target equals its source.
+    """
 
     pairs: int
     blank: int
@@ -24,54 +27,65 @@ class SetNotes:
 
 @dataclass(frozen=True)
 class PairHashes:
-    """The pairs of a set as 64-bit numbers of this process, and whether each target is its source."""
+    """The pairs of a set as 64-bit hashes of this process; whether every target is its source."""
 
     hashes: list[int]
     copied: bool
 
 
 def note_text(folder: Path, blank: Mapping[str, int]) -> None:
-    """Write the notes on the sets that were copied to this folder; ``blank`` counts their pairs with a blank side.
+    """Write the notes on the sets in this folder; ``blank`` counts their pairs with a blank side.
 
-    Memory grows with the sets that are evaluated, and not with train, which is read once.
+    Memory grows with the evaluated sets, but not with train, which is read once.
     """
     evaluated = {name: _pair_hashes(folder, name) for name in blank if name != "train"}
-    wanted = {number for pairs in evaluated.values() for number in pairs.hashes}
-    trained, copied, seen = 0, True, set[int]()
+    evaluated_hashes = {number for pairs in evaluated.values() for number in pairs.hashes}
+    train_pairs = 0
+    train_is_copied = True
+    hashes_in_train = set[int]()
     for source, target in _lines(folder, "train"):
-        trained += 1
-        copied = copied and source == target
+        train_pairs += 1
+        train_is_copied = train_is_copied and source == target
         number = hash((source, target))
-        if number in wanted:
-            seen.add(number)
-    notes = {"train": SetNotes(trained + blank["train"], blank["train"], 0, copied)}
+        if number in evaluated_hashes:
+            hashes_in_train.add(number)
+    all_train_pairs = train_pairs + blank["train"]
+    notes = {"train": SetNotes(all_train_pairs, blank["train"], 0, train_is_copied)}
     for name, pairs in evaluated.items():
-        in_train = sum(number in seen for number in pairs.hashes)
+        in_train = sum(number in hashes_in_train for number in pairs.hashes)
         notes[name] = SetNotes(len(pairs.hashes), blank[name], in_train, pairs.copied)
-    content = {name: asdict(of_set) for name, of_set in notes.items()}
+    content = {name: asdict(set_notes) for name, set_notes in notes.items()}
     (folder / NOTES).write_text(json.dumps(content), "utf-8")
 
 
 def caution(folder: Path) -> str | None:
-    """What is odd about prepared text, in one line; None if nothing is, or if an earlier version prepared it."""
+    """One line on what is odd about prepared text.
+
+    None if nothing is odd, or if an earlier version prepared the text.
+    """
     path = folder / NOTES
     if not path.is_file():
         return None
     content: dict[str, dict[str, int]] = json.loads(path.read_text("utf-8"))
-    notes = {name: SetNotes(**of_set) for name, of_set in content.items()}  # type: ignore[arg-type]
+    notes = {name: SetNotes(**fields) for name, fields in content.items()}  # type: ignore[arg-type]
     return "; ".join(_clauses(notes)) or None
 
 
 def _clauses(notes: Mapping[str, SetNotes]) -> Iterator[str]:
-    """Such as "pairs that also stand in train: 7 of 24 in dev, 3 of 20 in test"."""
-    in_train, blank, copied = list[str](), list[str](), list[str]()
-    for name, of_set in notes.items():
-        total = f"of {of_set.pairs} in {name}"
-        if of_set.in_train:
-            in_train.append(f"{of_set.in_train} {total}")
-        if of_set.blank:
-            blank.append(f"{of_set.blank} {total}")
-        if of_set.copied:
+    """One clause per oddity.
+
+    Such as "pairs that also stand in train: 7 of 24 in dev, 3 of 20 in test".
+    """
+    in_train = list[str]()
+    blank = list[str]()
+    copied = list[str]()
+    for name, set_notes in notes.items():
+        total = f"of {set_notes.pairs} in {name}"
+        if set_notes.in_train:
+            in_train.append(f"{set_notes.in_train} {total}")
+        if set_notes.blank:
+            blank.append(f"{set_notes.blank} {total}")
+        if set_notes.copied:
             copied.append(name)
     if in_train:
         yield f"pairs that also stand in train: {', '.join(in_train)}"
@@ -82,7 +96,9 @@ def _clauses(notes: Mapping[str, SetNotes]) -> Iterator[str]:
 
 
 def _pair_hashes(folder: Path, name: str) -> PairHashes:
-    hashes, copied = list[int](), True
+    """The hashes of a set's pairs."""
+    hashes = list[int]()
+    copied = True
     for source, target in _lines(folder, name):
         hashes.append(hash((source, target)))
         copied = copied and source == target

@@ -24,10 +24,10 @@ OPTIONS: dict[str, Any] = {
     "bos_id": BOS,
     "eos_id": EOS,
 }
-"""How SentencePiece learns every vocabulary. They are part of the data fingerprint."""
+"""SentencePiece's options for every vocabulary. They are part of the data fingerprint."""
 
 SAMPLED_ABOVE = 1 << 27
-"""Bytes of training text, both sides. The vocabulary is learned from all of it; of more text, from every n-th pair."""
+"""Bytes of training text, both sides. From more text, only every n-th pair is used for learning."""
 
 REFUSED = 3  # exit code
 IN_A_CHILD = (
@@ -63,31 +63,37 @@ class Vocabulary:
 
 
 def build(lines: Iterable[str], vocab_size: int, folder: Path) -> bytes:
-    """A trained SentencePiece model; refused if the text does not support that many pieces.
+    """The bytes of a SentencePiece model trained on ``lines``.
 
-    It is trained in another process, since SentencePiece cannot be interrupted and does not return its memory. The
-    lines wait in an unnamed file in ``folder``.
+    A child process trains it, since SentencePiece cannot be interrupted and does not return its
+    memory. It reads the lines from an unnamed file in ``folder``. Raises FaultyError if the text
+    does not support that many pieces, and RuntimeError if the child process fails.
     """
     with TemporaryFile(dir=folder) as text:
         text.writelines(f"{line}\n".encode() for line in lines)
         text.seek(0)
         command = [sys.executable, "-c", IN_A_CHILD, json.dumps(sys.path), str(vocab_size)]
-        done = subprocess.run(command, stdin=text, capture_output=True)
-    if done.returncode:
-        raise _failure(vocab_size, done.returncode, done.stderr.decode("utf-8", "replace").strip())
-    return done.stdout
+        child = subprocess.run(command, stdin=text, capture_output=True)
+    if child.returncode:
+        message = child.stderr.decode("utf-8", "replace").strip()
+        raise _failure(vocab_size, child.returncode, message)
+    return child.stdout
 
 
 def learn(vocab_size: int) -> int:
-    """Write a model trained on the lines of standard input to standard output; the exit code."""
+    """Train a model on standard input, and write it to standard output; returns the exit code."""
     import sentencepiece
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process gets the Ctrl-C too, and ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent also gets the Ctrl-C, and ends us
     lines = (line.removesuffix(b"\n") for line in sys.stdin.buffer)
     out = sys.stdout.buffer
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=lines, model_writer=out, vocab_size=vocab_size, minloglevel=2, **OPTIONS
+            sentence_iterator=lines,
+            model_writer=out,
+            vocab_size=vocab_size,
+            minloglevel=2,
+            **OPTIONS,
         )
     except (RuntimeError, OSError, TypeError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -96,22 +102,29 @@ def learn(vocab_size: int) -> int:
 
 
 def _failure(vocab_size: int, code: int, message: str) -> Exception:
+    """The error behind the child's exit code and SentencePiece's message."""
     if code != REFUSED:
-        return RuntimeError(f"the process that learns the vocabulary ended with code {code}: {message or 'no message'}")
+        fault = f"the process that learns the vocabulary ended with code {code}"
+        return RuntimeError(f"{fault}: {message or 'no message'}")
     if "sentences_.empty()" in message:
-        found = "has no line that a vocabulary can be learned from"
+        problem = "has no line that a vocabulary can be learned from"
         allowed = "must have lines of at most 4192 bytes without the character U+2585"
-        return FaultyError(Fault("data.train", found, allowed))
+        return FaultyError(Fault("data.train", problem, allowed))
     return FaultyError(_size_fault(vocab_size, message))
 
 
 def _size_fault(vocab_size: int, message: str) -> Fault:
-    near, limit = None, re.search(r"value <= (\d+)", message)
+    """The fault of a size that the text does not support, with the nearest size that it does."""
+    problem = f"is {vocab_size}"
+    largest = re.search(r"value <= (\d+)", message)
+    if largest:
+        size = largest[1]
+        allowed = f"must be at most {size}, the most that this text supports"
+        return Fault("data.vocab_size", problem, allowed, f"data.vocab_size={size}")
     smallest = re.search(r"smaller than required_chars\D*\d+\D+(\d+)", message)
-    if limit:
-        near, allowed = limit[1], f"must be at most {limit[1]}, the most that this text supports"
-    elif smallest:
-        near, allowed = smallest[1], f"must be at least {smallest[1]}, the number of bytes and characters of this text"
-    else:
-        allowed = f"must be a size that this text supports ({message.strip().splitlines()[-1]})"
-    return Fault("data.vocab_size", f"is {vocab_size}", allowed, near and f"data.vocab_size={near}")
+    if smallest:
+        size = smallest[1]
+        allowed = f"must be at least {size}, the number of bytes and characters of this text"
+        return Fault("data.vocab_size", problem, allowed, f"data.vocab_size={size}")
+    reason = message.strip().splitlines()[-1]
+    return Fault("data.vocab_size", problem, f"must be a size that this text supports ({reason})")

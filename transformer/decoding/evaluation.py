@@ -7,22 +7,18 @@ over all of dev, so these have names of their own.
 """
 
 import hashlib
-import os
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import sacrebleu
 import sacremoses
-from sacrebleu.dataset import DATASETS
-from sacrebleu.dataset.base import Dataset
-from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
 from transformer.bleu_tokenizer import USUAL
 from transformer.config import TRAIN_SAMPLE, TrialConfig
 from transformer.data.corpora import read_pairs
 from transformer.data.prepared import ParallelSet, Prepared, Sentences
+from transformer.data.sacrebleu_sets import set_files
 from transformer.data.train_sample import train_sample
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.translator import Translator, best_texts, search
@@ -206,53 +202,11 @@ def greedy_scores(config: TrialConfig, prepared: Prepared, worker: Worker, model
     return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
 
 
-def known_sets() -> list[str]:
-    """The names of sacreBLEU's test sets, such as wmt13 and wmt14/full."""
-    return list(DATASETS)
-
-
 def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]:
     """Source and reference lines of a sacreBLEU test set, downloaded by sacreBLEU unless they exist.
 
     Raises FaultyError, which names the missing files and their folder.
     """
-    dataset, pair = DATASETS[name], f"{source}-{target}"
-    if pair not in dataset.langpairs:
-        allowed = f"{name} has {', '.join(sorted(dataset.langpairs))}"
-        raise FaultyError(Fault("--set", f"{name} has no {pair}", allowed))
-    sources, references = zip(*read_pairs("--set", *_files(dataset, pair)), strict=True)
+    files = set_files("--set", name, source, target)
+    sources, references = zip(*read_pairs("--set", *files), strict=True)
     return list(sources), list(references)
-
-
-def _files(dataset: Dataset, pair: str) -> tuple[Path, Path]:
-    """Source and reference, fetched unless both exist. Raises FaultyError."""
-    source = Path(dataset._get_txt_file_path(pair, "src"))
-    references = [Path(dataset._get_txt_file_path(pair, field)) for field in _references(dataset, pair)]
-    if not (source.is_file() and any(file.is_file() for file in references)):
-        _fetch(dataset, pair, source, references)
-    return source, next(file for file in references if file.is_file())
-
-
-def _fetch(dataset: Dataset, pair: str, source: Path, references: list[Path]) -> None:
-    names = " or ".join(file.name for file in references)
-    try:
-        dataset.process_to_text(pair)
-        if not any(file.is_file() for file in references):
-            raise FileNotFoundError(f"the download contains no {names}")
-    except (Exception, SystemExit) as error:  # sacreBLEU exits on a wrong checksum
-        place = f"{source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
-        allowed = f"must be reachable, or be in {place}"
-        found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
-        raise FaultyError(Fault("--set", found, allowed)) from error
-
-
-def _references(dataset: Dataset, pair: str) -> list[str]:
-    """The names of the allowed references; the first existing one is used.
-
-    Sets since 2021 name the allowed references. Their files may contain others, in an order that changes from run to
-    run. sacreBLEU's ``get_reference_files`` does not help: it downloads the files to list them.
-    """
-    if isinstance(dataset, WMTXMLDataset):
-        allowed: list[str] = dataset._get_langpair_allowed_refs(pair)
-        return allowed
-    return [field for field in dataset.fieldnames(pair) if field.startswith("ref")][:1]

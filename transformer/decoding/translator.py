@@ -20,7 +20,7 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import autocast, efficient
 
 TOKENS_PER_BATCH = {"cpu": 2_000, "cuda": 16_000}
-"""Sentences × longest source. A GPU takes hardly longer for more sentences, up to the memory of their logits."""
+"""Sentences × longest source. On a GPU only the memory for logits limits the sentences."""
 EMPTY = Hypothesis([], 0.0)
 
 
@@ -34,7 +34,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class Translator:
-    """A trained model in evaluation mode, with its decode settings; ``precision`` is "fp32" or "bf16"."""
+    """A trained model in evaluation mode, with its vocabulary and decode settings."""
 
     model: Transformer
     vocabulary: Vocabulary
@@ -46,61 +46,83 @@ class Translator:
         return self.model.embedding.device
 
     def efficient(self) -> AbstractContextManager[None]:
-        """Within it, the model computes as fast as its precision allows on its device."""
+        """A context in which the model runs as fast as its precision allows on its device."""
         return efficient(self.model.config, self.precision, self.device)
 
     def translate(self, lines: list[str]) -> list[str]:
-        """The best translation of each line; a line longer than the model's positions is cut there."""
+        """The best translation of each line; a line beyond the model's positions is cut there."""
         with self.efficient():
-            return [best[0].text for best in self.translations(self.sources(lines)[0], n_best=1)]
+            sources, _ = self.sources(lines)
+            return [best[0].text for best in self.translations(sources, n_best=1)]
 
     def sources(self, lines: list[str]) -> tuple[list[list[int]], list[int]]:
-        """Piece ids of each line, and the numbers of the lines that were cut to the model's positions."""
-        longest = self.model.config.max_positions
-        encoded = self.vocabulary.encode(lines)
-        long = [place for place, pieces in enumerate(encoded) if len(pieces) > longest]
-        return [pieces if len(pieces) <= longest else [*pieces[: longest - 1], EOS] for pieces in encoded], long
+        """Piece ids of each line, and the numbers of the lines that were cut.
 
-    def translations(self, sources: list[list[int]], n_best: int | None = None) -> Iterator[list[Translation]]:
+        A line is cut if it has more pieces than the model has positions.
+        """
+        longest = self.model.config.max_positions
+        sources: list[list[int]] = []
+        cut_lines: list[int] = []
+        for number, pieces in enumerate(self.vocabulary.encode(lines)):
+            if len(pieces) > longest:
+                cut_lines.append(number)
+                sources.append([*pieces[: longest - 1], EOS])
+            else:
+                sources.append(pieces)
+        return sources, cut_lines
+
+    def translations(
+        self,
+        sources: list[list[int]],
+        n_best: int | None = None,
+    ) -> Iterator[list[Translation]]:
         """The ``n_best`` best translations of each source (by default the beam), best first.
 
         Yields in the order of the sources, as soon as each is ready. Raises NotFiniteError.
         """
-        known: dict[int, list[Translation]] = {}
-        following = 0
-        for place, hypotheses in search(self, Sentences.of(sources), n_best=n_best):
+        waiting: dict[int, list[Translation]] = {}
+        next_number = 0
+        for number, hypotheses in search(self, Sentences.of(sources), n_best=n_best):
             texts = best_texts(self.vocabulary, hypotheses)
-            known[place] = [Translation(text, each.score) for text, each in zip(texts, hypotheses, strict=True)]
-            while following in known:
-                yield known.pop(following)
-                following += 1
+            scores = [hypothesis.score for hypothesis in hypotheses]
+            waiting[number] = list(map(Translation, texts, scores))
+            while next_number in waiting:
+                yield waiting.pop(next_number)
+                next_number += 1
 
 
 @torch.no_grad()
 def search(
-    translator: Translator, sources: Sentences, rank: int = 0, world: int = 1, n_best: int | None = None
+    translator: Translator,
+    sources: Sentences,
+    rank: int = 0,
+    world: int = 1,
+    n_best: int | None = None,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """The number and the hypotheses of each source, in the order of decoding; ``world`` workers share the work.
+    """The number and the ``n_best`` hypotheses of each source, in the order of decoding.
 
-    ``n_best`` hypotheses per source, by default the beam; fewer are found sooner.
+    ``world`` workers share the sources. ``n_best`` is the beam by default; fewer take less time.
     Raises NotFiniteError.
     """
     pairs = ParallelSet(sources, sources)
     order = by_length(pairs, np.arange(len(sources)))
-    silent = sources.lengths[order] <= 1
+    is_empty = sources.lengths[order] <= 1
     if rank == 0:
-        yield from ((int(place), [EMPTY]) for place in order[silent])
-    for places in cut(pairs, order[~silent], TOKENS_PER_BATCH[translator.device.type])[rank::world]:
-        source = pad(sources, places).to(translator.device)
+        for number in order[is_empty]:
+            yield int(number), [EMPTY]
+    limit = TOKENS_PER_BATCH[translator.device.type]
+    for numbers in cut(pairs, order[~is_empty], limit)[rank::world]:
+        source = pad(sources, numbers).to(translator.device)
         try:
             with autocast(translator.precision, translator.device):
-                found = beam_search(translator.model, source, translator.decode, n_best)
+                batch = beam_search(translator.model, source, translator.decode, n_best)
         except NotFiniteError as error:
-            raise NotFiniteError(int(places[row]) for row in error.places) from error
-        yield from ((int(place), hypotheses) for place, hypotheses in zip(places, found, strict=True))
+            raise NotFiniteError(int(numbers[row]) for row in error.places) from error
+        for number, hypotheses in zip(numbers, batch, strict=True):
+            yield int(number), hypotheses
 
 
 def best_texts(vocabulary: Vocabulary, best: Sequence[Hypothesis]) -> list[str]:
-    """The text of each hypothesis, on one line: every kind of line break becomes a space, for any reader."""
+    """The text of each hypothesis, on one line: every kind of line break becomes a space."""
     texts = vocabulary.decode([hypothesis.pieces for hypothesis in best])
     return [" ".join(text.splitlines()) for text in texts]

@@ -15,7 +15,10 @@ from transformer.config import ModelConfig
 from transformer.model.on_cpu import dropout, softmax
 
 Mask = Tensor | Literal["causal"] | None
-"""−∞ at illegal positions, broadcast to [B, H, T, S]; "causal" for kernels that support it; None if all are legal."""
+"""−∞ at illegal positions, broadcast to [B, H, T, S]; None if all positions are legal.
+
+"causal" is for kernels that support it.
+"""
 
 
 class KeyValue(NamedTuple):
@@ -43,11 +46,18 @@ def attend(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> T
 
 def _fused(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
     """torch picks the fastest kernel that supports the mask, the precision, and d_k ≠ d_v."""
-    causal, added = (True, None) if isinstance(mask, str) else (False, mask)
-    return F.scaled_dot_product_attention(query_BHTK, *memory, attn_mask=added, dropout_p=p_drop, is_causal=causal)
+    return F.scaled_dot_product_attention(
+        query_BHTK,
+        memory.key_BHSK,
+        memory.value_BHSV,
+        attn_mask=None if isinstance(mask, str) else mask,
+        dropout_p=p_drop,
+        is_causal=isinstance(mask, str),
+    )
 
 
 def _explicit(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
+    """The formula as two matmuls, with dropout on the weights; ``mask`` is not "causal"."""
     assert not isinstance(mask, str)
     scale = 1 / math.sqrt(query_BHTK.shape[-1])
     scores_BHTS = (query_BHTK * scale) @ memory.key_BHSK.transpose(-2, -1)
@@ -58,7 +68,10 @@ def _explicit(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -
 
 
 def causal_mask(length: int, device: torch.device) -> Mask:
-    """No position sees a later one: [T, T], −∞ above the diagonal; on a GPU "causal", for its kernels."""
+    """The mask that hides later positions: [T, T], −∞ above the diagonal.
+
+    On a GPU it is "causal", for the fused kernels.
+    """
     if device.type == "cuda":
         return "causal"
     return torch.full((length, length), -math.inf, device=device).triu(1)
@@ -71,15 +84,18 @@ def padding_mask(pad_BS: Tensor) -> Tensor:
 
 
 class _Heads(nn.Module):
-    """The shared parts of self- and cross-attention: biases, splitting into heads, dropout, and W^O.
+    """The shared parts of self- and cross-attention: biases, splitting into heads, dropout, W^O.
 
-    Keys have no bias: it would add the same number to all scores of a query, which the softmax cancels. Its gradient
-    is zero except for rounding errors, and Adam would turn these into full-size steps.
+    Keys have no bias: it would add the same number to all scores of a query, which the softmax
+    cancels. Its gradient is zero except for rounding errors, and Adam would turn these into
+    full-size steps.
     """
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.n_heads, self.d_k, self.d_v = model.n_heads, model.d_k, model.d_v
+        self.n_heads = model.n_heads
+        self.d_k = model.d_k
+        self.d_v = model.d_v
         self.p_drop = model.attention_dropout
         self.query_bias = _bias(model, model.n_heads * model.d_k)
         self.value_bias = _bias(model, model.n_heads * model.d_v)
@@ -87,8 +103,12 @@ class _Heads(nn.Module):
 
     def with_biases(self, weights: Sequence[Tensor]) -> list[Projection]:
         """W^Q, W^K and W^V, each [H·C, D], with their biases."""
-        biases = self.query_bias, None, self.value_bias
-        return [Projection(*both) for both in zip(weights, biases, strict=True)]
+        query, key, value = weights
+        return [
+            Projection(query, self.query_bias),
+            Projection(key, None),
+            Projection(value, self.value_bias),
+        ]
 
     def heads(self, x_BTC: Tensor) -> Tensor:
         """[B, T, H·C] to [B, H, T, C]."""
@@ -96,9 +116,12 @@ class _Heads(nn.Module):
         return x_BTHC.transpose(1, 2)
 
     def key_value(self, key_BSC: Tensor, value_BSC: Tensor) -> KeyValue:
-        return KeyValue(self.heads(key_BSC), self.heads(_biased(value_BSC, self.value_bias)))
+        """Projected keys [B, S, H·K] and values [B, S, H·V], with biases and split into heads."""
+        biased_value_BSC = _biased(value_BSC, self.value_bias)
+        return KeyValue(self.heads(key_BSC), self.heads(biased_value_BSC))
 
     def read(self, query_BTC: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
+        """Attend from projected queries [B, T, H·K] to ``memory``, and project to [B, T, D]."""
         p_drop = self.p_drop if self.training else 0.0
         query_BHTK = self.heads(_biased(query_BTC, self.query_bias))
         attended: Tensor = self.output(attend(query_BHTK, memory, mask, p_drop))
@@ -106,6 +129,7 @@ class _Heads(nn.Module):
 
 
 def _bias(model: ModelConfig, width: int) -> nn.Parameter | None:
+    """A bias [width] of zeros, or None if the model's attention has no biases."""
     return nn.Parameter(torch.zeros(width)) if model.attention_bias else None
 
 
@@ -119,20 +143,28 @@ class SelfAttention(_Heads):
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__(model)
-        keys, values = model.n_heads * model.d_k, model.n_heads * model.d_v
-        self.widths = [keys, keys, values]
+        key_width = model.n_heads * model.d_k
+        value_width = model.n_heads * model.d_v
+        self.widths = [key_width, key_width, value_width]
         self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=False)
 
     def projections(self) -> list[Projection]:
         """The projections to queries, keys and values, in this order: views of the weights."""
         return self.with_biases(self.qkv.weight.split(self.widths))
 
-    def forward(self, x_BTD: Tensor, mask: Mask, past: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
+    def forward(
+        self,
+        x_BTD: Tensor,
+        mask: Mask,
+        past: KeyValue | None = None,
+    ) -> tuple[Tensor, KeyValue]:
         """Attended [B, T, D], and ``past`` with this call's keys and values appended."""
         query, key, value = self.qkv(x_BTD).split(self.widths, dim=-1)
         memory = self.key_value(key, value)
         if past is not None:
-            memory = KeyValue(*(torch.cat(both, dim=2) for both in zip(past, memory, strict=True)))
+            keys = torch.cat([past.key_BHSK, memory.key_BHSK], dim=2)
+            values = torch.cat([past.value_BHSV, memory.value_BHSV], dim=2)
+            memory = KeyValue(keys, values)
         return self.read(query, memory, mask), memory
 
 
@@ -151,7 +183,9 @@ class CrossAttention(_Heads):
 
     def memory(self, encoded_BSD: Tensor) -> KeyValue:
         """Keys and values of the source, which every decoding step reads again."""
-        return self.key_value(*self.kv(encoded_BSD).split(self.widths, dim=-1))
+        key, value = self.kv(encoded_BSD).split(self.widths, dim=-1)
+        return self.key_value(key, value)
 
     def forward(self, x_BTD: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
+        """Attended [B, T, D] for the decoder's ``x_BTD``."""
         return self.read(self.query(x_BTD), memory, mask)

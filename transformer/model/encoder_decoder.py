@@ -1,6 +1,7 @@
-"""The full model: positions, layers, shared embedding, encoder and decoder (sections 3.1, 3.3 to 3.5, 5.4).
+"""The full model: positions, layers, shared embedding, encoder and decoder.
 
-Shape suffixes: B batch, S source, T target, N outputs of one source, D d_model, F d_ff, P pieces of the vocabulary.
+It follows sections 3.1, 3.3 to 3.5 and 5.4. Shape suffixes: B batch, S source, T target, N outputs
+of one source, D d_model, F d_ff, P pieces of the vocabulary.
 """
 
 import math
@@ -25,7 +26,7 @@ from transformer.model.on_cpu import dropout
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """[length, d_model]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same."""
+    """[length, d_model]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) its cosine."""
     position = torch.arange(length, dtype=torch.float64)[:, None]
     frequency = 10000 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     angle = position * frequency
@@ -44,7 +45,8 @@ class Positions(nn.Module):
                 self.table = nn.Parameter(torch.empty(model.max_positions, model.d_model))
                 nn.init.normal_(self.table, std=model.d_model**-0.5)
             case "sinusoids":
-                self.register_buffer("table", sinusoids(model.max_positions, model.d_model), persistent=False)
+                table = sinusoids(model.max_positions, model.d_model)
+                self.register_buffer("table", table, persistent=False)
             case _:
                 assert_never(model.positions)
 
@@ -82,10 +84,14 @@ class FeedForward(nn.Module):
 
 
 class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each in a residual (section 3.1)."""
+
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.attention, self.attention_residual = SelfAttention(model), Residual(model)
-        self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
+        self.attention = SelfAttention(model)
+        self.attention_residual = Residual(model)
+        self.feed_forward = FeedForward(model)
+        self.feed_forward_residual = Residual(model)
 
     def forward(self, x_BSD: Tensor, mask: Mask) -> Tensor:
         attended, _ = self.attention(x_BSD, mask)
@@ -95,11 +101,16 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
+    """Self-attention, attention to the source, feed-forward, each in a residual (section 3.1)."""
+
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.attention, self.attention_residual = SelfAttention(model), Residual(model)
-        self.cross, self.cross_residual = CrossAttention(model), Residual(model)
-        self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
+        self.attention = SelfAttention(model)
+        self.attention_residual = Residual(model)
+        self.cross = CrossAttention(model)
+        self.cross_residual = Residual(model)
+        self.feed_forward = FeedForward(model)
+        self.feed_forward_residual = Residual(model)
 
     def forward(
         self,
@@ -112,16 +123,30 @@ class DecoderLayer(nn.Module):
         return self._after_attention(x_BTD, attended, memory, source_mask)
 
     def step(
-        self, x_BND: Tensor, memory: KeyValue, source_mask: Mask, past: KeyValue | None
+        self,
+        x_BND: Tensor,
+        memory: KeyValue,
+        source_mask: Mask,
+        past: KeyValue | None,
     ) -> tuple[Tensor, KeyValue]:
-        """One position of N outputs of each source: they share the source's memory, and each sees only its own past.
+        """One position of N outputs of each source.
 
-        Returns the layer's output [B, N, D], and the keys and values [B·N, H, S, ·] to pass as ``past`` next time.
+        The N outputs share the source's memory, and each sees only its own past. Returns the
+        layer's output [B, N, D], and the keys and values [B·N, H, S, ·]: the next step's ``past``.
         """
-        attended, present = self.attention(x_BND.flatten(0, 1)[:, None], None, past)
-        return self._after_attention(x_BND, attended.view_as(x_BND), memory, source_mask), present
+        sequences = x_BND.flatten(0, 1)[:, None]  # [B·N, 1, D]
+        attended, present = self.attention(sequences, None, past)
+        out_BND = self._after_attention(x_BND, attended.view_as(x_BND), memory, source_mask)
+        return out_BND, present
 
-    def _after_attention(self, x_BTD: Tensor, attended: Tensor, memory: KeyValue, source_mask: Mask) -> Tensor:
+    def _after_attention(
+        self,
+        x_BTD: Tensor,
+        attended: Tensor,
+        memory: KeyValue,
+        source_mask: Mask,
+    ) -> Tensor:
+        """The layer's output for its input and what self-attention made of it, both [B, T, D]."""
         x_BTD = self.attention_residual(x_BTD, attended)
         x_BTD = self.cross_residual(x_BTD, self.cross(x_BTD, memory, source_mask))
         out_BTD: Tensor = self.feed_forward_residual(x_BTD, self.feed_forward(x_BTD))
@@ -129,14 +154,18 @@ class DecoderLayer(nn.Module):
 
 
 HEADS_GAIN = math.sqrt(0.5)
-"""Gain on Glorot's scale for W^Q, W^K and W^V. With a gain of 1, training starts more slowly (docs/log.md)."""
+"""Gain on Glorot's scale for W^Q, W^K and W^V.
+
+With a gain of 1, training starts more slowly (docs/log.md).
+"""
 
 
 @dataclass
 class Cache:
-    """The inputs for decoding the next piece, per layer: keys and values of the source and of the pieces so far.
+    """What decoding the next piece reads: keys and values of the source and of the pieces so far.
 
-    The source's tensors are [B, …], one row per sentence; those of its N outputs are [B·N, …].
+    The lists have one entry per layer. The source's tensors are [B, …], one row per sentence; those
+    of its N outputs are [B·N, …].
     """
 
     source_mask: Tensor | None
@@ -145,45 +174,58 @@ class Cache:
     length: int = 0
 
     def select(self, sentences: Tensor, outputs: Tensor) -> None:
-        """Keep the rows ``sentences`` of the sources and the rows ``outputs`` of the outputs, in this order."""
-        self.source_mask = None if self.source_mask is None else self.source_mask.index_select(0, sentences)
+        """Keep these rows of the sources and of the outputs, in this order."""
+        if self.source_mask is not None:
+            self.source_mask = self.source_mask.index_select(0, sentences)
         self.source = [_rows(memory, sentences) for memory in self.source]
         self.reorder(outputs)
 
     def reorder(self, outputs: Tensor) -> None:
-        """Keep the rows ``outputs`` of the outputs, in this order; a row may be taken more than once."""
+        """Keep the rows ``outputs`` of the outputs, in this order; rows may repeat."""
         self.target = [memory and _rows(memory, outputs) for memory in self.target]
 
 
 def _rows(memory: KeyValue, rows: Tensor) -> KeyValue:
-    return KeyValue(*(part.index_select(0, rows) for part in memory))
+    """These rows of the keys and values, in this order."""
+    keys = memory.key_BHSK.index_select(0, rows)
+    values = memory.value_BHSV.index_select(0, rows)
+    return KeyValue(keys, values)
 
 
 class Transformer(nn.Module):
-    """Encoder–decoder with one matrix [P, D] that embeds both languages and projects to the pieces."""
+    """Encoder–decoder with one matrix [P, D] for both embeddings and the projection to pieces."""
 
     def __init__(self, model: ModelConfig, vocab_size: int) -> None:
         super().__init__()
-        self.config, self.vocab_size = model, vocab_size
+        self.config = model
+        self.vocab_size = vocab_size
         self.embedding = nn.Parameter(torch.empty(vocab_size, model.d_model))
         self.source_positions = Positions(model)
-        self.target_positions = Positions(model) if model.positions == "learned" else self.source_positions
+        learned = model.positions == "learned"
+        self.target_positions = Positions(model) if learned else self.source_positions
         self.encoder = nn.ModuleList(EncoderLayer(model) for _ in range(model.n_layers))
         self.decoder = nn.ModuleList(DecoderLayer(model) for _ in range(model.n_layers))
         _initialize(self)
 
-    def forward(self, source_BS: Tensor, target_BT: Tensor, source_padded: bool | None = None) -> Tensor:
+    def forward(
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_padded: bool | None = None,
+    ) -> Tensor:
         """Decoder output [B, T, D] for source pieces and the target pieces shifted right.
 
-        ``source_padded`` says whether the source contains padding; None looks it up, which waits for a GPU.
+        ``source_padded`` says whether the source contains padding. None looks it up, which makes
+        the host wait for a GPU.
         """
         source_mask = self._source_mask(source_BS, source_padded)
         encoded_BSD = self._encode(source_BS, source_mask)
-        x_BTD = self._embed(target_BT, self.target_positions(0, target_BT.shape[1]))
-        mask = causal_mask(target_BT.shape[1], target_BT.device)  # padding comes last, so causality hides it
+        length = target_BT.shape[1]
+        x_BTD = self._embed(target_BT, self.target_positions(0, length))
+        target_mask = causal_mask(length, target_BT.device)  # it hides padding, which comes last
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
-            x_BTD = layer(x_BTD, layer.cross.memory(encoded_BSD), source_mask, mask)
+            x_BTD = layer(x_BTD, layer.cross.memory(encoded_BSD), source_mask, target_mask)
         return x_BTD
 
     def logits(self, x_BTD: Tensor) -> Tensor:
@@ -196,44 +238,58 @@ class Transformer(nn.Module):
         if source_mask is not None:
             source_mask = source_mask.to(self.embedding.dtype)
         encoded_BSD = self._encode(source_BS, source_mask)
-        memories = []
+        memories: list[KeyValue] = []
+        target: list[KeyValue | None] = []
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
             memory = layer.cross.memory(encoded_BSD)
-            memories.append(KeyValue(*(part.contiguous() for part in memory)))  # otherwise each step would copy them
-        return Cache(source_mask, memories, [None] * len(memories))
+            # Every decoding step would copy tensors that are not contiguous.
+            keys = memory.key_BHSK.contiguous()
+            values = memory.value_BHSV.contiguous()
+            memories.append(KeyValue(keys, values))
+            target.append(None)
+        return Cache(source_mask, memories, target)
 
     def step(self, piece_BN: Tensor, cache: Cache) -> Tensor:
-        """Logits [B, N, P] of the piece after each of N outputs of a source; the cache grows by one position."""
+        """Logits [B, N, P] of the piece that follows each of the N outputs of a source.
+
+        The cache grows by one position.
+        """
         x_BND = self._embed(piece_BN, self.target_positions(cache.length, 1))
         for i, layer in enumerate(self.decoder):
             assert isinstance(layer, DecoderLayer)
-            x_BND, cache.target[i] = layer.step(x_BND, cache.source[i], cache.source_mask, cache.target[i])
+            source, past = cache.source[i], cache.target[i]
+            x_BND, cache.target[i] = layer.step(x_BND, source, cache.source_mask, past)
         cache.length += 1
         return self.logits(x_BND)
 
     def _source_mask(self, source_BS: Tensor, padded: bool | None = None) -> Tensor | None:
+        """The mask of the source's padding; None without padding, or if ``padded`` rules it out."""
         if padded is False:
             return None
         pad_BS = source_BS == PAD
         return padding_mask(pad_BS) if padded or pad_BS.any() else None
 
     def _encode(self, source_BS: Tensor, source_mask: Tensor | None) -> Tensor:
+        """The encoder's output [B, S, D]."""
         x_BSD = self._embed(source_BS, self.source_positions(0, source_BS.shape[1]))
         for layer in self.encoder:
             x_BSD = layer(x_BSD, source_mask)
         return x_BSD
 
     def _embed(self, pieces: Tensor, positions: Tensor) -> Tensor:
-        x = torch.add(positions, F.embedding(pieces, self.embedding), alpha=math.sqrt(self.config.d_model))
+        """Embeddings times √d_model plus ``positions``, with dropout (sections 3.4, 5.4)."""
+        embedded = F.embedding(pieces, self.embedding)
+        x = torch.add(positions, embedded, alpha=math.sqrt(self.config.d_model))
         return dropout(x, self.config.p_drop, self.training)
 
 
 @torch.no_grad()
 def _initialize(model: Transformer) -> None:
-    """Embeddings N(0, 1/d_model); every projection Glorot-uniform, with ``HEADS_GAIN`` for projections to heads.
+    """Embeddings N(0, 1/d_model); every projection Glorot-uniform.
 
-    W^Q, W^K and W^V are parts of fused matrices. Each is drawn by its own shape; otherwise d_k would scale W^V.
+    Projections to heads have the gain ``HEADS_GAIN``. W^Q, W^K and W^V are parts of fused matrices,
+    but each is drawn by its own shape; otherwise d_k would scale W^V.
     """
     nn.init.normal_(model.embedding, std=model.config.d_model**-0.5)
     for module in model.modules():

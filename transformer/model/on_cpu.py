@@ -1,4 +1,4 @@
-"""Softmax and dropout for CPUs, where torch's kernels for them are slow at the sizes of attention."""
+"""Softmax and dropout for CPUs, where torch's kernels are slow at the sizes of attention."""
 
 from typing import Any
 
@@ -7,11 +7,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 ONE_VECTOR = 16
-"""Numbers in one CPU vector: torch handles shorter rows number by number, five times slower than separate steps."""
+"""Numbers in one CPU vector.
+
+torch handles shorter rows number by number, five times slower than separate steps.
+"""
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Over the last dimension; float32 for any precision of ``scores``. −∞ becomes 0."""
+    """Softmax over the last dimension; float32 for any precision of ``scores``. −∞ becomes 0."""
     if scores.device.type == "cpu" and scores.shape[-1] < ONE_VECTOR:
         weights: Tensor = _ShortSoftmax.apply(scores)  # type: ignore[no-untyped-call]
         return weights
@@ -19,6 +22,8 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 class _ShortSoftmax(torch.autograd.Function):
+    """The softmax in separate steps: maximum, exponential, sum, division."""
+
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
         scores_float32 = scores.float()
@@ -35,13 +40,15 @@ class _ShortSoftmax(torch.autograd.Function):
         return weighted.sub_(weights * weighted.sum(-1, keepdim=True)).to(ctx.dtype)
 
 
-DROPOUT_BITS = 2**16
+DROPOUT_VALUES = 2**16
+"""How many values a draw of 16 bits can have."""
 
 
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """Zero each element with probability ``p`` (rounded to 1/65 536), and scale the others to keep the mean (5.4).
+    """Zero each element with probability ``p``, and scale the rest to keep the mean (section 5.4).
 
-    On the CPU torch draws one random number per element; this draws only 16 bits.
+    On the CPU torch draws one random number per element; this draws only 16 bits, so ``p`` is
+    rounded to 1/65 536.
     """
     if not (training and p):
         return x
@@ -52,31 +59,35 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 
 
 class _CpuDropout(torch.autograd.Function):
+    """Multiplies by a random mask of zeros and ones, and scales. The mask is kept for backward."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        dropped = min(round(p * DROPOUT_BITS), DROPOUT_BITS - 1)
-        ctx.scale = DROPOUT_BITS / (DROPOUT_BITS - dropped)
-        keep = _random_keep(x, dropped)
-        ctx.save_for_backward(keep)
-        return (x * keep).mul_(ctx.scale)
+        zeros = min(round(p * DROPOUT_VALUES), DROPOUT_VALUES - 1)
+        ctx.scale = DROPOUT_VALUES / (DROPOUT_VALUES - zeros)
+        mask = _random_mask(x, zeros)
+        ctx.save_for_backward(mask)
+        return (x * mask).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (keep,) = ctx.saved_tensors
-        return (grads[0] * keep).mul_(ctx.scale), None
+        (mask,) = ctx.saved_tensors
+        return (grads[0] * mask).mul_(ctx.scale), None
 
 
-def _random_keep(x: Tensor, dropped: int) -> Tensor:
-    """0 for ``dropped`` of 65 536 draws, otherwise 1, in the shape and type of ``x``.
+def _random_mask(x: Tensor, zeros: int) -> Tensor:
+    """0 for ``zeros`` of 65 536 values drawn, otherwise 1, in the shape and type of ``x``.
 
-    The scale is apart, since bfloat16 cannot hold it. The comparison stays in int16: torch's comparisons to bool and
-    casts from bool are 4 to 10 times as slow.
+    The scale is not part of it, since bfloat16 cannot hold it. The comparison stays in int16:
+    torch's comparisons to bool and casts from bool are 4 to 10 times as slow.
     """
-    keep = _random_bits(x.numel()).ge_(dropped - DROPOUT_BITS // 2)
-    return keep.view(x.shape).to(x.dtype)
+    smallest_int16 = -DROPOUT_VALUES // 2
+    mask = _random_int16(x.numel()).ge_(smallest_int16 + zeros)
+    return mask.view(x.shape).to(x.dtype)
 
 
-def _random_bits(count: int) -> Tensor:
-    """[count] int16, uniform over all values: drawn four at a time."""
-    whole = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    return whole.view(torch.int16)[:count]
+def _random_int16(count: int) -> Tensor:
+    """[count] int16, uniform over all values, drawn four at a time as int64."""
+    draws = -(-count // 4)
+    random = torch.empty(draws, dtype=torch.int64).random_(-(2**63), None)
+    return random.view(torch.int16)[:count]

@@ -1,8 +1,8 @@
-"""Training metrics between two reports: loss, gradient, speed, waiting; and the check for divergence."""
+"""Training metrics between two reports, and the check for divergence."""
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from transformer.training.state import learning_rate
 from transformer.training.worker_group import Worker
 
 TrainingMetrics = dict[str, float]
-BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the vendors' data sheets; the longest matching name counts
+BF16_PEAKS = {
     "NVIDIA A100": 312e12,
     "NVIDIA H100": 989e12,
     "NVIDIA H100 PCIe": 756e12,
@@ -26,19 +26,24 @@ BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the vendors' data sheets; the
     "NVIDIA H200 NVL": 835e12,
     "NVIDIA B200": 2250e12,
 }
-SUSTAINED = {  # FLOP/s in single precision, by footnote 5 of the paper; later devices have no such figure
+"""FLOP/s of dense bf16 matmuls, from the vendors' data sheets; the longest matching name counts."""
+SUSTAINED = {
     "Tesla K80": 2.8e12,
     "Tesla K40": 3.7e12,
     "Tesla M40": 6.0e12,
     "Tesla P100": 9.5e12,
 }
+"""FLOP/s in single precision, from footnote 5 of the paper; later devices have no such figure."""
 PART = "MIG"
-"""In the name of a part of a device, whose rate is not that of the whole."""
+"""Stands in the name of a part of a device, whose rate is lower than the whole device's."""
 
 
 class Step(NamedTuple):
-    """Results of one update, on the device: this worker's part of the loss, in nats per target piece of the whole
-    batch, and the L2 norm of the whole gradient."""
+    """Results of one update, on the device.
+
+    ``loss`` [] is this worker's part of the loss, in nats per target piece of the whole batch.
+    ``gradient_norm`` [] is the L2 norm of the whole gradient.
+    """
 
     loss: Tensor
     gradient_norm: Tensor
@@ -46,7 +51,10 @@ class Step(NamedTuple):
 
 @dataclass
 class Meter:
-    """Sums over the steps since the last report, on this worker; losses stay on the device until they are read."""
+    """Sums over the steps since the last report, on this worker.
+
+    Losses stay on the device until you read them.
+    """
 
     config: TrialConfig
     vocab_size: int
@@ -75,9 +83,11 @@ class Meter:
     def read(self, step: int) -> TrainingMetrics:
         """Means over the steps up to ``step``, over all workers. Waits for the device.
 
-        Raises DivergedError at a loss or gradient that is not finite: neither its step nor a later one is reported.
+        Raises DivergedError if a loss or gradient is not finite. Its step and later ones are not
+        reported.
         """
-        *losses, cells, waited = self.worker.all_reduce([*torch.stack(self.losses).tolist(), self.cells, self.waited])
+        losses_here = torch.stack(self.losses).tolist()
+        *losses, cells, waited = self.worker.all_reduce([*losses_here, self.cells, self.waited])
         norms = torch.stack(self.gradient_norms).tolist()
         self.seconds = time.perf_counter() - self.began
         self._check(step, losses, norms)
@@ -93,12 +103,17 @@ class Meter:
 
     def _flops(self) -> TrainingMetrics:
         """Model FLOP/s and, if the devices' peak is known, MFU."""
-        flops = training_flops(self.config.model, self.vocab_size, self.lengths) / self.seconds
+        flops = training_flops(self.config.model, self.vocab_size, self.lengths)
+        metrics = {"train/flops_per_s": flops / self.seconds}
         peak = rates(self.worker, self.config).get("peak")
-        return {"train/flops_per_s": flops, **({"train/mfu": flops / peak} if peak else {})}
+        if peak:
+            metrics["train/mfu"] = metrics["train/flops_per_s"] / peak
+        return metrics
 
     def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
-        for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=last - len(losses) + 1):
+        """Raises DivergedError at the first step, up to step ``last``, that is not finite."""
+        first = last - len(losses) + 1
+        for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=first):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 raise DivergedError(
                     f"loss {loss:.4g} and gradient norm {norm:.4g} at step {step}, learning rate "
@@ -111,10 +126,21 @@ class Meter:
 
 
 def rates(worker: Worker, config: TrialConfig) -> TrainingMetrics:
-    """FLOP/s of all workers' devices, where they are known: ``peak`` at the precision used, and ``sustained``."""
-    name = torch.cuda.get_device_name(worker.device) if worker.device.type == "cuda" else PART
+    """FLOP/s of all workers' devices: ``peak`` at the trial's precision, and ``sustained``.
+
+    A rate that no table lists is left out.
+    """
+    if worker.device.type != "cuda":
+        return {}
+    name = torch.cuda.get_device_name(worker.device)
     if PART in name:
         return {}
-    tables = {"peak": BF16_PEAKS if config.train.precision == "bf16" else {}, "sustained": SUSTAINED}
-    known = {rate: [of[start] for start in sorted(of) if name.startswith(start)] for rate, of in tables.items()}
-    return {rate: of[-1] * worker.world for rate, of in known.items() if of}
+    peaks = BF16_PEAKS if config.train.precision == "bf16" else {}
+    device_rates = {"peak": _rate(peaks, name), "sustained": _rate(SUSTAINED, name)}
+    return {kind: rate * worker.world for kind, rate in device_rates.items() if rate is not None}
+
+
+def _rate(table: Mapping[str, float], name: str) -> float | None:
+    """The rate of the longest name in ``table`` that the device's name starts with."""
+    matches = [prefix for prefix in table if name.startswith(prefix)]
+    return table[max(matches, key=len)] if matches else None

@@ -1,6 +1,6 @@
-"""``allelse export``: a finished trial's model in a format of another tool, with a model card.
+"""``allelse export``: a finished trial's model in the format of a tool, with a model card.
 
-The card is ``model_card.jinja``, filled in.
+The card comes from the template ``model_card.jinja``.
 """
 
 import json
@@ -31,9 +31,15 @@ if TYPE_CHECKING:
     from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
 
 SERVED = ("transformer", "sweeps", "tracking")
-"""Our packages that a served model brings along: its code, and the interface of tasks, which that needs."""
+"""Our packages that a served model contains: its code, and the interface of tasks for it."""
 SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors")
 """The packages that the exported code imports."""
+
+
+OUTPUT_HELP = "A new folder; by default here, named after the model."
+Output = Annotated[Path | None, typer.Option(help=OUTPUT_HELP)]
+RegisterOption = typer.Option(metavar="NAME[@ALIAS]", help="Register the model in MLflow.")
+Register = Annotated[str | None, RegisterOption]
 
 
 class ExportKind(StrEnum):
@@ -48,24 +54,27 @@ def export(
     trial: Trained[TrialConfig],
     typed: Typed,
     to: Annotated[ExportKind, typer.Option(help="The format to write.")],
-    output: Annotated[Path | None, typer.Option(help="A new folder; by default here, named after the model.")] = None,
+    output: Output = None,
     average: Average = None,
-    register: Annotated[str | None, typer.Option(metavar="NAME[@ALIAS]", help="Register the model in MLflow.")] = None,
+    register: Register = None,
 ) -> str:
     """Export a finished trial's model for other tools, with a model card: scores, data, provenance, usage."""
     folder = output or Path(f"{trial.folder.parent.name}-{trial.folder.name}-{to}")
     _check(folder, to, register)
     trial = averaging(trial, average, typed)
     with Console(stderr=True, highlight=False).status(f"Exporting {escape(trial.name)}"):
-        served = _export(trial, to, folder, register)
-    Console(highlight=False).print(f"Wrote {escape(str(folder))}/; see its README.md for how to use it", soft_wrap=True)
-    return served or _next(to, shlex.quote(str(folder)))
+        serve_command = _export(trial, to, folder, register)
+    message = f"Wrote {escape(str(folder))}/; see its README.md for how to use it"
+    Console(highlight=False).print(message, soft_wrap=True)
+    return serve_command or _next_command(to, shlex.quote(str(folder)))
 
 
 def _check(folder: Path, to: ExportKind, register: str | None) -> None:
+    """Find mistakes before the model is loaded. Raises RefusedError."""
     problems = []
     if folder.exists():
-        problems.append(Problem("--output", f"{folder} exists", "must be a new folder: --output NEW"))
+        allowed = "must be a new folder: --output NEW"
+        problems.append(Problem("--output", f"{folder} exists", allowed))
     if register is not None and to is not ExportKind.mlflow:
         allowed = "needs --to mlflow: MLflow serves no other format"
         problems.append(Problem("--register", f"is given with --to {to}", allowed))
@@ -73,7 +82,8 @@ def _check(folder: Path, to: ExportKind, register: str | None) -> None:
         raise RefusedError(problems)
 
 
-def _next(to: ExportKind, folder: str) -> str:
+def _next_command(to: ExportKind, folder: str) -> str:
+    """The command to type next, for a quoted folder."""
     return {
         ExportKind.mlflow: f"mlflow models serve --model-uri {folder} --env-manager local",
         ExportKind.safetensors: f"allelse translate {folder}",
@@ -82,24 +92,43 @@ def _next(to: ExportKind, folder: str) -> str:
 
 
 @refusing()
-def _export(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
-    """All of it or nothing, so that the command can be repeated. Returns the command that serves a registered model.
+def _export(
+    trial: Trained[TrialConfig],
+    to: ExportKind,
+    folder: Path,
+    register: str | None,
+) -> str | None:
+    """Write the whole folder or nothing, so that you can repeat the command.
 
-    Raises RefusedError.
+    Returns the command that serves a registered model, None if it isn't registered. Raises
+    RefusedError.
     """
     from transformer.data.prepared import Prepared
     from transformer.decoding.export import new_folder
 
-    translator, prepared = translator_of(trial), Prepared(trial.data)
-    example = next(line for line in prepared.sources(prepared.evaluation_sets[0]) if line.strip())
-    with new_folder(folder) as made:
-        _write(translator, prepared.vocabulary_path, trial.config, to, made)
-        (made / "README.md").write_text(model_card(trial, len(translator.vocabulary), example, to), "utf-8")
-        return trial.register(made, register) if register is not None else None
+    translator = translator_of(trial)
+    prepared = Prepared(trial.data)
+    lines = prepared.sources(prepared.evaluation_sets[0])
+    example = next(line for line in lines if line.strip())
+    with new_folder(folder) as temporary:
+        _write(translator, prepared.vocabulary_path, trial.config, to, temporary)
+        card = model_card(trial, len(translator.vocabulary), example, to)
+        (temporary / "README.md").write_text(card, "utf-8")
+        return trial.register(temporary, register) if register is not None else None
 
 
-def _write(translator: "Translator", vocabulary: Path, config: TrialConfig, to: ExportKind, folder: Path) -> None:
-    """Write into ``folder``, which exists and is empty. The exported weights are the mean already."""
+def _write(
+    translator: "Translator",
+    vocabulary: Path,
+    config: TrialConfig,
+    to: ExportKind,
+    folder: Path,
+) -> None:
+    """Write the model into ``folder``, which exists and is empty.
+
+    The exported weights are the mean of the checkpoints, so the exported configuration averages
+    none.
+    """
     from transformer.decoding.export import export_ctranslate2, export_weights
 
     config = replace(config, decode=replace(config.decode, average_checkpoints=1))
@@ -119,7 +148,10 @@ def _write(translator: "Translator", vocabulary: Path, config: TrialConfig, to: 
 
 
 def _save_for_mlflow(folder: Path, data: Path) -> None:
-    """A model from a column of text to a column of text: ``data`` as ``decoding/export.py`` opens it, with our code."""
+    """Save an MLflow model that turns a column of text into a column of text.
+
+    It contains ``data``, an exported folder, and our code, which opens it.
+    """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     logging.getLogger("mlflow").setLevel(logging.CRITICAL)
     import mlflow.pyfunc
@@ -128,42 +160,62 @@ def _save_for_mlflow(folder: Path, data: Path) -> None:
 
     from transformer.decoding.export import open_exported
 
-    columns = (Schema([ColSpec(DataType.string, name)]) for name in ("text", "translation"))
+    inputs = Schema([ColSpec(DataType.string, "text")])
+    outputs = Schema([ColSpec(DataType.string, "translation")])
+    root = Path(transformer.__file__).parents[1]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*An input example was not provided")
         mlflow.pyfunc.save_model(
             path=str(folder),
             loader_module=open_exported.__module__,
             data_path=str(data),
-            code_paths=[str(Path(transformer.__file__).parents[1] / name) for name in SERVED],
-            signature=ModelSignature(*columns),
-            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in SERVED_WITH],
+            code_paths=[str(root / package) for package in SERVED],
+            signature=ModelSignature(inputs, outputs),
+            pip_requirements=[_requirement(package) for package in SERVED_WITH],
         )
 
 
-def model_card(trial: Trained[TrialConfig], vocab_size: int, example: str, to: ExportKind) -> str:
-    """The README.md of an exported model: its size, use, scores, data and provenance. ``example`` is a source line."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # a moment, which only an export needs
+def _requirement(package: str) -> str:
+    """The installed version, without a local part such as "+cpu"."""
+    version, _, _ = metadata.version(package).partition("+")
+    return f"{package}=={version}"
 
-    made = Environment(
+
+def model_card(trial: Trained[TrialConfig], vocab_size: int, example: str, to: ExportKind) -> str:
+    """The README.md of an exported model: its size, use, scores, data and provenance.
+
+    ``example`` is a source line.
+    """
+    # Only exports import this, since it takes a moment.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters["quoted"] = partial(json.dumps, ensure_ascii=False)
-    return made.get_template("model_card.jinja").render(_of_card(trial, vocab_size), example=example, to=to)
+    environment.filters["quoted"] = partial(json.dumps, ensure_ascii=False)
+    template = environment.get_template("model_card.jinja")
+    return template.render(_card_values(trial, vocab_size), example=example, to=to)
 
 
-def _of_card(trial: Trained[TrialConfig], vocab_size: int) -> dict[str, Any]:
-    config, about = trial.config, dict(trial.provenance)
-    scores = {name: CARD.scores(of_set).values for name, of_set in trial.scored.items()}
-    flops = about.get("flops") if trial.step == config.train.steps else None  # they are those of all steps
-    versions = [f"{name} {version}" for name, version in (about.get("versions") or {}).items() if version]
+def _card_values(trial: Trained[TrialConfig], vocab_size: int) -> dict[str, Any]:
+    """The values that the template of the card names."""
+    config = trial.config
+    provenance = dict(trial.provenance)
+    is_last_step = trial.step == config.train.steps
+    versions = (provenance.get("versions") or {}).items()
     return {
         **vars(config),
-        **{"trial": trial, "about": about, "flops": flops, "versions": versions, "vocab_size": vocab_size},
-        **{"params": parameters(config.model, vocab_size), "metrics": CARD.printed, "scores": scores},
+        "trial": trial,
+        "about": provenance,
+        "flops": provenance.get("flops") if is_last_step else None,  # they are those of all steps
+        "versions": [f"{package} {version}" for package, version in versions if version],
+        "vocab_size": vocab_size,
+        "params": parameters(config.model, vocab_size),
+        "metrics": CARD.printed,
+        "scores": {name: CARD.scores(scores).values for name, scores in trial.scored.items()},
         "signatures": signatures(trial.scored.values()),
     }

@@ -1,4 +1,4 @@
-"""The model behind what a verb was given: a trained trial, or an exported folder; and faults as refusals."""
+"""The model that a verb works on, a trained trial or an exported folder; faults as refusals."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -30,53 +30,68 @@ def refusing() -> Iterator[None]:
 
 
 def as_problems(faults: Iterable[Fault]) -> list[Problem]:
-    """The same as the interface takes them."""
+    """These faults as the task's interface takes them."""
     return [Problem(fault.key, fault.found, fault.allowed, fault.nearest) for fault in faults]
 
 
-def averaging(trained: Trained[TrialConfig], average: int | None, typed: Typed) -> Trained[TrialConfig]:
-    """The same with the mean of so many checkpoints. Raises RefusedError."""
+def averaging(
+    trained: Trained[TrialConfig],
+    average: int | None,
+    typed: Typed,
+) -> Trained[TrialConfig]:
+    """The trial with the mean of its last ``average`` checkpoints; unchanged if that is None.
+
+    Raises RefusedError.
+    """
     if average is None:
         return trained
     _check_once(typed)
-    config = trained.config
-    return trained.configured(replace(config, decode=replace(config.decode, average_checkpoints=average)))
+    decode = replace(trained.config.decode, average_checkpoints=average)
+    return trained.configured(replace(trained.config, decode=decode))
 
 
 def translator_of(trained: Trained[TrialConfig]) -> "Translator":
-    """Its model with its decode settings, on this machine's device; a mean ends at its step. Raises RefusedError."""
+    """The trial's model with its decode settings, on this machine's device.
+
+    A mean of checkpoints ends at the trial's step. Raises RefusedError.
+    """
     from transformer.data.prepared import Prepared
     from transformer.decoding.translator import Translator
     from transformer.model.encoder_decoder import Transformer
     from transformer.training.state import mean_weights
     from transformer.training.worker_group import pick_device
 
-    config, vocabulary = trained.config, Prepared(trained.data).vocabulary
-    steps = replace(config, train=replace(config.train, steps=trained.step)).averaged_steps
+    config = trained.config
+    vocabulary = Prepared(trained.data).vocabulary
+    trained_config = replace(config, train=replace(config.train, steps=trained.step))
+    steps = trained_config.averaged_steps
     model = Transformer(config.model, len(vocabulary))
     try:
         model.load_state_dict(mean_weights(trained.states(steps), model))
     except StateError as error:
         raise RefusedError([Problem(trained.name, "cannot be loaded", str(error))]) from error
-    return Translator(model.to(pick_device()).eval(), vocabulary, config.decode, config.train.precision)
+    model = model.to(pick_device()).eval()
+    return Translator(model, vocabulary, config.decode, config.train.precision)
 
 
 @refusing()
 def translator_in(folder: Path, average: int | None, typed: Typed) -> "Translator":
     """The model in an exported folder, on this machine's device. Raises RefusedError."""
-    exported = _exported(folder)  # refused before torch is loaded
+    exported = _exported_folder(folder)  # refuses before torch is loaded
     from transformer.decoding.export import open_exported
     from transformer.training.worker_group import pick_device
 
     translator = open_exported(exported)
-    decode = _decoding(translator.decode, average, typed)
+    decode = _decode_config(translator.decode, average, typed)
     if decode.average_checkpoints > 1:
-        found, allowed = f"is {decode.average_checkpoints}", "must be 1: an exported model has no checkpoints"
-        raise RefusedError([Problem(AVERAGE_KEY, found, allowed)])
+        problem = f"is {decode.average_checkpoints}"
+        allowed = "must be 1: an exported model has no checkpoints"
+        raise RefusedError([Problem(AVERAGE_KEY, problem, allowed)])
     return replace(translator, decode=decode, model=translator.model.to(pick_device()))
 
 
-def _decoding(exported: DecodeConfig, average: int | None, typed: Typed) -> DecodeConfig:
+def _decode_config(exported: DecodeConfig, average: int | None, typed: Typed) -> DecodeConfig:
+    """The exported settings with the typed ones on top. Raises RefusedError."""
     values = {key.removeprefix("decode."): value for key, value in typed.items()}
     if average is not None:
         _check_once(typed)
@@ -88,18 +103,25 @@ def _decoding(exported: DecodeConfig, average: int | None, typed: Typed) -> Deco
 
 
 def _check_once(typed: Typed) -> None:
+    """Raises RefusedError if ``decode.average_checkpoints`` is typed next to ``--average``."""
     if AVERAGE_KEY in typed:
-        found, allowed = f"is given with {AVERAGE_KEY}", "use only one of them"
-        raise RefusedError([Problem("--average", found, allowed, None, "command line")])
+        problem = f"is given with {AVERAGE_KEY}"
+        allowed = "use only one of them"
+        raise RefusedError([Problem("--average", problem, allowed, None, "command line")])
 
 
-def _exported(path: Path) -> Path:
-    """The folder that ``export --to safetensors`` wrote: this folder, or a folder within an MLflow model."""
+def _exported_folder(path: Path) -> Path:
+    """The folder that ``export --to safetensors`` wrote: this folder, or one in an MLflow model.
+
+    Raises RefusedError.
+    """
     if (path / "model.bin").is_file():
-        found = f"{path} is a CTranslate2 model"
-        raise RefusedError([Problem("TRIAL", found, f"use the ctranslate2 package, as {path / 'README.md'} shows")])
-    inner = path / "data" / EXPORTED if (path / "MLmodel").is_file() else path
-    if not (inner / "model.safetensors").is_file():
-        allowed = "must be a trial, the folder of a trial, checkpoint or exported model, or an MLflow run id"
+        problem = f"{path} is a CTranslate2 model"
+        fix = f"use the ctranslate2 package, as {path / 'README.md'} shows"
+        raise RefusedError([Problem("TRIAL", problem, fix)])
+    folder = path / "data" / EXPORTED if (path / "MLmodel").is_file() else path
+    if not (folder / "model.safetensors").is_file():
+        folders = "the folder of a trial, checkpoint or exported model"
+        allowed = f"must be a trial, {folders}, or an MLflow run id"
         raise RefusedError([Problem("TRIAL", f"{path} holds no model", allowed)])
-    return inner
+    return folder

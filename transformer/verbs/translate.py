@@ -22,19 +22,27 @@ from transformer.faults import FaultyError, NotFiniteError
 from transformer.verbs.models import Average, averaging, translator_in, translator_of
 
 if TYPE_CHECKING:
-    from transformer.decoding.translator import Translation, Translator  # loads torch, which no refusal needs
+    # It loads torch, which no refusal needs.
+    from transformer.decoding.translator import Translation, Translator
 
-NBest = Annotated[int | None, typer.Option(min=1, help="Print N lines per sentence: score TAB text.")]
-LINES_TOGETHER = 1_000  # lines that are sorted by length together
+SourceOption = typer.Option("--input", help="Read this file, not standard input.")
+Source = Annotated[Path | None, SourceOption]
+TargetOption = typer.Option("--output", help="Write this file, not standard output.")
+Target = Annotated[Path | None, TargetOption]
+NBestOption = typer.Option(min=1, help="Print N lines per sentence: score TAB text.")
+NBest = Annotated[int | None, NBestOption]
+WINDOW_LINES = 1_000
+"""How many lines are sorted by length together."""
 NO_HYPOTHESIS = f"{-math.inf:.6f}\t"
-PAUSE_S = 0.05  # lines that arrive within this time share a window
+PAUSE_S = 0.05
+"""Lines that arrive within this time share a window."""
 
 
 def translate(
     model: Trained[TrialConfig] | Path,
     typed: Typed,
-    source: Annotated[Path | None, typer.Option("--input", help="Read this file, not standard input.")] = None,
-    target: Annotated[Path | None, typer.Option("--output", help="Write this file, not standard output.")] = None,
+    source: Source = None,
+    target: Target = None,
     nbest: NBest = None,
     average: Average = None,
 ) -> int:
@@ -45,7 +53,7 @@ def translate(
         model = averaging(model, average, typed)
         _check_nbest(nbest, model.config.decode.beam)
     with err.status(f"Loading {escape(model.name)}"):
-        translator = translator_in(model, average, typed) if isinstance(model, Path) else translator_of(model)
+        translator = _open(model, average, typed)
     _check_nbest(nbest, translator.decode.beam)
     try:
         return _translate_lines(translator, source, target, nbest, err)
@@ -54,28 +62,48 @@ def translate(
         return 1
 
 
+def _open(
+    model: Trained[TrialConfig] | Path,
+    average: int | None,
+    typed: Typed,
+) -> "Translator":
+    """The translator of a trial, or in an exported folder. Raises RefusedError."""
+    if isinstance(model, Path):
+        return translator_in(model, average, typed)
+    return translator_of(model)
+
+
 def _check_nbest(nbest: int | None, beam: int) -> None:
+    """Raises RefusedError if ``nbest`` exceeds the beam."""
     if nbest is not None and nbest > beam:
-        raise RefusedError([Problem("--nbest", f"is {nbest}", f"must be at most decode.beam, which is {beam}")])
+        allowed = f"must be at most decode.beam, which is {beam}"
+        raise RefusedError([Problem("--nbest", f"is {nbest}", allowed)])
 
 
 def _check(source: Path | None, target: Path | None) -> None:
-    """Find mistakes before the model is loaded and before an output replaces the input. Raises RefusedError."""
+    """Find mistakes before the model is loaded and before an output replaces the input.
+
+    Raises RefusedError.
+    """
     problems = []
     if source and (source.is_dir() or not os.access(source, os.R_OK)):
-        problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence per line"))
+        allowed = "must be a text file, one sentence per line"
+        problems.append(Problem("--input", f"{source} cannot be read", allowed))
     if source is None and sys.stdin is None:
-        problems.append(Problem("--input", "is missing, and standard input is closed", "must name a file"))
+        problem = "is missing, and standard input is closed"
+        problems.append(Problem("--input", problem, "must name a file"))
     elif target:
-        problems += _problems_of_output(target, source)
+        problems += _output_problems(target, source)
     if problems:
         raise RefusedError(problems)
 
 
-def _problems_of_output(target: Path, source: Path | None) -> list[Problem]:
+def _output_problems(target: Path, source: Path | None) -> list[Problem]:
+    """At most one problem of ``--output``."""
     folder = target.absolute().parent
     if not folder.is_dir():
-        return [Problem("--output", f"{target.parent} is not a folder", "must be in a folder that exists")]
+        problem = f"{target.parent} is not a folder"
+        return [Problem("--output", problem, "must be in a folder that exists")]
     if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
         return [Problem("--output", f"{target} cannot be written", "must be a writable file")]
     if target.is_file() and _is_input(target, source):
@@ -86,127 +114,166 @@ def _problems_of_output(target: Path, source: Path | None) -> list[Problem]:
 def _is_input(target: Path, source: Path | None) -> bool:
     """Whether the output is the input."""
     try:
-        return os.path.samestat(target.stat(), source.stat() if source else os.fstat(sys.stdin.fileno()))
+        source_stat = source.stat() if source else os.fstat(sys.stdin.fileno())
+        return os.path.samestat(target.stat(), source_stat)
     except OSError:  # an unreadable source is refused separately
         return False
 
 
 def _translate_lines(
-    translator: "Translator", source: Path | None, target: Path | None, nbest: int | None, err: Console
+    translator: "Translator",
+    source: Path | None,
+    target: Path | None,
+    nbest: int | None,
+    err: Console,
 ) -> int:
-    """Translate ``source`` or standard input to ``target`` or standard output; the exit code. Raises NotFiniteError."""
+    """Translate ``source`` or standard input to ``target`` or standard output.
+
+    Returns the exit code. Raises NotFiniteError.
+    """
     with ExitStack() as stack:
-        given = stack.enter_context(source.open("rb")) if source else sys.stdin.buffer
+        input_file = stack.enter_context(source.open("rb")) if source else sys.stdin.buffer
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(translator.efficient())
-        lines = byte_lines(source, "--input") if source and source.is_file() else arriving(given.fileno())
-        seen = out.isatty() or given.isatty()  # a person sees the translations, or types the lines
-        shown = None if seen else stack.enter_context(err.status(""))
+        lines = arriving(input_file.fileno())
+        if source and source.is_file():
+            lines = byte_lines(source, "--input")
+        at_terminal = out.isatty() or input_file.isatty()
+        status = None if at_terminal else stack.enter_context(err.status(""))
         name = str(source or "standard input")
-        return Translating(translator, out, nbest, err, shown, name).run(windows(lines, LINES_TOGETHER, name))
+        stream = LineStream(translator, out, nbest, err, status, name)
+        return stream.translate(windows(lines, WINDOW_LINES, name))
 
 
 @dataclass
-class Translating:
-    """Translates one stream of lines."""
+class LineStream:
+    """One stream of lines and the output of their translations.
+
+    ``written`` counts the lines so far, ``name`` names the input in messages, and ``status`` shows
+    the progress if nobody sees the lines themselves.
+    """
 
     translator: "Translator"
     out: BinaryIO
     nbest: int | None
     err: Console
-    shown: Status | None
+    status: Status | None
     name: str
-    done: int = 0  # lines
+    written: int = 0
 
-    def run(self, given: Iterator[list[str]]) -> int:
-        """Translate until the input ends or no process reads the output; returns the exit code."""
+    def translate(self, windows: Iterator[list[str]]) -> int:
+        """Translate until the input ends or no process reads the output; returns the exit code.
+
+        Raises NotFiniteError.
+        """
         try:
-            for lines in given:
-                self._translate(lines)
+            for lines in windows:
+                self._translate_window(lines)
         except FaultyError as error:
             return self._refuse(error.faults[0].found)
         except BrokenPipeError:
-            _forget(self.out)
+            _discard(self.out)
         except KeyboardInterrupt:
-            self.err.print(f"Interrupted after line {self.done}.")
+            self.err.print(f"Interrupted after line {self.written}.")
             return 130
         except OSError as error:
-            _forget(self.out)
-            self.err.print(f"[bold red]Stopped[/] at line {self.done}: {escape(error.strerror or str(error))}.")
+            _discard(self.out)
+            reason = escape(error.strerror or str(error))
+            self.err.print(f"[bold red]Stopped[/] at line {self.written}: {reason}.")
             return 2
         return 0
 
-    def _translate(self, lines: list[str]) -> None:
-        sources, long = self.translator.sources(lines)
-        longest, first = self.translator.model.config.max_positions, self.done + 1
-        for place in long:
-            what = f"line {first + place} has more than {longest} pieces; the rest of it is ignored"
-            self.err.print(f"{escape(self.name)}: {what}", soft_wrap=True)
+    def _translate_window(self, lines: list[str]) -> None:
+        """Write the translations of these lines; warn about lines that are cut."""
+        sources, cut_lines = self.translator.sources(lines)
+        longest = self.translator.model.config.max_positions
+        lines_before = self.written
+        for index in cut_lines:
+            line = f"line {lines_before + index + 1}"
+            warning = f"{line} has more than {longest} pieces; the rest of it is ignored"
+            self.err.print(f"{escape(self.name)}: {warning}", soft_wrap=True)
         try:
             for best in self.translator.translations(sources, self.nbest or 1):
                 self._write(best)
         except NotFiniteError as error:
-            raise NotFiniteError((first - 1 + place for place in error.places), self.name, "line") from error
+            numbers = [lines_before + index for index in error.places]
+            raise NotFiniteError(numbers, self.name, "line") from error
 
     def _write(self, best: "list[Translation]") -> None:
-        self.done += 1  # the reader may interrupt before ``write`` returns
-        self.out.write("".join(f"{each}\n" for each in self._lines(best)).encode("utf-8"))
+        """Write the translations of one line, and show the progress."""
+        self.written += 1  # the reader may interrupt before ``write`` returns
+        text = "".join(f"{line}\n" for line in self._lines(best))
+        self.out.write(text.encode("utf-8"))
         self.out.flush()
-        if self.shown:
-            self.shown.update(f"{self.done} lines")
+        if self.status:
+            self.status.update(f"{self.written} lines")
 
     def _lines(self, best: "list[Translation]") -> list[str]:
         """The best translation; with ``--nbest n`` always n lines, score and text, best first."""
         if self.nbest is None:
             return [best[0].text]
-        lines = [f"{each.score:.6f}\t{each.text}" for each in best]
-        return [*lines, *[NO_HYPOTHESIS] * self.nbest][: self.nbest]
+        lines = [f"{translation.score:.6f}\t{translation.text}" for translation in best]
+        while len(lines) < self.nbest:
+            lines.append(NO_HYPOTHESIS)
+        return lines[: self.nbest]
 
     def _refuse(self, fault: str) -> int:
+        """Print why the next line is refused; returns the exit code."""
         self.err.print(f"[bold red]Refused[/]: {escape(fault)}.", soft_wrap=True)
         self.err.print("The lines before it are translated.")
         return 2
 
 
-def _forget(out: BinaryIO) -> None:
-    """No process reads the output: the rest of the buffer must not fail again when Python closes it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, out.fileno())
-    os.close(nowhere)
+def _discard(out: BinaryIO) -> None:
+    """Discard the rest of the buffer, since no process reads the output.
+
+    Otherwise writing it would fail again when Python closes the file.
+    """
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, out.fileno())
+    os.close(null)
 
 
 def arriving(descriptor: int) -> Iterator[bytes]:
-    """The lines from a file descriptor; an empty one where nothing more arrives for a moment."""
-    rest = b""
+    """The lines from a file descriptor, as they arrive.
+
+    An empty line without a line end means that nothing has arrived for ``PAUSE_S``.
+    """
+    unfinished_line = b""
     while True:
-        if not select.select([descriptor], [], [], PAUSE_S)[0]:
+        readable, _, _ = select.select([descriptor], [], [], PAUSE_S)
+        if not readable:
             yield b""
-        if not (chunk := os.read(descriptor, 1 << 16)):
+        chunk = os.read(descriptor, 1 << 16)
+        if not chunk:
             break
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from (line + b"\n" for line in lines)
-    if rest:
-        yield rest
+        *lines, unfinished_line = (unfinished_line + chunk).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+    if unfinished_line:
+        yield unfinished_line
 
 
 def windows(lines: Iterator[bytes], size: int, name: str) -> Iterator[list[str]]:
-    """The text of ``size`` lines at once, or of fewer at an empty one, where nothing more arrives.
+    """The text of ``size`` lines at once, or of fewer where nothing more arrives.
 
     Raises FaultyError at the first line that cannot be read, after the lines before it.
     """
-    waiting, number = list[str](), 0
+    window = list[str]()
+    number = 0
     try:
         for line in lines:
             if line:
-                line = line if number else line.removeprefix(BYTE_ORDER_MARK)
+                if number == 0:
+                    line = line.removeprefix(BYTE_ORDER_MARK)
                 number += 1
-                waiting.append(line_text(line, "--input", f"{name}:{number}"))
-            if waiting and (not line or len(waiting) == size):
-                yield waiting
-                waiting = []
+                window.append(line_text(line, "--input", f"{name}:{number}"))
+            if window and (not line or len(window) == size):
+                yield window
+                window = []
     except FaultyError:
-        if waiting:
-            yield waiting
+        if window:
+            yield window
         raise
-    if waiting:
-        yield waiting
+    if window:
+        yield window

@@ -51,7 +51,8 @@ def costs(config: Config) -> Costs:
 
 def work(trial: Trial[Config]) -> None:
     """Replace: your training loop. It tells the trial what the study should keep."""
-    model, train = trial.config.model, trial.config.train
+    model = trial.config.model
+    train = trial.config.train
     x, y = points(200, seed=0)
     weights = np.random.default_rng(trial.seed).standard_normal(model.degree + 1)
     velocity = np.zeros_like(weights)

@@ -1,4 +1,4 @@
-"""Rows that ``sweep.vary`` and ``sweep.grid`` make are like those of files: names, values, keys, and the record."""
+"""Rows that ``sweep.vary`` makes are like those of files: names, values, keys, and the record."""
 
 from pathlib import Path
 
@@ -33,11 +33,7 @@ def names(made: Plan) -> list[str]:
         ("sweep.vary={model.attention_bias: [true]}", ["attention_bias_true"]),
         ("sweep.vary={train.lr_factor: [1e-5, 2]}", ["lr_factor_1e-05", "lr_factor_2.0"]),
         ("sweep.vary={data.source: [fr, a b]}", ["source_fr", "source_a-b-c8687a"]),
-        ("sweep.grid={model.p_drop: [0.2], model.n_heads: [4]}", ["n_heads_4-p_drop_0.2"]),
-        (
-            "sweep.grid={model.n_heads: [4, 8], model.p_drop: [0.1, 0.2]}",
-            ["n_heads_4", "n_heads_4-p_drop_0.2", "p_drop_0.2"],
-        ),
+        ("sweep.vary=[{model.p_drop: 0.2, model.n_heads: 4}]", ["n_heads_4-p_drop_0.2"]),
     ],
 )
 def test_rows_are_named_by_their_changes(tmp_path: Path, override: str, expected: list[str]) -> None:
@@ -46,11 +42,11 @@ def test_rows_are_named_by_their_changes(tmp_path: Path, override: str, expected
 
 def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024, n_heads: 4}\n")
-    lists = "sweep.grid={model.n_heads: [4], model.d_ff: [1024]}"
+    lists = "sweep.vary=[{model.n_heads: 4, model.d_ff: 1024}]"
     made, written = plan(tmp_path, lists), plan(tmp_path, "sweep.rows=[base,mine]")
     assert names(made) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
     assert [planned.trial.key for planned in made.trials] == [planned.trial.key for planned in written.trials]
-    assert made.trials[1].trial.group == "grid"
+    assert made.trials[1].trial.group == "vary"
 
 
 def test_a_mapping_of_a_row_of_a_scale_or_of_a_list_is_merged_with_base_s(tmp_path: Path) -> None:
@@ -73,9 +69,6 @@ def test_made_rows_stand_next_to_base_or_to_the_listed_rows(tmp_path: Path) -> N
     assert rows(tmp_path, HEADS, "sweep.rows=[big,base]") == ["big", "base", "n_heads_1", "n_heads_4"]
     assert rows(tmp_path, HEADS, "sweep.rows=[big]") == ["big", "n_heads_1", "n_heads_4"]
     assert rows(tmp_path, HEADS, "sweep.rows=[base,n_heads_4]") == ["base", "n_heads_4", "n_heads_1"]
-    assert rows(tmp_path, HEADS, "sweep.grid={model.n_heads: [4], model.d_k: [32, 64]}") == [
-        *("base", "n_heads_1", "n_heads_4", "n_heads_4-d_k_32")
-    ]
     both = compose_sweep([HEADS, "sweep.seeds=[3,1]"], tmp_path).shared.sweep
     assert (both.rows, both.seeds) == (["base", "n_heads_1", "n_heads_4"], [3, 1])
 
@@ -83,20 +76,20 @@ def test_made_rows_stand_next_to_base_or_to_the_listed_rows(tmp_path: Path) -> N
 def test_a_file_of_the_group_sweep_may_hold_lists(tmp_path: Path) -> None:
     head = "name: heads\nseeds: [1]\nmax_failures: 0\n"
     own(tmp_path, "sweep/lists", f"{head}vary:\n  model.n_heads: [1, 4]\n")
-    own(tmp_path, "sweep/both", f"{head}rows: [base, big]\ngrid: {{model: {{n_heads: [1, 4]}}}}\n")
+    own(tmp_path, "sweep/both", f"{head}rows: [base, big]\nvary: {{model: {{n_heads: [1, 4]}}}}\n")
     assert rows(tmp_path, "sweep=lists") == ["base", "n_heads_1", "n_heads_4"]
     assert rows(tmp_path, "sweep=both") == ["base", "big", "n_heads_1", "n_heads_4"]
     assert compose_row(["sweep=lists", "row=n_heads_4"], tmp_path).rows[0].settings.trial.model.n_heads == 4
 
 
 def test_base_s_own_value_is_left_out_with_a_notice(tmp_path: Path) -> None:
-    lists = ["sweep.vary={model.n_heads: [8, 16]}", "sweep.grid={model.d_k: [64, 32], model.d_v: [64]}"]
-    found = compose_sweep(lists, tmp_path)
-    assert [row.name for row in found.rows] == ["base", "n_heads_16", "d_k_32"]
-    assert found.notes == [
-        "sweep.vary makes no row of model.n_heads 8: that is base.",
-        "sweep.grid makes no row of model.d_k 64, model.d_v 64: that is base.",
-    ]
+    found = compose_sweep(["sweep.vary={model.n_heads: [8, 16]}"], tmp_path)
+    assert [row.name for row in found.rows] == ["base", "n_heads_16"]
+    assert found.notes == ["sweep.vary makes no row of model.n_heads 8: that is base."]
+    entries = "sweep.vary=[{model.d_k: 64, model.d_v: 64}, {model.d_k: 32, model.d_v: 64}]"
+    found = compose_sweep([entries], tmp_path)
+    assert [row.name for row in found.rows] == ["base", "d_k_32"]
+    assert found.notes == ["sweep.vary makes no row of model.d_k 64, model.d_v 64: that is base."]
 
 
 def test_values_are_those_of_the_paper_s_size(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_an_interrupted_calibration_leaves_nothing(place: Path, temporary: Path,
         ("cluster.workers=2", "cluster.workers is 2, but --calibrate runs one process per trial"),
         (
             "cluster.address=auto",
-            "cluster.address is auto, but --calibrate measures on this machine alone",
+            "cluster.address is auto, but --calibrate measures only on this machine",
         ),
         ("cluster.cpus_per_worker=999", "--calibrate needs 999 CPUs per worker"),
     ],

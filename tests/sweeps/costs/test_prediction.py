@@ -6,8 +6,8 @@ import pytest
 
 from sweeps.config.settings import Cluster
 from sweeps.costs.measurement import Measurement
-from sweeps.costs.prediction import Work, fitted_line, predicted
-from sweeps.costs.slots import ends, slots_of
+from sweeps.costs.prediction import Work, fitted_line, predict
+from sweeps.costs.slots import end_times, slots_of
 
 CLUSTER = Cluster(address=None, workers=1, cpus_per_worker=2, gpus_per_worker=0)
 MEASURED = Measurement("a", "same", "here", "calibrated", 10, 0.5, flops_per_step=1e9, scoring_seconds=4.0)
@@ -23,8 +23,8 @@ def test_as_many_worker_groups_fit_as_cpus_and_gpus_allow() -> None:
 
 
 def test_trials_begin_in_their_order_as_soon_as_a_slot_is_free() -> None:
-    assert ends([3.0, 1.0, 1.0, 4.0], slots=2) == [3.0, 1.0, 2.0, 6.0]
-    assert ends([3.0, 1.0, 1.0], slots=1, start_seconds=10.0) == [13.0, 14.0, 15.0]
+    assert end_times([3.0, 1.0, 1.0, 4.0], slots=2) == [3.0, 1.0, 2.0, 6.0]
+    assert end_times([3.0, 1.0, 1.0], slots=1, start_seconds=10.0) == [13.0, 14.0, 15.0]
 
 
 def test_the_line_goes_through_points_on_a_line_and_is_never_negative() -> None:
@@ -39,20 +39,20 @@ def test_the_line_goes_through_points_on_a_line_and_is_never_negative() -> None:
 def test_the_same_row_counts_first_and_a_finished_trial_before_calibration() -> None:
     finished = replace(MEASURED, source="finished", seconds_per_step=0.7, scoring_seconds=6.0)
     other = replace(MEASURED, work="b", seconds_per_step=9.0)
-    found = predicted(WORK, [MEASURED, other])
+    found = predict(WORK, [MEASURED, other])
     assert found is not None
     assert (found.seconds, found.source, found.interpolated) == (54.0, "calibrated", False)
-    found = predicted(WORK, [MEASURED, other, finished])
+    found = predict(WORK, [MEASURED, other, finished])
     assert found is not None
     assert found.seconds == pytest.approx(76.0)
     assert found.source == "finished"
 
 
 def test_other_conditions_tell_nothing_and_nothing_is_extrapolated() -> None:
-    assert predicted(replace(WORK, conditions="other"), [MEASURED]) is None
-    assert predicted(replace(WORK, work="c", flops_per_step=2e9), [MEASURED]) is None
+    assert predict(replace(WORK, conditions="other"), [MEASURED]) is None
+    assert predict(replace(WORK, work="c", flops_per_step=2e9), [MEASURED]) is None
     dear = replace(MEASURED, work="b", flops_per_step=4e9, seconds_per_step=2.0)
-    found = predicted(replace(WORK, work="c", flops_per_step=2e9), [MEASURED, dear])
+    found = predict(replace(WORK, work="c", flops_per_step=2e9), [MEASURED, dear])
     assert found is not None
     assert found.training_seconds == pytest.approx(100.0)
     assert found.interpolated
@@ -60,19 +60,19 @@ def test_other_conditions_tell_nothing_and_nothing_is_extrapolated() -> None:
 
 def test_without_flops_a_row_takes_the_mean_of_the_others() -> None:
     one, two = (replace(MEASURED, work=str(n), flops_per_step=None, seconds_per_step=n) for n in (1.0, 3.0))
-    found = predicted(replace(WORK, flops_per_step=None), [one, two])
+    found = predict(replace(WORK, flops_per_step=None), [one, two])
     assert found is not None
     assert (found.training_seconds, found.interpolated) == (200.0, True)
 
 
 def test_unknown_scoring_is_left_out() -> None:
-    found = predicted(WORK, [replace(MEASURED, scoring_seconds=None)])
+    found = predict(WORK, [replace(MEASURED, scoring_seconds=None)])
     assert found is not None
     assert (found.seconds, found.scoring_seconds) == (50.0, None)
 
 
 def test_the_first_trial_of_a_process_takes_longer() -> None:
-    found = predicted(
+    found = predict(
         WORK,
         [replace(MEASURED, first_seconds=3.0, first_cpu_seconds=2.0, cpu_seconds_per_step=0.25)],
     )

@@ -68,3 +68,12 @@ def test_a_preparation_says_what_it_does(folder: Path, terminal: bool) -> None:
     if not terminal:
         prepare_data(planned, console)
         assert shown.getvalue() == first, "prepared text is only opened"
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep", "train"])
+def test_each_verb_refuses_a_mistyped_set_of_sacrebleu(folder: Path, verb: str) -> None:
+    before = contents(folder)
+    said = refusal(folder, verb, *of_files(dev="[sacrebleu:wtm13]", test="null"))
+    assert said.startswith('Refused, for 1 reason: data.dev sacreBLEU has no set "wtm13"')
+    assert "did you mean data.dev=[sacrebleu:wmt13]?" in said
+    assert contents(folder) == before

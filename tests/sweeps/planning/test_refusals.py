@@ -51,7 +51,6 @@ TYPED: list[tuple[str, list[str]]] = [
         [
             "data.train (conf/data/files.yaml:6) is None must be [source file, target file]",
             "data.dev (command line) is ['only one']",
-            "data.test (conf/data/files.yaml:8) is None",
         ],
     ),
     (
@@ -135,7 +134,7 @@ ROWS: list[tuple[str, str, list[str]]] = [
         ["(conf/row/mine.yaml:3) is 200 … at least model.max_positions (250)"],
     ),
     (
-        f"{MINE} 'sweep.grid={{model.n_heads: [4], model.d_ff: [1024]}}'",
+        f"{MINE} 'sweep.vary=[{{model.n_heads: 4, model.d_ff: 1024}}]'",
         "model: {d_ff: 1024, n_heads: 4}\n",
         ["sweep.rows (command line) lists d_ff_1024-n_heads_4 and mine, which would train the same model"],
     ),

@@ -18,7 +18,7 @@ from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Interrupted, Stopping
-from sweeps.running.trial_process import Said, Turn
+from sweeps.running.trial_process import StepResult, Turn
 from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Order, Printed, Report, Started, Stopped
 from tracking.study import write_study
 
@@ -83,7 +83,7 @@ class Process:
         begun = self.orders[0].assignment
         self.trial, self.attempt = (begun.trial, begun.attempt) if begun else ("", 0)
 
-    def step(self) -> Said:
+    def step(self) -> StepResult:
         """One poll, whose events the queue takes."""
         self.turn.order = self.orders[-1]
         said = self.turn.step()
@@ -110,7 +110,7 @@ def test_trials_begin_in_their_order_and_end(sweep: Sweep) -> None:
     assert names == list(sweep.recorders)
     assert sweep.queue.over
     assert {name: sweep.reasons(name) for name in names} == {name: ["finished"] for name in names}
-    assert sweep.begin().step() == Said(0, over=True)  # nothing is left to do
+    assert sweep.begin().step() == StepResult(0, over=True)  # nothing is left to do
 
 
 def test_a_trial_that_lost_its_workers_comes_before_those_that_have_not_begun(sweep: Sweep) -> None:

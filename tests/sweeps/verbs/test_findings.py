@@ -8,7 +8,6 @@ import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from studies_on_disk import DECODE, begin, finish
 from typed import printed
 
 from tracking import words
-from tracking.mlflow.pages import row_words, study_files, study_note
+from tracking.mlflow.pages import row_words, study_files
 from tracking.statistics.finding import ALPHA
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.table.columns import whole_table
@@ -74,6 +73,11 @@ def lines(folder: Path, *more: str) -> dict[str, dict[str, Any]]:
     return {line["row"]: line for line in json.loads(said(folder, "table", "--format", "json", *more))}
 
 
+def report_page(folder: Path) -> str:
+    said(folder, "report", "--no-figures")
+    return html.unescape((folder / "runs" / "made" / "report.html").read_text("utf-8"))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("made")
@@ -123,7 +127,7 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
         "Δ: difference from base, between means over all seeds of both",
     ):
         assert told in text
-    assert "With the stated margin δ (BLEU 3), the intervals also show" in said(stated, "table", "--methods")
+    assert "With the stated margin δ (BLEU 3), the intervals also show" in report_page(stated)
 
 
 def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, stated: Path) -> None:
@@ -141,18 +145,16 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
     study = read_study(made.resolve() / "runs" / "made")
     whole = whole_table(study)
     of_csv = {each["row"]: each for each in csv.DictReader(io.StringIO(said(made, "table", "--format", "csv")))}
-    files = study_files(whole)["table.csv"]
-    of_mlflow = {each["row"]: each for each in csv.DictReader(io.StringIO(files))}
-    said(made, "report", "--no-figures")
-    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
+    files = study_files(whole)
+    of_mlflow = {each["row"]: each for each in csv.DictReader(io.StringIO(files["table.csv"]))}
+    page = report_page(made)
     texts = (
-        study_note(whole),
+        files["table.md"],
         said(made, "table", "--format", "md"),
         html.unescape(re.sub("<[^>]+>", "", said(made, "table", "--format", "html"))),
         said(made, "table"),
         page,
     )
-    assert "3 of 3, 1 diverged" in texts[0]
     tex = said(made, "table", "--format", "tex")
     for name in ("much_worse", "noisy"):
         line = lines(made)[name]
@@ -169,7 +171,7 @@ def agree(folder: Path, row: str, line: Mapping[str, Any], of_csv: Mapping[str, 
     """JSON, CSV, the comparison and the scores say the same of the row."""
     ours, base = ([value for value in ROWS[name] if value is not None] for name in (row, "base"))
     assert line["delta_bleu"] == pytest.approx(sum(ours) / len(ours) - sum(base) / len(base)), "over all seeds of both"
-    numbers = ("low", "high", "p", "p_dunnett", "p_welch", "finding")
+    numbers = ("low", "high", "p", "finding")
     for name in ("delta_bleu", "delta_ppl", *(f"{kind}_{metric}" for kind in numbers for metric in ("bleu", "ppl"))):
         assert type(line[name])(of_csv[name]) == line[name], name
     compared = json.loads(said(folder, "compare", "base", row, "--json"))["pairs"][0]["metrics"]
@@ -188,8 +190,7 @@ def test_a_diverged_seed_leaves_the_mean_and_takes_its_row_out_of_the_family(mad
     )
     assert line["note"] == "1 of 3 diverged (s2 at step 7): mean of the others"
     assert (line["p_bleu"], line["low_bleu"]) == (None, None)
-    said(made, "report", "--no-figures")
-    page = html.unescape((made / "runs" / "made" / "report.html").read_text("utf-8"))
+    page = report_page(made)
     number = sum(map(len, ROWS.values()))
     for told in (
         f"{number} of {number} trials finished",
@@ -225,7 +226,7 @@ def test_settings_mixed_over_the_seeds_of_base_are_the_reason_of_every_row(tmp_p
 
 
 def test_a_diverged_seed_is_in_no_number(tmp_path: Path) -> None:
-    """Neither in tests over sentences, alone or as the reason for them, nor in the best reports."""
+    """Neither in tests over sentences, nor in the best reports."""
     rows = {"base": 0.6, "better": 0.95, "lost": 0.95}
     study = sentence_studies.make(tmp_path / "runs" / "made", rows, seeds=(1, 2))
     for trial in study.trials:
@@ -234,26 +235,10 @@ def test_a_diverged_seed_is_in_no_number(tmp_path: Path) -> None:
         if trial.row == "lost" and trial.seed == 2:
             result = json.loads(folder.result_path.read_text())
             folder.result_path.write_text(json.dumps(result | {"diverged": 5}))
-    line = lines(tmp_path, "--sentences")["lost"]
-    assert line["sample_tests"]["accuracy"]["2"] == "lost-s2 diverged"
-    assert list(line["best_by_seed"]) == ["1"]
-    text = said(tmp_path, "table", "--sentences", "--format", "md")
-    assert "°" not in text
-    assert "1 of 2 diverged" in text
-
-
-def test_sentences_are_tested_only_where_the_difference_is_of_one_seed_and_the_same(tmp_path: Path) -> None:
-    """Otherwise the interval of row s1 − base s1 would stand below another difference."""
-    study = sentence_studies.make(tmp_path / "runs" / "made", {"base": 0.6, "better": 0.95}, seeds=(1, 2))
-    write_study(replace(study, trials=study.trials[:3]))
-    text = said(tmp_path, "table", "--sentences", "--intervals", "--format", "md")
-    assert "°" not in text
-    assert "[" not in text
-    write_study(replace(study, trials=(study.trials[0], study.trials[2])))
-    assert "°" not in said(tmp_path, "table", "--format", "md"), "only where they are asked for"
-    text = said(tmp_path, "table", "--sentences", "--intervals", "--format", "md")
-    assert "°: the row differs from base" in text
-    assert "[ ]: 95 % interval of Δ over these samples, of each row alone." in text
+    pair = json.loads(said(tmp_path, "compare", "base", "lost", "--metric", "accuracy", "--json"))["pairs"][0]
+    assert list(pair["metrics"][0]["over_samples"]) == ["seed 1"]
+    assert list(lines(tmp_path)["lost"]["best_by_seed"]) == ["1"]
+    assert "1 of 2 diverged" in said(tmp_path, "table", "--format", "md")
 
 
 def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
@@ -271,8 +256,7 @@ def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
     alone, together = pair_of("made/a", "other/a"), pair_of("made", "other")
     assert (alone["rows"], together["rows"]) == (1, 4)
     assert alone["over_seeds"]["p"] <= ALPHA < together["over_seeds"]["p"]
-    for kind in ("p", "p_dunnett", "p_welch"):
-        assert together["over_seeds"][kind] == pytest.approx(4 * alone["over_seeds"][kind])
+    assert together["over_seeds"]["p"] == pytest.approx(4 * alone["over_seeds"]["p"])
     assert together["over_seeds"]["low"] < 0 < alone["over_seeds"]["low"]
     assert together["over_seeds"]["finding"].startswith("undecided")
     assert "adjusted over the 4 pairs compared (Bonferroni)" in said(tmp_path, "compare", "made", "other")

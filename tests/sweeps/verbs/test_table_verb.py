@@ -117,16 +117,7 @@ def test_verdicts_against_the_paper(folder: Path) -> None:
     assert "BLEU: verdict" in " ".join(text(folder, "--verdict").split())
 
 
-def test_the_methods_are_a_paragraph_with_the_numbers_of_the_study(folder: Path) -> None:
-    told = text(folder, "--methods")
-    assert told.count("\n") == 1
-    assert "three random seeds" in told
-    assert "on the test set" in text(folder, "--methods", "--set", "test")
-    assert "Differences from a_heads_1" in text(folder, "--methods", "--base", "a_heads_1")
-
-
 WRONG = [
-    (["--methods", "--format", "md"], "--methods prints a paragraph of plain text leave out --format md"),
     (
         ["--set", "tset"],
         '--set names "tset", which is not a set with scores must be one of dev, test; '

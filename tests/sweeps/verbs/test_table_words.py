@@ -13,8 +13,8 @@ from typed import printed
 from tracking.card import Card, Metric
 from tracking.statistics.study_findings import findings_line
 from tracking.study import Study
-from tracking.table.caption import _untested_over_samples
 from tracking.table.latex import for_latex
+from tracking.table.tested_captions import _reason_words
 
 A, B = (Metric(name, label="loss", set=on) for name, on in (("a", "dev"), ("b", "test")))
 
@@ -34,13 +34,10 @@ def test_metrics_of_one_label_are_told_apart_by_their_sets() -> None:
     assert findings_line(cast(Any, families), {}) == line
 
 
-@pytest.mark.parametrize(("other", "words"), [("3 samples", "3 samples"), (object(), "accuracy: 3 samples")])
+@pytest.mark.parametrize(("other", "words"), [("2 seeds", "2 seeds"), (object(), "accuracy: 2 seeds")])
 def test_a_reason_of_some_metrics_names_them(other: object, words: str) -> None:
     accuracy, speed = Metric("accuracy"), Metric("speed")
-    samples = {"accuracy": {"x": {1: "3 samples"}}, "speed": {"x": {1: other}}}
-    findings = SimpleNamespace(samples=samples, only_seeds={"base": 1})
-    made = SimpleNamespace(findings=findings, rows=[SimpleNamespace(row="x", reference="base", seeds=1)])
-    assert list(_untested_over_samples(cast(Any, made), [accuracy, speed])) == [("x", words)]
+    assert _reason_words([(accuracy, "2 seeds"), (speed, other)]) == words
 
 
 def test_an_unknown_last_step_is_unknown_and_a_null_rate_is_none(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_state_comes_back_to_the_bit(opened: Opened) -> None:
     store.settle()
     found = opened(2).newest()
     assert found is not None
-    assert (found.saved.step, found.manifest.seconds, str(found.start.place)) == (7, 12.5, "a1/step-7")
+    assert (found.saved.step, found.manifest.seconds, str(found.start.checkpoint)) == (7, 12.5, "a1/step-7")
     assert found.manifest.reports == reports
     names = {path.rpartition("/")[2] for path in files_of(store, 7)}
     assert names == {"tensors.safetensors", "arrays.safetensors", "manifest.json"}, "nothing is read by executing it"

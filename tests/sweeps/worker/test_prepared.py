@@ -213,7 +213,7 @@ def test_a_trial_does_not_go_on_with_another_copy(here: Path) -> None:
     (here / "version").write_text("2")
     prepare_all(planned(here, "base"))
     (problem,) = check_data(folder, trial.prepared_as(), place)
-    assert problem.found == "has another copy of this data than base-s1 was trained with"
+    assert problem.found == "holds a different copy of the data than the one base-s1 was trained on"
 
 
 def open_at_once(here: Path, ready: Any, found: Any) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import sentence_studies as made
 
-from tracking.statistics.samples import SampleTest, resampled, sample_tests
-from tracking.study import Study
+from tracking.card import Metric
+from tracking.statistics.samples import EvaluatedSet, SampleTest, evaluated, paired_tests, resampled
+from tracking.study import Study, StudyTrial
 
 ROWS = {"base": 0.6, "better": 0.95, "like": 0.62}
 
@@ -19,28 +20,36 @@ def study(tmp_path: Path) -> Study:
     return made.make(tmp_path / "reading", ROWS)
 
 
-def reasons(study: Study) -> dict[str, dict[int, str]]:
+def against_base(study: Study, metric: Metric) -> dict[str, SampleTest | str]:
+    """By trial: the test against base's trial of the same seed, or why there is none."""
+    bases = {trial.seed: trial for trial in study.trials if trial.row == "base"}
+    pairs = {}
+    for trial in study.trials:
+        if trial.row != "base":
+            pairs[trial.name] = _evaluated(study, trial, metric), _evaluated(study, bases[trial.seed], metric)
+    return paired_tests(metric, pairs, "sample")
+
+
+def _evaluated(study: Study, trial: StudyTrial, metric: Metric) -> EvaluatedSet | str:
+    return evaluated(study, trial, metric, "dev")
+
+
+def reasons(study: Study) -> dict[str, str]:
     """Of the trials without a test."""
-    found = sample_tests(study, made.RIGHT, "base").items()
-    return {row: why for row, of in found if (why := {seed: it for seed, it in of.items() if isinstance(it, str)})}
+    tests = against_base(study, made.RIGHT)
+    return {name: test for name, test in tests.items() if isinstance(test, str)}
 
 
-def test_every_row_is_tested_against_base_with_its_own_seed(study: Study) -> None:
-    found = sample_tests(study, made.RIGHT, "base")
-    assert {row: [*seeds] for row, seeds in found.items()} == {"better": [1, 2], "like": [1, 2]}
-    p = {}
-    for row, seeds in found.items():
-        for seed, test in seeds.items():
-            assert isinstance(test, SampleTest)
-            ours, base = (made.scores(_lines(study, f"{name}-s{seed}"))["accuracy"] for name in (row, "base"))
-            assert test.difference == pytest.approx(ours - base)
-            assert test.low < test.difference < test.high
-            p[row, seed] = test.p, test.p_holm
-    for seed in (1, 2):
-        (better, of_better), (like, of_like) = p["better", seed], p["like", seed]
-        assert better < 0.05
-        assert of_better == pytest.approx(2 * better)
-        assert of_like == pytest.approx(max(like, 2 * better))
+def test_every_trial_is_tested_against_base_s_of_its_seed(study: Study) -> None:
+    tests = against_base(study, made.RIGHT)
+    assert sorted(tests) == ["better-s1", "better-s2", "like-s1", "like-s2"]
+    for name, test in tests.items():
+        assert isinstance(test, SampleTest)
+        seed = name[-1]
+        ours, base = (made.scores(_lines(study, trial))["accuracy"] for trial in (name, f"base-s{seed}"))
+        assert test.difference == pytest.approx(ours - base)
+        assert test.low < test.difference < test.high
+        assert (test.p < 0.05) == name.startswith("better")
 
 
 def _path(study: Study, trial: str) -> Path:
@@ -65,37 +74,34 @@ def test_a_trial_without_usable_samples_says_why_and_hinders_no_other(
 ) -> None:
     path = _path(study, "better-s1")
     path.write_text(re.sub(pattern, changed, path.read_text(), count=1, flags=re.DOTALL))
-    found = reasons(study)
-    assert words in found["better"][1]
-    assert {row: [*seeds] for row, seeds in found.items()} == {"better": [1]}
+    untested = reasons(study)
+    assert words in untested["better-s1"]
+    assert [*untested] == ["better-s1"]
 
 
 def test_without_base_no_row_of_that_seed_is_tested(study: Study) -> None:
     (study.folder / "base-s2" / "result.json").unlink()
     _path(study, "better-s1").unlink()
     missing, interrupted = "better-s1 has no statistics/dev.jsonl", "base-s2 is interrupted"
-    assert reasons(study) == {"better": {1: missing, 2: interrupted}, "like": {2: interrupted}}
+    assert reasons(study) == {"better-s1": missing, "better-s2": interrupted, "like-s2": interrupted}
 
 
-def test_other_samples_and_other_settings_are_not_compared(study: Study) -> None:
+def test_other_samples_are_not_compared(study: Study) -> None:
     fewer, base = made.lines(7, 0.5)[:-1], made.lines(7, 0.5)
     made.finish(study, 2, fewer)  # better-s1
-    made.finish(study, 4, base, **{"predict.threshold": 0.9})  # like-s1
     made.finish(study, 3, [line | {"tokens": 9} for line in base])  # better-s2
-    found = reasons(study)
-    assert found == {"better": {1: "39 samples, but base-s1 has 40"}, "like": {1: "predict.threshold 0.9, not 0.5"}}
-    by_loss = sample_tests(study, made.LOSS, "base")
-    assert by_loss["better"][2] == "has different samples than base-s2, or counts them in other units"
-    assert isinstance(by_loss["like"][1], SampleTest), "no setting changes the loss"
+    assert reasons(study) == {"better-s1": "39 samples, but base-s1 has 40"}
+    by_loss = against_base(study, made.LOSS)
+    assert by_loss["better-s2"] == "has different samples than base-s2, or counts them in other units"
 
 
 def test_other_data_means_other_samples_where_counts_cannot_show_it(study: Study) -> None:
     for trial, data in (("base-s1", "a"), ("better-s1", "b"), ("like-s1", "a")):
         text = json.dumps({"commit": None, "data_fingerprint": data})
         (study.folder / trial / "provenance.json").write_text(text)
-    found = reasons(study)
-    assert "different samples" in found["better"][1]
-    assert "like" not in found
+    untested = reasons(study)
+    assert "different samples" in untested["better-s1"]
+    assert "like-s1" not in untested
 
 
 def test_a_difference_with_its_interval_and_p_by_hand() -> None:

@@ -20,7 +20,7 @@ PUBLISHED = {"base": 25.8, "better": 26.4, "worse": 24.9, "same": 25.7}
 def a_family(metric: Metric = BLEU, marked: bool = True, **ends: tuple[float, float]) -> Family:
     """Rows with these intervals, around their middles."""
     tests = {
-        row: RowTest(middle, low, high, 0.01 if marked else 0.2, 1.0, 1.0, Finding("better"), (middle, low, high))
+        row: RowTest(middle, low, high, 0.01 if marked else 0.2, Finding("better"), (middle, low, high))
         for row, (low, high) in ends.items()
         for middle in [(low + high) / 2]
     }

@@ -179,7 +179,7 @@ def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
 
 def paragraph(study: Study) -> str:
     rows = table(study)
-    return methods(StudyTable(study, rows, find(study, rows, "base", sentences=True)))
+    return methods(StudyTable(study, rows, find(study, rows, "base")))
 
 
 def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
@@ -192,11 +192,3 @@ def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
         "Satterthwaite's degrees of freedom, with Holm's correction (2 rows, 5 % for the family); their 95 % intervals "
         "have Bonferroni's."
     )
-
-
-def test_with_one_seed_only_samples_can_be_told(tmp_path: Path) -> None:
-    text = paragraph(made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7}, (1,)))
-    assert "one variant of it, each with one named change, with one random seed each" in text
-    assert "With too few seeds for a test over seeds, chance over samples" in text
-    assert text.endswith("it says nothing of other seeds.")
-    assert "Smyth" not in text

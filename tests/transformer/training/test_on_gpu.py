@@ -16,7 +16,7 @@ from transformer.training.graphs import buckets, into_bucket
 from transformer.training.meter import Step
 from transformer.training.precision import efficient
 from transformer.training.state import TrainState, start
-from transformer.training.train import fit, make_forward_backward, recorded, train_step
+from transformer.training.train import fit, make_forward_backward, plan_graphs, train_step
 from transformer.training.worker_group import Worker
 
 pytestmark = pytest.mark.gpu
@@ -80,7 +80,7 @@ def test_joined_blocks_take_the_steps_of_single_ones() -> None:
     trial = small_trial(model=replace(SMALL, d_k=8, d_v=16), warmup_steps=100, tokens_per_batch=1_000)
     pairs, limit = random_pairs(400, longest=12), 32_000
     blocks = TrainingBatches(pairs, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
-    joined, shapes = recorded(blocks, trial, 30, Worker(device=GPU, tokens_per_micro_batch=limit))
+    joined, shapes = plan_graphs(blocks, trial, 30, Worker(device=GPU, tokens_per_micro_batch=limit))
     assert joined.joins_blocks
     found: list[torch.Tensor] = []
     for batches in (blocks, joined):

@@ -1,6 +1,7 @@
 """The matmuls of a trial, and that float32 stays float32."""
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,16 @@ from small_trials import SMALL, random_pairs, small_trial
 
 from transformer.config import ModelConfig, Precision
 from transformer.data.batches import TrainingBatches
+from transformer.faults import FaultyError
 from transformer.training import precision as precisions
-from transformer.training.precision import FLOAT32_LIKE, efficient, fast_matmuls, matmul_error, onednn_from
+from transformer.training.precision import (
+    FLOAT32_LIKE,
+    check_precision,
+    efficient,
+    fast_matmuls,
+    matmul_error,
+    onednn_from,
+)
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
 from transformer.training.worker_group import Worker
@@ -82,3 +91,16 @@ def test_both_libraries_train_alike_over_40_steps(monkeypatch: pytest.MonkeyPatc
     assert through_onednn == losses_of_40_steps(128, monkeypatch), "the same library gives the same bits"
     assert through_onednn == pytest.approx(losses_of_40_steps(10_000, monkeypatch), rel=0, abs=1e-5)
     assert through_onednn[-1] < through_onednn[0]
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "is_refused"), [("bf16", "cuda", True), ("fp32", "cuda", False), ("bf16", "cpu", False)]
+)
+def test_a_card_without_bfloat16_is_refused_by_name_before_training(
+    precision: Precision, device: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla V100")
+    expected = pytest.raises(FaultyError, match=r"train\.precision: is bf16, but Tesla V100 .* must be fp32")
+    with expected if is_refused else nullcontext():
+        check_precision(precision, torch.device(device))

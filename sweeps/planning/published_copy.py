@@ -1,0 +1,26 @@
+"""The copy of a published study to which MLflow's files are added: a published study stays as it is."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from sweeps.config.settings import Settings
+from tracking.published_study import is_published
+from tracking.study import Study, read_study
+
+
+def writable(study: Study, settings: Settings) -> tuple[Study, Settings]:
+    """The study and its settings; those of its copy if it is published."""
+    if not is_published(study.folder):
+        return study, settings
+    runs = _cache() / study.mark
+    shutil.copytree(study.folder, runs / study.name, dirs_exist_ok=True)
+    paths = replace(settings.paths, runs=str(runs))
+    return read_study(runs / study.name), replace(settings, paths=paths)
+
+
+def _cache() -> Path:
+    """``allelse`` in the user's folder for what can be made again."""
+    folder = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(folder).expanduser().absolute() / "allelse"

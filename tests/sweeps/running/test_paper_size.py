@@ -1,0 +1,267 @@
+"""docs/paper-size.md: its own commands with smaller sizes, and the text of WMT 2014 from a server on this machine."""
+
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from sacrebleu.dataset import DATASETS
+from studies import lines
+
+from examples import copied
+from sweeps.planning.continuation import plan_sweep
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCUMENT = ROOT / "docs" / "paper-size.md"
+NUMBERS = ("one", "two", "three", "four", "five", "six")
+PLAIN = [(f"the {one} dog sees {two} cats", f"der {one} Hund sieht {two} Katzen") for one in NUMBERS for two in NUMBERS]
+REMOVED = {
+    "empty side": ("", "nichts"),
+    "unreadable letter": ("a \x07 bell", "eine Glocke"),
+    "side without a letter": ("12:30", "halb eins"),
+    "identical sides": ("Berlin 1990", "Berlin 1990"),
+    "too long": ("so " * 251, "so " * 200 + "nein"),
+    "length ratio": ("yes", "ja das ist so"),
+}
+"""A pair for each rule of the script."""
+EUROPARL, CRAWL, NEWS = (
+    ("wmt13/training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en"),
+    ("wmt13/training-parallel-commoncrawl.tgz", "commoncrawl.de-en"),
+    ("wmt14/training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en"),
+)
+Members = list[tuple[tarfile.TarInfo, bytes]]
+
+
+def member(name: str, content: bytes = b"", link: str = "") -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    if link:
+        info.type, info.linkname = tarfile.SYMTYPE, link
+    return info, content
+
+
+def text_members(stem: str, pairs: list[tuple[str, str]]) -> Members:
+    """The two files of a corpus, German first as at statmt.org."""
+    english, german = ("".join(f"{pair[side]}\n" for pair in pairs).encode() for side in (0, 1))
+    return [member(f"{stem}.de", german), member(f"{stem}.en", english)]
+
+
+def write_archive(path: Path, members: Members) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz") as archive:
+        for info, content in members:
+            archive.addfile(info, io.BytesIO(content))
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    """The folder that the server shows: three archives, with pairs to remove and with files of other languages."""
+    folder = tmp_path / "served"
+    others = [member("training/europarl-v7.fr-en.en", b"another\n"), member("training/README", b"text\n")]
+    write_archive(folder / EUROPARL[0], [*others, *text_members(EUROPARL[1], [*PLAIN, *REMOVED.values()])])
+    spaced = [("  a  big\u00a0dog\r", "ein\tgroßer Hund \u2028 heute")]
+    write_archive(folder / CRAWL[0], text_members(CRAWL[1], spaced * 2))
+    write_archive(folder / NEWS[0], text_members(NEWS[1], [REMOVED["empty side"], *PLAIN[:3]]))
+    return folder
+
+
+@pytest.fixture
+def url(served: Path) -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *words: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(served))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """The example's folder, as a clone has it."""
+    return copied("wmt14", tmp_path / "clone")
+
+
+def script(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "wmt14.py", *words], cwd=place, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def files_of(place: Path) -> set[str]:
+    return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+
+
+def test_the_script_is_a_page() -> None:
+    assert len((ROOT / "examples/wmt14/wmt14.py").read_text("utf-8").splitlines()) <= 120
+
+
+def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_side(place: Path, url: str) -> None:
+    done = script(place, "--url", url)
+    assert done.returncode == 0, done.stderr
+    english, german = ((place / "text" / f"train.{side}").read_text("utf-8") for side in ("en", "de"))
+    kept = [*PLAIN, ("a big dog", "ein großer Hund heute"), ("a big dog", "ein großer Hund heute"), *PLAIN[:3]]
+    assert list(zip(english.split("\n"), german.split("\n"), strict=True)) == [*kept, ("", "")]
+    europarl, crawl, news = re.split(r"^(?=\w)", done.stdout, flags=re.MULTILINE)[1:]
+    assert europarl.startswith("europarl-v7: 42 pairs, 36 kept, SHA-256 ")
+    assert re.findall(r"^  1 (.+)$", europarl, re.MULTILINE) == list(REMOVED)
+    assert crawl.startswith("commoncrawl: 2 pairs, 2 kept, ")
+    assert news.startswith("news-commentary-v9: 4 pairs, 3 kept, ")
+    assert "  1 empty side\n" in news
+    assert {name for name in files_of(place / "text") if not name.startswith("raw/")} == {"train.en", "train.de"}
+
+
+def test_no_path_of_an_archive_is_written_to(place: Path, served: Path, url: str, tmp_path: Path) -> None:
+    evil = [
+        member(name, b"evil\n") for name in ("../evil", "training/../../../evil", f"{tmp_path}/evil", "text/train.en")
+    ]
+    write_archive(served / NEWS[0], [*evil, *text_members(NEWS[1], PLAIN)])
+    before = files_of(tmp_path) - files_of(served)
+    assert script(place, "--url", url).returncode == 0
+    new = {name for name in files_of(tmp_path) - before if not name.startswith("served/")}
+    raw = {f"clone/text/raw/{Path(archive).name}" for archive, _ in (EUROPARL, CRAWL, NEWS)}
+    assert new == {"clone/text/train.en", "clone/text/train.de", *raw}
+    assert "evil" not in (place / "text/train.en").read_text("utf-8")
+
+
+def _link(stem: str, place: Path) -> Members:
+    (place / "secret").write_text("secret\n" * 3)
+    return [member(f"{stem}.en", link=str(place / "secret")), text_members(stem, PLAIN)[0]]
+
+
+def _uneven(stem: str, place: Path) -> Members:
+    return [text_members(stem, PLAIN)[0], text_members(stem, PLAIN[1:])[1]]
+
+
+def _not_utf8(stem: str, place: Path) -> Members:
+    return [member(f"{stem}.de", b"gut\n\xe4\n"), member(f"{stem}.en", b"good\na\n")]
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        (_link, "lacks commoncrawl.de-en.en as a plain file"),
+        (_uneven, "differ in length: one ends before line 36"),
+        (_not_utf8, "is not UTF-8"),
+    ],
+)
+def test_text_that_is_not_whole_gets_no_name(
+    members: Callable[[str, Path], Members], words: str, place: Path, served: Path, url: str
+) -> None:
+    write_archive(served / CRAWL[0], members(CRAWL[1], place))
+    done = script(place, "--url", url)
+    assert (done.returncode, done.stdout.count("\ncommoncrawl")) == (1, 0)
+    assert words in done.stderr
+    assert not {"text/train.en", "text/train.de"} & files_of(place)
+
+
+@pytest.mark.parametrize("archive", ["cut", "missing"])
+def test_an_archive_that_cannot_be_read_is_named(archive: str, place: Path, served: Path, url: str) -> None:
+    path = served / EUROPARL[0]
+    content = path.read_bytes()
+    path.unlink()
+    if archive == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    done = script(place, "--url", url)
+    assert done.returncode == 1
+    assert "could not be fetched: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+SMALLER = {
+    "scale=paper": "scale=tiny",
+    "cluster=gpu": "cluster=local",
+    "sweep.seeds=[1,2,3]": "sweep.seeds=[1]",
+    "sweep.base_seeds=[1,2,3,4,5,6,7,8,9]": "sweep.base_seeds=[1,2]",
+}
+"""By the page's words: what the test types. Nothing else of its commands changes."""
+SIZES = [
+    *("train.steps=20", "train.warmup_steps=10", "train.evaluate_every=20", "train.checkpoint_every=20"),
+    *("data.vocab_size=300", "decode.average_every=20", "sweep.rows=[base,a_heads_1]"),
+]
+ALLELSE = (sys.executable, "-P", "-m", "sweeps.cli")
+
+
+def page_commands() -> list[str]:
+    """The lines of the page's first block."""
+    block = re.search(r"^```\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert block is not None
+    return block[1].splitlines()
+
+
+def test_the_page_has_five_commands_and_the_test_knows_their_sizes() -> None:
+    install, text, plan, sweep, table = page_commands()
+    assert install == "make install && . .venv/bin/activate && cd examples/wmt14"
+    assert text == "python wmt14.py"
+    assert set(SMALLER) <= {word for line in (plan, sweep) for word in shlex.split(line)}
+    assert [line.split()[:2] for line in (plan, sweep, table)] == [
+        ["allelse", verb] for verb in ("plan", "sweep", "table")
+    ]
+
+
+def smaller(line: str) -> list[str]:
+    """The words of a command after ``allelse``, with the sizes of the test."""
+    words = [SMALLER.get(word, word) for word in shlex.split(line)[1:]]
+    return [*words, *SIZES] if words[0] in ("plan", "sweep") else words
+
+
+def test_the_plan_says_the_numbers_of_the_page(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DATASETS["wmt13"], "_outdir", str(tmp_path))
+    (place / "text").mkdir()
+    for file in ("clone/text/train.en", "clone/text/train.de", "wmt13.en-de.src", "wmt13.en-de.ref"):
+        (tmp_path / file).write_text("a line\n" * 20, "utf-8")
+    overrides = [word for word in shlex.split(page_commands()[3])[2:] if "=" in word]
+    monkeypatch.chdir(place)
+    trials = plan_sweep(overrides).trials
+    content = DOCUMENT.read_text("utf-8")
+    flops = {planned.trial.row: planned.costs.flops or 0 for planned in trials}
+    assert len(trials) == 66
+    assert f"All 20 rows take {sum(flops.values()):.2e} FLOPs".replace("e+", "e") in content
+    of_all = sum(planned.costs.flops or 0 for planned in trials)
+    assert f"three of every other row, take {of_all:.2e}".replace("e+", "e") in content
+    assert trials[0].trial.row == "base"
+    assert f"Base has {(trials[0].costs.params or 0) / 1e6:.3f}M parameters" in content
+    table = content[content.index("| row | parameters") :]
+    assert {row for row, number in flops.items() if f"{number:.2e}".replace("e+", "e") not in table} == set()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_commands_of_the_page_lead_to_the_table(
+    place: Path, url: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = tmp_path / "sacrebleu" / "wmt13"
+    sets.mkdir(parents=True)
+    for side, number in (("src", 0), ("ref", 1)):
+        (sets / f"wmt13.en-de.{side}").write_text("".join(f"{pair[number]}\n" for pair in PLAIN[:5]), "utf-8")
+    monkeypatch.setenv("SACREBLEU", str(sets.parent))
+    (place / "runs").mkdir()
+    shutil.copy(database, place / "runs")
+    _, text, plan, sweep, table = page_commands()
+    assert script(place, *shlex.split(text)[2:], "--url", url).returncode == 0
+    printed = {}
+    for line in (plan, sweep, table):
+        done = subprocess.run([*ALLELSE, *smaller(line)], cwd=place, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        printed[shlex.split(line)[1]] = " ".join(done.stdout.split())
+    assert "Locked 3 trials of 2 rows; ppl, bleu_paper on dev: " in printed["plan"]
+    assert "Follows its lock of " in printed["table"]
+    assert "BLEU paper" in printed["table"]
+    (study,) = (place / "runs").glob("files-*")
+    scores = json.loads((study / "base-s1" / "result.json").read_text("utf-8"))["scores"]
+    assert list(scores) == ["dev"]
+    assert (study / "base-s1/hypotheses/dev.txt").read_text("utf-8").count("\n") == 5
+    assert lines(study / "base-s2" / "metrics.jsonl")

@@ -1,0 +1,122 @@
+"""Dev and test sets by sacreBLEU's names, in the place of files."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sacrebleu.dataset import DATASETS, base
+from small_trials import SMALL, files_data, prepared_text, small_trial
+
+from sweeps.task import RefusedError
+from transformer.config import DataConfig
+from transformer.task import TRANSLATION, fingerprint
+
+ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
+GERMAN = [f"der {size} Hund sieht einen Mann und Nummer {n}" for n in range(10) for size in ("kleine", "große")]
+DEV_SOURCE, DEV_TARGET = "A dog sees a man.\nTwo\u2028dogs.\n", "Ein Hund sieht einen Mann.\nZwei Hunde.\n"
+
+
+@pytest.fixture(autouse=True)
+def sacrebleu_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """sacreBLEU's own folder, which holds wmt13; no other set can be downloaded."""
+    folder = tmp_path / "sacrebleu"
+    for name in ("wmt13", "wmt14/full"):
+        monkeypatch.setattr(DATASETS[name], "_outdir", str(folder / name))
+        monkeypatch.setattr(DATASETS[name], "_rawdir", str(folder / name / "raw"))
+
+    def unreachable(url: str, *_: object, **__: object) -> None:
+        raise OSError(f"no way to {url}")
+
+    monkeypatch.setattr(base, "download_file", unreachable)
+    (folder / "wmt13").mkdir(parents=True)
+    (folder / "wmt13/wmt13.en-de.src").write_text(DEV_SOURCE, "utf-8")
+    (folder / "wmt13/wmt13.en-de.ref").write_text(DEV_TARGET, "utf-8")
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataConfig:
+    """Files to train on, sacreBLEU's wmt13 as dev, and no test set."""
+    files = files_data(tmp_path, 310, train=(ENGLISH, GERMAN), dev=([], []), test=([], []))
+    return replace(files, dev=["sacrebleu:wmt13"], test=None)
+
+
+def test_dev_is_read_from_sacrebleu_and_test_may_be_missing(data: DataConfig, tmp_path: Path) -> None:
+    config = small_trial(data)
+    assert list(config.problems()) == []
+    prepared = prepared_text(config.data, tmp_path)
+    assert prepared.evaluation_sets == ["dev"]
+    assert prepared.sources("dev") == DEV_SOURCE.split("\n")[:-1]
+    assert prepared.references("dev") == DEV_TARGET.split("\n")[:-1]
+    assert len(prepared.pairs("train")) == len(ENGLISH)
+
+
+def test_a_set_by_name_has_the_fingerprint_of_its_files(data: DataConfig, sacrebleu_folder: Path) -> None:
+    files = [str(sacrebleu_folder / f"wmt13/wmt13.en-de.{side}") for side in ("src", "ref")]
+    assert fingerprint(data) == fingerprint(replace(data, dev=files))
+    assert fingerprint(data) != fingerprint(replace(data, test=["sacrebleu:wmt13"]))
+    before = fingerprint(data)
+    Path(files[1]).write_text(DEV_TARGET.replace("Hund", "Wolf"), "utf-8")
+    assert fingerprint(data) != before
+
+
+def test_a_name_is_no_path(data: DataConfig, tmp_path: Path) -> None:
+    assert TRANSLATION.resolved(small_trial(data), tmp_path).data.dev == ["sacrebleu:wmt13"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        (
+            {"dev": ["sacrebleu:wtm13"]},
+            'data.dev sacreBLEU has no set "wtm13" must be a test set of sacreBLEU, such as wmt13 or wmt14/full '
+            "did you mean data.dev=[sacrebleu:wmt13]?",
+        ),
+        (
+            {"test": ["sacrebleu:WMT14/ful"]},
+            'data.test sacreBLEU has no set "WMT14/ful" … did you mean data.test=[sacrebleu:wmt14/full]?',
+        ),
+        ({"target": "letters"}, "data.dev wmt13 has no en-letters wmt13 has … en-de, … data.source and data.target"),
+        ({"test": ["sacrebleu:wmt14/full"]}, "data.test wmt14/full cannot be fetched: no way to … or be in … as wmt14"),
+    ],
+)
+def test_a_set_that_is_not_there_is_refused_when_a_plan_is_made(
+    data: DataConfig, changes: dict[str, list[str]], refusal: str
+) -> None:
+    with pytest.raises(RefusedError) as caught:
+        fingerprint(replace(data, **changes))  # type: ignore[arg-type]
+    (problem,) = caught.value.problems
+    nearest = f"did you mean {problem.nearest}?" if problem.nearest else ""
+    said = f"{problem.key} {problem.found} {problem.allowed} {nearest}".strip()
+    assert re.fullmatch(".*".join(map(re.escape, refusal.split("…"))) + ".*", said), said
+
+
+def test_a_wrong_name_shows_without_a_download(data: DataConfig) -> None:
+    for name, keys in (("wmt14/full", []), ("wmt14/ful", ["data.test"])):
+        config = small_trial(replace(data, test=[f"sacrebleu:{name}"]))
+        assert [problem.key for problem in TRANSLATION.data_problems(config, None)] == keys
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys"),
+    [
+        ({"train": ["sacrebleu:wmt13"]}, ["data.train"]),
+        ({"train": None, "dev": None}, ["data.train", "data.dev"]),
+        ({"dev": ["wmt13"], "test": ["sacrebleu:wmt13", "sacrebleu:wmt14"]}, ["data.dev"]),
+        ({"dev": [], "test": []}, ["data.dev", "data.test"]),
+    ],
+)
+def test_a_split_has_two_files_or_one_set(
+    data: DataConfig, changes: dict[str, list[str] | None], keys: list[str]
+) -> None:
+    config = small_trial(replace(data, **changes))  # type: ignore[arg-type]
+    assert [problem.key for problem in config.problems()] == keys
+
+
+def test_a_sentence_of_a_set_that_is_too_long_is_named_by_set_and_line(data: DataConfig, tmp_path: Path) -> None:
+    prepared = prepared_text(data, tmp_path)
+    longest = int(prepared.pairs("dev").longest_sides.max())
+    config = small_trial(data, replace(SMALL, max_positions=longest - 1))
+    found = [problem.found for problem in TRANSLATION.data_problems(config, prepared.folder)]
+    assert f"is {longest - 1}; sacrebleu:wmt13:1 has {longest} pieces" in found
