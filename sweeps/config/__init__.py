@@ -1,5 +1,5 @@
 """From files and overrides to the settings of each row: Hydra composes, the scale divides, the schema checks.
 
-``planning.compose`` puts it together. ``hydra`` alone imports Hydra and OmegaConf, and knows groups, keys and the line
-that set a value; ``files`` says where files lie and checks a user's own; ``tasks`` finds the task.
+``planning.compose`` combines these steps. Only ``hydra`` imports Hydra and OmegaConf: it composes options, and finds
+the line that sets a value. ``files`` finds files and checks the user's; ``tasks`` finds and imports the task.
 """

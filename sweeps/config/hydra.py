@@ -1,6 +1,6 @@
 """Hydra and OmegaConf: a task's configuration composed, overrides read by their grammar, references resolved.
 
-The only module that imports them; what leaves it is plain data.
+No other module imports them. What this one returns is plain data.
 """
 
 import re
@@ -27,7 +27,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeps.config.files import BASE, CONFIG, HEADER, Folders, examined, lines_of, reason_of
+from sweeps.config.files import BASE, CONFIG, HEADER, Folders, file_problems, lines_of, reason_of
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
@@ -36,81 +36,98 @@ from tracking.words import quoted
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
 CALL = re.compile(r"\$\{\s*(?!oc\.)[\w.]+\s*:")
-"""A resolver that is called; those of OmegaConf give the same value each time."""
+"""A resolver's call. OmegaConf's own resolvers, which start with ``oc.``, always give the same value."""
 HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
 HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
-
-
 FIXED = ("scale", "cluster", "tracking", "sweep")
 """Groups whose option is the same for all rows."""
 
 
 class Library:
-    """The configuration of a task for a command in the folder ``here``: its keys with types, and what Hydra composes.
+    """The configuration of a task for a command in the folder ``here``: its keys, and what Hydra composes.
 
-    A row may change ``row_keys``, which have the order of the schema. Each combination of options is composed once.
+    ``keys`` has the type of each dotted key. ``row_keys`` are the keys that a row may change, in the order of the
+    schema. Each combination of options is composed once.
     """
 
     def __init__(self, source: TaskSource, here: Path) -> None:
-        self.source, self.task, self.folders = source, source.task, Folders(here, source)
-        self.schema, self.keys = Schema.of(source.task), keys(tree_type(source.task))
+        self.source = source
+        self.task = source.task
+        self.folders = Folders(here, source)
+        self.schema = Schema.of(source.task)
+        self.keys = keys(tree_type(source.task))
         self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
         self._composed: dict[tuple[str, ...], Tree] = {}
 
     @cached_property
     def defaults(self) -> dict[str, str]:
         """The default option of each group. Raises RefusedError if the task has no base."""
-        if self.folders.find(BASE) is None and self.folders.place != Path():
-            groups, file = ", ".join(self.schema.groups), self.folders.written_to(BASE)
-            found, allowed = f"is missing: there is no {file}", f"create it with the keys of {groups}"
-            misnamed = self.folders.misnamed("")
-            bases = [problem for problem in misnamed if Path(problem.key).stem == BASE]
-            raise RefusedError(bases or [Problem(BASE, found, allowed)])
-        if (base := self.folders.find(BASE)) is not None:
-            examined(base, self.folders.show(base), "", self.schema)
-        chosen = self._whole()["hydra"]["runtime"]["choices"].items()
-        return {str(group): str(name) for group, name in chosen if not group.startswith("hydra/")}
+        base = self.folders.find(BASE)
+        if base is not None:
+            file_problems(base, self.folders.show(base), "", self.schema)
+        elif self.folders.task_path != Path():
+            raise RefusedError(self._missing_base())
+        choices = self._composed_with_hydra()["hydra"]["runtime"]["choices"]
+        return {str(group): str(name) for group, name in choices.items() if not group.startswith("hydra/")}
+
+    def _missing_base(self) -> list[Problem]:
+        """The problem of a task without a base: its file ends in .yml, or there is none."""
+        misnamed = self.folders.misnamed("")
+        bases = [problem for problem in misnamed if Path(problem.key).stem == BASE]
+        if bases:
+            return bases
+        fault = f"is missing: there is no {self.folders.written_to(BASE)}"
+        allowed = f"create it with the keys of {', '.join(self.schema.groups)}"
+        return [Problem(BASE, fault, allowed)]
 
     @property
     def groups(self) -> tuple[str, ...]:
         return tuple(self.defaults)
 
     def compose(self, *options: str) -> Tree:
-        """As ``hydra.compose("config", options)``, with references that are not resolved yet. Raises RefusedError."""
-        return {key: value for key, value in self._whole(options).items() if key != "hydra"}
+        """As ``hydra.compose("config", options)``. References aren't resolved yet. Raises RefusedError."""
+        tree = self._composed_with_hydra(options)
+        return {key: value for key, value in tree.items() if key != "hydra"}
 
-    def _whole(self, options: tuple[str, ...] = ()) -> Tree:
+    def _composed_with_hydra(self, options: tuple[str, ...] = ()) -> Tree:
+        """The composed tree with the group ``hydra``. Raises RefusedError."""
         if options not in self._composed:
             self._composed[options] = self._compose(options)
         return self._composed[options]
 
     def _compose(self, options: tuple[str, ...]) -> Tree:
-        with _faults_as_problems(self.folders, options), self._initialized():
-            found: Any = OmegaConf.to_container(compose(CONFIG, self._typed(options), return_hydra_config=True))
-            return dict(joined(found))
+        with _refusals(self.folders, options), self._initialized():
+            overrides = self._hydra_overrides(options)
+            config = compose(CONFIG, overrides, return_hydra_config=True)
+            container: Any = OmegaConf.to_container(config)
+            return dict(join_surrogates(container))
 
     def files(self, *options: str) -> list[tuple[Path, str]]:
-        """The composed files, each with its package; a value of a later one counts. Raises RefusedError."""
-        with _faults_as_problems(self.folders, options), self._initialized():
+        """The composed files, each with its package. A later file's values win. Raises RefusedError."""
+        with _refusals(self.folders, options), self._initialized():
             loader = GlobalHydra.instance().config_loader()
-            listed = loader.compute_defaults_list(CONFIG, self._typed(options), RunMode.RUN).defaults
-        paths = [(self.folders.find(each.config_path or ""), each.package or "") for each in listed]
+            overrides = self._hydra_overrides(options)
+            defaults = loader.compute_defaults_list(CONFIG, overrides, RunMode.RUN).defaults
+        paths = [(self.folders.find(default.config_path or ""), default.package or "") for default in defaults]
         return [(path, package) for path, package in paths if path is not None]
 
     def place_of(self, key: str, *options: str) -> str | None:
-        """file:line of the file whose value of the key, or of the group that holds it, counts in this composition."""
-        for file, package in self._last_first(options):
-            inner = key.removeprefix(f"{package}.") if package else key
-            if (inner != key or not package) and (line := lines_of(file).get(inner)):
+        """file:line that sets the key in this composition, or its group; None if no file does."""
+        files = self._last_first(options)
+        for file, package in files:
+            if package and not key.startswith(f"{package}."):
+                continue
+            line = lines_of(file).get(key.removeprefix(f"{package}.") if package else key)
+            if line:
                 return f"{self.folders.show(file)}:{line}"
         group = key.rpartition(".")[0]
         if not group:
             return None
-        chosen = next((file for file, package in self._last_first(options) if package == group), None)
-        return f"{self.folders.show(chosen)}:1" if chosen else self.place_of(group, *options)
+        group_file = next((file for file, package in files if package == group), None)
+        return f"{self.folders.show(group_file)}:1" if group_file else self.place_of(group, *options)
 
     def _last_first(self, options: tuple[str, ...]) -> list[tuple[Path, str]]:
-        """The composed files; none if they cannot be composed."""
+        """The composed files, the last one first; none if they cannot be composed."""
         try:
             return self.files(*options)[::-1]
         except RefusedError:
@@ -121,14 +138,15 @@ class Library:
         GlobalHydra.instance().clear()
         return initialize_config_dir(str(self.folders.searched[0]), version_base="1.3")
 
-    def _typed(self, options: tuple[str, ...]) -> list[str]:
-        places = [f"{TextFiles.scheme()}://{folder}" for folder in self.folders.searched[1:]]
-        searched = ", ".join(map(quoted, places))  # as Hydra reads paths
-        return [f"hydra.searchpath=[{searched}]", *map(_in_ascii, options)]
+    def _hydra_overrides(self, options: tuple[str, ...]) -> list[str]:
+        """What Hydra gets: where to search, and the options."""
+        urls = [f"{TextFiles.scheme()}://{folder}" for folder in self.folders.searched[1:]]
+        search_path = ", ".join(map(quoted, urls))  # as Hydra reads paths
+        return [f"hydra.searchpath=[{search_path}]", *map(_in_ascii, options)]
 
 
 class TextFiles(FileConfigSource):
-    """Hydra's source of files, which also reads a package behind a byte order mark or a license."""
+    """Hydra's source of files. It also finds the package after a byte order mark or a license."""
 
     @staticmethod
     def scheme() -> str:
@@ -149,12 +167,12 @@ PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 """A letter beyond the first 65 536, as ``json.dumps`` writes it: two surrogates."""
 
 
-def joined(value: Any) -> Any:
+def join_surrogates(value: Any) -> Any:
     """Plain data in which each pair of surrogates is the letter that it stands for."""
     if isinstance(value, dict):
-        return {key: joined(inner) for key, inner in value.items()}
+        return {key: join_surrogates(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [joined(item) for item in value]
+        return [join_surrogates(item) for item in value]
     return PAIR.sub(_letter, value) if isinstance(value, str) else value
 
 
@@ -163,8 +181,8 @@ def _letter(pair: re.Match[str]) -> str:
 
 
 @contextmanager
-def _faults_as_problems(folders: Folders, options: tuple[str, ...]) -> Iterator[None]:
-    """Raises RefusedError for what Hydra, OmegaConf and YAML raise."""
+def _refusals(folders: Folders, options: tuple[str, ...]) -> Iterator[None]:
+    """Turns what Hydra, OmegaConf and YAML raise into RefusedError."""
     try:
         with warnings.catch_warnings(action="ignore"):
             yield
@@ -173,12 +191,15 @@ def _faults_as_problems(folders: Folders, options: tuple[str, ...]) -> Iterator[
 
 
 def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Problem:
-    """With the file, and the line if YAML tells it; otherwise with the row that was composed."""
+    """The problem with its file, and the line if YAML has one; without a file, with the composed row."""
     row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
-    named = Path(getattr(getattr(error, "problem_mark", None), "name", ""))
-    file, (reason, line) = named if named.is_absolute() else folders.find(f"row/{row}"), reason_of(error)
-    place = f"{folders.show(file)}{line}" if file else None
-    return Problem(file.stem if file else row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
+    marked = Path(getattr(getattr(error, "problem_mark", None), "name", ""))
+    file = marked if marked.is_absolute() else folders.find(f"row/{row}")
+    reason, line = reason_of(error)
+    fault = f"cannot be composed: {reason}"
+    if file is None:
+        return Problem(row, fault, HOW_TO_COMPOSE)
+    return Problem(file.stem, fault, HOW_TO_COMPOSE, place=f"{folders.show(file)}{line}")
 
 
 def option(group: str, name: str) -> str:
@@ -187,11 +208,11 @@ def option(group: str, name: str) -> str:
 
 
 def parsed(text: str, folders: Folders | None = None) -> Override | None:
-    """One override as Hydra reads it; None if it is none. ``folders`` have the options for ``glob()``."""
+    """One override as Hydra reads it; None if Hydra cannot. ``folders`` has the options for ``glob()``."""
     parser = OverridesParser.create()
     try:
         override = parser.parse_overrides([_in_ascii(text)])[0]
-    except (HydraException, ValueError, RecursionError):  # also a whole number of thousands of digits
+    except (HydraException, ValueError, RecursionError):  # ValueError: thousands of digits, too
         return None
     override.config_loader = folders and _Options(folders)  # type: ignore[assignment]
     return override
@@ -199,7 +220,7 @@ def parsed(text: str, folders: Folders | None = None) -> Override | None:
 
 @dataclass(frozen=True)
 class _Options:
-    """What Hydra asks for the names that ``glob()`` chooses from."""
+    """Gives Hydra the names that ``glob()`` chooses from."""
 
     folders: Folders
 
@@ -207,33 +228,36 @@ class _Options:
         return self.folders.options(group)
 
 
-def listed(override: Override) -> list[str]:
-    """The values of a sweep override, each as it would be typed. Raises HydraException if they cannot be listed."""
+def swept_values(override: Override) -> list[str]:
+    """The values of a sweep override, as you would type them. Raises HydraException if Hydra cannot list them."""
     return list(override.sweep_string_iterator())
 
 
 def _in_ascii(text: str) -> str:
-    """The override with quotes around each item that has letters beyond ASCII, which Hydra reads only in quotes."""
-    key, mark, value = text.partition("=")
+    """The override with quotes around items that aren't ASCII: Hydra reads those only in quotes."""
+    key, equals, value = text.partition("=")
     if value.isascii() or "${" in value or "\\" in value:
         return text
-    return f"{key}{mark}{ITEM.sub(_in_quotes, value)}"
+    return f"{key}{equals}{ITEM.sub(_in_quotes, value)}"
 
 
 def _in_quotes(item: re.Match[str]) -> str:
     text = item[0].strip()
-    return item[0] if item["quoted"] or text.isascii() else item[0].replace(text, f"'{text}'")
+    if item["quoted"] or text.isascii():
+        return item[0]
+    return item[0].replace(text, f"'{text}'")
 
 
 def changing_keys(tree: Tree) -> list[str]:
-    """The dotted keys whose value changes from call to call, by ``${now:…}`` or by the task's own resolver."""
+    """The dotted keys whose value changes from call to call: it has ``${now:…}`` or a task's resolver."""
     if not any(CALL.search(text) for text in _texts(tree)):
         return []
     calls = count()
     OmegaConf.register_new_resolver("now", lambda *_: str(next(calls)), replace=True)
     try:
-        first, second = dotted(_resolved(tree)), dotted(_resolved(tree))
-    except OmegaConfBaseException:  # ``resolved`` names its key
+        first = dotted(_resolved(tree))
+        second = dotted(_resolved(tree))
+    except OmegaConfBaseException:  # ``resolved`` reports it with its key
         return []
     finally:
         setup_globals()  # brings Hydra's own clock back
@@ -241,24 +265,28 @@ def changing_keys(tree: Tree) -> list[str]:
 
 
 def changing_problem(key: str, tree: Tree) -> Problem:
-    """The refusal of a value that differs in the next call: no command would resume its trial."""
+    """The refusal of a value that changes from call to call: no command would resume its trial."""
     group, _, name = key.partition(".")
     values = tree[group]
-    value = values.get(name) if isinstance(values, dict) else values  # a reference in the place of the group
+    value = values.get(name) if isinstance(values, dict) else values  # a reference instead of a group
     fault = f"is {value}, which changes from call to call"
     return Problem(key, fault, "must be a fixed value, so that the same command resumes the trial")
 
 
 def _texts(value: Any) -> Iterator[str]:
     """All texts in plain data."""
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
+    if isinstance(value, dict):
+        for inner in value.values():
             yield from _texts(inner)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
     elif isinstance(value, str):
         yield value
 
 
 def _resolved(tree: Tree) -> Any:
+    """The tree without references. Raises OmegaConfBaseException."""
     return OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
 
 
@@ -270,7 +298,8 @@ def resolved(tree: Tree) -> tuple[Tree | None, list[Problem]]:
         plain = _resolved(tree)
     except OmegaConfBaseException as error:
         key = str(error.full_key or "").partition("[")[0]
-        return None, [Problem(key, f"cannot be resolved: {str(error).splitlines()[0]}", HOW_TO_REFER)]
+        reason = str(error).splitlines()[0]
+        return None, [Problem(key, f"cannot be resolved: {reason}", HOW_TO_REFER)]
     return plain, []
 
 

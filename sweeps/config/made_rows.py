@@ -1,9 +1,8 @@
-"""Rows that are made without a file: by ``sweep.vary``, and by overrides with several values.
+"""Rows without a file: ``sweep.vary`` makes them, and overrides with several values.
 
-``vary`` makes one row per value, which differs from base in that key alone, or one row per entry of several keys.
-These values are scaled, as those of a file are. An override with several values
-means what it means to Hydra: one row per combination, with final values. A row is named by its changes, so its name is
-the same in every study.
+``vary`` makes one row per value, which differs from base only in that key, or one row per entry of several keys. These
+values are scaled, like those of a file. An override with several values means the same as in Hydra: one row per
+combination, with final values. A row is named by its changes, so it has the same name in every study.
 """
 
 import math
@@ -27,103 +26,137 @@ PlaceOf = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class MadeRow:
-    """A row made from the row ``of``: with other ``options``, with ``values`` to be scaled, or with ``final`` values.
+    """A row made from its ``parent``: with other ``options``, with ``values`` to scale, or with ``final`` values.
 
-    ``group`` is its section of the table; None for that of the row ``of``.
+    ``group`` is its section of the table; None means the parent's.
     """
 
     values: Values = field(default_factory=dict)
     group: str | None = None
     place: str | None = None
-    of: str = BASE
+    parent: str = BASE
     options: dict[str, str] = field(default_factory=dict)
     final: Values = field(default_factory=dict)
 
     @property
     def content(self) -> str:
-        """What tells it from another row."""
+        """The changes that distinguish it from other rows."""
         changes = {**self.options, **self.values, **self.final}
         words = ", ".join(f"{key} {changes[key]!r}" for key in sorted(changes))
         scaled = " before scaling" if self.values else ""
-        return f"{self.of} with {words}{scaled}"
+        return f"{self.parent} with {words}{scaled}"
 
 
 class MadeRows:
     """The rows that one command makes; ``asked`` are the keys that make them."""
 
     def __init__(self, library: Library, place: PlaceOf) -> None:
-        self.library, self.place, self.order = library, place, library.row_keys
+        self.library = library
+        self.place = place
+        self.order = library.row_keys
         self.asked: list[str] = []
         self.rows: dict[str, MadeRow] = {}
         self.notes: list[str] = []
         self.problems: list[Problem] = []
 
-    def vary(self, asked: Any, base: Tree) -> None:
-        """The rows of ``sweep.vary``, or every problem with it; ``base`` is of the paper's size."""
+    def vary(self, lists: Any, base: Tree) -> None:
+        """Make the rows of ``sweep.vary``, or collect its problems. ``base`` is at the paper's size."""
         self.asked.append(VARY)
-        before, usual = len(self.problems), self.library.schema.neutral | dotted(base)
-        rows = list(self._varied_rows(asked))
+        n_problems = len(self.problems)
+        base_values = self.library.schema.neutral | dotted(base)
+        rows = list(self._varied_rows(lists))
         if not self._fits(VARY, len(rows)):
             return
         like_base = []
         for values in rows:
-            if changed := {key: value for key, value in values.items() if not _equal(value, usual.get(key))}:
-                place = self.place(f"{VARY}.{next(iter(values))}")
-                self._add(self._name(changed, self.order), MadeRow(changed, VARY.removeprefix("sweep."), place))
+            changes = _changes(values, base_values)
+            if changes:
+                place_of_row = self.place(f"{VARY}.{next(iter(values))}")
+                group = VARY.removeprefix("sweep.")
+                self._add(self._name(changes, self.order), MadeRow(changes, group, place_of_row))
             else:
-                like_base.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
-        if like_base and len(like_base) == len(rows) and len(self.problems) == before:
+                like_base.append(_in_words(values))
+        if like_base and len(like_base) == len(rows) and len(self.problems) == n_problems:
             allowed = "add a value that differs from base's before scaling"
             self._refuse(VARY, f"makes no row: base has {'; '.join(like_base)}", allowed)
         elif like_base:
             self.notes.append(f"{VARY} makes no row of {'; '.join(like_base)}: that is base.")
 
     def sweep(self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]) -> list[str]:
-        """The names of each of the rows with each combination of the swept options and values.
+        """The names of the rows, each with each combination of the swept options and values.
 
-        ``final`` gives a row's value of a key after scaling: with that, the row stays as it is.
+        ``final`` returns a row's value of a key after scaling. A row keeps its name if nothing changes.
         """
         self.asked += list(sweeps)
-        problems = [problem for key in sweeps if "." in key and (problem := self._key_problem(key))]
-        self.problems += [replace(problem, place=COMMAND_LINE) for problem in problems]
-        if not self._fits(next(iter(sweeps)), len(rows) * math.prod(map(len, sweeps.values()))) or problems:
+        problems = self._sweep_problems(sweeps)
+        self.problems += problems
+        n_rows = len(rows) * math.prod(map(len, sweeps.values()))
+        if not self._fits(next(iter(sweeps)), n_rows) or problems:
             return []
-        chosen = [dict(zip(sweeps, each, strict=True)) for each in product(*sweeps.values())]
-        known = {self._content(BASE, {}, {}, final): BASE}
-        return [self._swept(row, each, final, known) for row in rows for each in chosen]
+        combinations = [dict(zip(sweeps, values, strict=True)) for values in product(*sweeps.values())]
+        names_by_content = {self._content(BASE, {}, {}, final): BASE}
+        return [
+            self._swept_name(row, combination, final, names_by_content) for row in rows for combination in combinations
+        ]
 
-    def _swept(self, row: str, chosen: Values, final: Callable[[str, str], Any], known: dict[str, str]) -> str:
-        """The name of the row with these options and values: that of one of the same content, if there is one."""
-        typed = {key: self._number(key, value) for key, value in chosen.items() if "." in key}
-        values = {key: value for key, value in typed.items() if not _equal(value, final(row, key))}
-        usual = self.library.defaults
-        options = {key: str(value) for key, value in chosen.items() if "." not in key and value != usual.get(key)}
+    def _sweep_problems(self, sweeps: Iterable[str]) -> list[Problem]:
+        """The problems of swept keys that no row may change."""
+        problems = [self._key_problem(key) for key in sweeps if "." in key]
+        return [replace(problem, place=COMMAND_LINE) for problem in problems if problem]
+
+    def _swept_name(
+        self,
+        row: str,
+        combination: Values,
+        final: Callable[[str, str], Any],
+        names_by_content: dict[str, str],
+    ) -> str:
+        """The name of the row with these options and values, which is made if no row has the same content."""
+        options = {}
+        values = {}
+        for key, value in combination.items():
+            if "." not in key:
+                if value != self.library.defaults.get(key):
+                    options[key] = str(value)
+                continue
+            number = self._number(key, value)
+            if not _equal(number, final(row, key)):
+                values[key] = number
         content = self._content(row, options, values, final)
-        if content not in known:
-            name, group = row, None
-            if values or options:
-                name = self._name({**options, **values}, [*options, *self.order])
-                name, group = (name, "grid") if row == BASE else (f"{row}-{name}", None)
-                self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
-            known[content] = name
-        return known[content]
+        if content not in names_by_content:
+            names_by_content[content] = self._made_name(row, options, values)
+        return names_by_content[content]
+
+    def _made_name(self, row: str, options: dict[str, str], values: Values) -> str:
+        """The name of the row with these changes, which is made; without changes, the row itself."""
+        if not values and not options:
+            return row
+        name = self._name({**options, **values}, [*options, *self.order])
+        group: str | None = "grid"
+        if row != BASE:
+            name = f"{row}-{name}"
+            group = None
+        self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
+        return name
 
     def _content(self, row: str, options: Values, values: Values, final: Callable[[str, str], Any]) -> str:
-        """What tells rows apart: their final values, and options that were chosen."""
-        return repr((sorted(options.items()), [values.get(key, final(row, key)) for key in self.order]))
+        """What distinguishes rows: their chosen options and final values. Equal rows have equal texts."""
+        final_values = [values.get(key, final(row, key)) for key in self.order]
+        return repr((sorted(options.items()), final_values))
 
     def _add(self, name: str, row: MadeRow) -> None:
         if name in self.library.folders.options("row"):
             file = self.library.folders.written_to(f"row/{name}")
             allowed = f"rename {file}, or list it in sweep.rows and leave the value out"
-            found = f"makes row {name}, but a file has that name"
-            self.problems.append(Problem(self._maker(row), found, allowed, None, row.place))
+            fault = f"makes row {name}, but a file has that name"
+            self.problems.append(Problem(self._maker(row), fault, allowed, place=row.place))
         twin = self.rows.setdefault(name, row)
         if twin.content != row.content:
-            first, second = (shortened(made.content, LONGEST_CHANGE) for made in (twin, row))
+            first = shortened(twin.content, LONGEST_CHANGE)
+            second = shortened(row.content, LONGEST_CHANGE)
             fault = f"makes two rows with the name {name}: {first} and {second}"
             allowed = "write one of them as a file in conf/, under a name of its own"
-            self.problems.append(Problem(self._maker(row), fault, allowed, None, row.place))
+            self.problems.append(Problem(self._maker(row), fault, allowed, place=row.place))
 
     def _name(self, values: Values, order: list[str]) -> str:
         return made_name(values, order, self.library.keys)
@@ -138,37 +171,42 @@ class MadeRows:
             self._refuse(key, f"makes {rows} rows", f"must make at most {MOST_ROWS}")
         return rows <= MOST_ROWS
 
-    def _varied_rows(self, asked: Any) -> Iterator[Values]:
-        """The values of each row: those of an entry, or one value of a list."""
-        listed = isinstance(asked, list) and asked and all(isinstance(each, dict) and each for each in asked)
-        if listed:
-            for entry in asked:
-                lists = self._lists((key, [value]) for key, value in _flat(entry))
-                if lists:
-                    yield {key: values[0] for key, values in lists.items()}
-        elif isinstance(asked, dict) and asked:
-            for key, values in self._lists(_flat(asked)).items():
-                yield from ({key: value} for value in values)
+    def _varied_rows(self, lists: Any) -> Iterator[Values]:
+        """The values of each row: one value of a list, or all values of an entry."""
+        if _are_entries(lists):
+            for entry in lists:
+                values = self._valid_lists((key, [value]) for key, value in _flat(entry))
+                if values:
+                    yield {key: items[0] for key, items in values.items()}
+        elif isinstance(lists, dict) and lists:
+            for key, values_of_key in self._valid_lists(_flat(lists)).items():
+                for value in values_of_key:
+                    yield {key: value}
         else:
             key = next(iter(self.library.schema.short_names))
-            allowed = f"must be keys with lists of values, such as {VARY}='{{{key}: [VALUE, VALUE]}}'"
-            self._refuse(VARY, "is empty" if asked == "" else f"is {asked}", allowed)
+            example = f"{VARY}='{{{key}: [VALUE, VALUE]}}'"
+            allowed = f"must be keys with lists of values, such as {example}"
+            self._refuse(VARY, "is empty" if lists == "" else f"is {lists}", allowed)
 
-    def _lists(self, asked: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
-        """The valid lists by key; the problems of the others are kept."""
-        found: dict[str, list[Any]] = {}
-        for key, values in asked:
-            unknown = self._key_problem(key)
-            twice = Problem(key, "is given twice", "give all its values in one list") if key in found else None
-            if problem := unknown or twice or _list_problem(key, values):
+    def _valid_lists(self, lists: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+        """The lists by key, each value once. Problems are collected, and lists with a wrong key are left out.
+
+        A list with another problem stays, so that its values are checked too.
+        """
+        valid: dict[str, list[Any]] = {}
+        for key, values in lists:
+            key_problem = self._key_problem(key)
+            problem = key_problem or _list_problem(key, values)
+            if key_problem is None and key in valid:
+                problem = Problem(key, "is given twice", "give all its values in one list")
+            if problem:
                 self.problems.append(replace(problem, place=self.place(f"{VARY}.{key}")))
-            if isinstance(values, list) and values and not unknown:  # those of a list with a fault are checked too
-                each = [self._number(key, value) for value in values]
-                found[key] = [value for place, value in enumerate(each) if not _in(value, each[:place])]
-        return found
+            if isinstance(values, list) and values and key_problem is None:
+                valid[key] = _without_repeats([self._number(key, value) for value in values])
+        return valid
 
     def _key_problem(self, key: str) -> Problem | None:
-        """What is wrong with a key that no row may change, or that is none."""
+        """The problem of a key that no row may change, or that does not exist."""
         if key == self.library.schema.seed:
             return Problem(key, "is varied", "set the seeds of all rows with sweep.seeds=[1,2,3]")
         if key in self.order:
@@ -176,16 +214,40 @@ class MadeRows:
         if key in self.library.keys:
             groups = ", ".join(self.library.schema.groups)
             return Problem(key, "is the same for all rows", f"a row may change only {groups}")
-        meant, allowed = unknown_key(self.library.keys, key)
-        return Problem(key, UNKNOWN_KEY, allowed, meant)
+        suggestion, allowed = unknown_key(self.library.keys, key)
+        return Problem(key, UNKNOWN_KEY, allowed, suggestion)
 
-    def _refuse(self, key: str, found: str, allowed: str) -> None:
-        self.problems.append(Problem(key, found, allowed, None, self.place(key)))
+    def _refuse(self, key: str, fault: str, allowed: str) -> None:
+        self.problems.append(Problem(key, fault, allowed, place=self.place(key)))
 
     def _number(self, key: str, value: Any) -> Any:
-        """A whole number as a decimal where the key takes decimals, so that 0 and 0.0 make the same row."""
-        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
-        return float(value) if whole and self.library.keys.get(key) is float else value
+        """The value, as a decimal if the key takes decimals: 0 and 0.0 make the same row."""
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        takes_decimals = self.library.keys.get(key) is float
+        if is_whole and takes_decimals and abs(value) < 2**53:
+            return float(value)
+        return value
+
+
+def _are_entries(lists: Any) -> bool:
+    """Whether it is a list of entries, each with the keys and values of one row."""
+    if not isinstance(lists, list) or not lists:
+        return False
+    return all(isinstance(entry, dict) and entry for entry in lists)
+
+
+def _changes(values: Values, base_values: Values) -> Values:
+    """The values that differ from base's."""
+    return {key: value for key, value in values.items() if not _equal(value, base_values.get(key))}
+
+
+def _in_words(values: Values) -> str:
+    """The values for messages, such as "model.n_heads 8, model.p_drop 0.1"."""
+    return ", ".join(f"{key} {as_typed(value)}" for key, value in values.items())
+
+
+def _without_repeats(values: list[Any]) -> list[Any]:
+    return [value for index, value in enumerate(values) if not _in(value, values[:index])]
 
 
 def _flat(tree: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -198,21 +260,21 @@ def _flat(tree: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _list_problem(key: str, values: Any) -> Problem | None:
-    """What is wrong with the form of a list. Its values are checked with the rows that they make."""
+    """The problem of a list's form. Its values are checked later, with the rows that they make."""
     if not isinstance(values, list):
         return Problem(key, f"is {as_typed(values)}", "must be a list of values, such as [1, 4]")
     if not values:
         return Problem(key, "is an empty list", "must list at least one value")
-    repeated = [value for place, value in enumerate(values) if _in(value, values[:place])]
-    if repeated:
-        return Problem(key, f"lists {as_typed(repeated[0])} twice", "must list each value once")
+    for index, value in enumerate(values):
+        if _in(value, values[:index]):
+            return Problem(key, f"lists {as_typed(value)} twice", "must list each value once")
     return None
 
 
-def _in(value: Any, others: Iterable[Any]) -> bool:
-    return any(_equal(value, other) for other in others)
+def _in(value: Any, values: Iterable[Any]) -> bool:
+    return any(_equal(value, item) for item in values)
 
 
-def _equal(value: Any, other: Any) -> bool:
+def _equal(first: Any, second: Any) -> bool:
     """Whether two values are the same; 1 is not true."""
-    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
+    return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)

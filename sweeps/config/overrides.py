@@ -1,4 +1,4 @@
-"""The command line's overrides: read by Hydra's grammar, checked against the schema; what a mistyped one means."""
+"""The command line's overrides: read with Hydra's grammar, checked against the schema, with hints for typos."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.hydra import FIXED, Library, Override, listed, parsed
+from sweeps.config.hydra import FIXED, Library, Override, parsed, swept_values
 from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
 from sweeps.schema import COMMAND_LINE, Problem, nearest, plain
@@ -30,7 +30,7 @@ EXAMPLE = "train.steps=100"
 class Overrides:
     """Chosen options, such as scale=half, and values, such as model.n_heads=4.
 
-    ``sweeps`` has the keys and groups that were given several values, which make rows and seeds.
+    ``sweeps`` has the keys and groups with several values, which make rows and seeds.
     """
 
     choices: dict[str, str] = field(default_factory=dict)
@@ -38,14 +38,16 @@ class Overrides:
     sweeps: dict[str, list[Any]] = field(default_factory=dict)
 
     def names_rows(self, seed: str | None) -> bool:
-        """Whether rows are typed; ``seed`` is the task's own key for one, which makes no rows."""
-        named = {"sweep.rows", VARY} & self.values.keys() or {"sweep", "row"} & self.choices.keys()
-        return bool(named or self.sweeps.keys() - {seed})
+        """Whether the user names rows. ``seed`` is the task's key for a seed, which makes no rows."""
+        has_values = not self.values.keys().isdisjoint({"sweep.rows", VARY})
+        has_choices = not self.choices.keys().isdisjoint({"sweep", "row"})
+        sweeps_rows = bool(self.sweeps.keys() - {seed})
+        return has_values or has_choices or sweeps_rows
 
     def names_seeds(self, seed: str | None) -> bool:
-        """Whether the seeds are typed; ``seed`` is the task's own key for one."""
-        listed = {"sweep.seeds", "sweep.base_seeds"} & self.values.keys()
-        return bool(listed) or "sweep" in self.choices or seed in self.values or seed in self.sweeps
+        """Whether the user names seeds. ``seed`` is the task's key for a seed."""
+        has_values = not self.values.keys().isdisjoint({"sweep.seeds", "sweep.base_seeds", seed})
+        return has_values or "sweep" in self.choices or seed in self.sweeps
 
     def after(self, choices: dict[str, str], values: dict[str, Any]) -> "Overrides":
         """These on top of earlier ones."""
@@ -53,131 +55,184 @@ class Overrides:
 
 
 def parse_overrides(
-    overrides: Sequence[str], library: Library, recorded_rows: Sequence[str] = (), sweeps: bool = False
+    overrides: Sequence[str],
+    library: Library,
+    recorded_rows: Sequence[str] = (),
+    sweeps: bool = False,
 ) -> tuple[Overrides, list[Problem]]:
-    """The parsed overrides, and their problems. ``row=`` also takes rows that only a study records or that are made.
+    """The parsed overrides, and their problems.
 
-    ``sweeps``: the verb takes several values of a key.
+    ``row=`` also takes rows without a file: those in ``recorded_rows``, and any name if the overrides may make rows.
+    ``sweeps`` says whether the verb takes several values of a key.
     """
-    reader = _Reader(library, list(recorded_rows), sweeps, any(text.startswith((VARY, "sweep=")) for text in overrides))
-    read = [(text, parsed(text, library.folders)) for text in overrides]
-    for text, override in read:
+    makes_rows = any(text.startswith((VARY, "sweep=")) for text in overrides)
+    reader = _Reader(library, list(recorded_rows), sweeps, makes_rows)
+    unreadable = []
+    for text in overrides:
+        override = parsed(text, library.folders)
         if override is not None and override.key_or_group:
             reader.read(text, override)
-    reader.refuse_unreadable([text for text, override in read if override is None or not override.key_or_group])
-    return reader.found, reader.problems
+        else:
+            unreadable.append(text)
+    if unreadable:
+        reader.refuse_unreadable(unreadable)
+    return reader.overrides, reader.problems
 
 
 class _Reader:
-    """Reads one override after another, and keeps the first of two that contradict each other."""
+    """Reads overrides one by one into ``overrides`` and ``problems``.
+
+    If two overrides contradict each other, the second one is refused.
+    """
 
     def __init__(self, library: Library, recorded_rows: list[str], sweeps: bool, makes_rows: bool) -> None:
-        self.library, self.recorded_rows, self.sweeps, self.makes_rows = library, recorded_rows, sweeps, makes_rows
-        self.found, self.problems = Overrides(), list[Problem]()
-        self.first: dict[str, Any] = {}
+        self.library = library
+        self.recorded_rows = recorded_rows
+        self.sweeps = sweeps
+        self.makes_rows = makes_rows
+        self.overrides = Overrides()
+        self.problems: list[Problem] = []
+        self.first_values: dict[str, Any] = {}
 
     def read(self, text: str, override: Override) -> None:
-        key, typed = override.key_or_group, text.partition("=")[2].strip()
-        if key == VARY and (twice := _repeated(text)):  # Hydra would keep the last
-            self._refuse(key, f"gives {', '.join(twice)} twice", "give all values of a key in one list")
-        elif self._is_supported(override, typed):
-            group = key in self.library.groups
-            names = listed(override) if override.is_sweep_override() else [typed]
-            values = [self._option(key, name) if group else self._value(key, name) for name in names]
-            if None not in values or not group:
-                self._keep(key, group, values, override.is_sweep_override())
+        """Keep the override, or its problems."""
+        key = override.key_or_group
+        typed_value = text.partition("=")[2].strip()
+        if key == VARY and (repeated := _repeated_keys(text)):  # Hydra would keep the last list
+            fault = f"gives {', '.join(repeated)} twice"
+            self._refuse(key, fault, "give all values of a key in one list")
+        elif self._is_supported(override, typed_value):
+            is_sweep = override.is_sweep_override()
+            values = swept_values(override) if is_sweep else [typed_value]
+            if key in self.library.groups:
+                self._read_options(key, values, is_sweep)
+            else:
+                self._read_values(key, values, is_sweep)
+
+    def _read_options(self, group: str, names: list[str], is_sweep: bool) -> None:
+        options = [self._option(group, name) for name in names]
+        if None in options:
+            return
+        if is_sweep:
+            self._keep(group, options, self.overrides.sweeps)
+        else:
+            self._keep(group, options[0], self.overrides.choices)
+
+    def _read_values(self, key: str, texts: list[str], is_sweep: bool) -> None:
+        values = [self._value(key, text) for text in texts]
+        if is_sweep:
+            self._keep(key, values, self.overrides.sweeps)
+        else:
+            self._keep(key, values[0], self.overrides.values)
+
+    def _keep(self, key: str, value: Any, target: dict[str, Any]) -> None:
+        """Set the value in ``target``, unless the key already has another value."""
+        first_value = self.first_values.setdefault(key, value)
+        if repr(first_value) == repr(value):
+            target[key] = value
+        else:
+            target.pop(key, None)
+            fault = f"is given twice, as {first_value} and as {value}"
+            self._refuse(key, fault, "give it once")
 
     def refuse_unreadable(self, texts: list[str]) -> None:
-        """One reason for all of them: they may be parts of one text, which the shell split at its blanks."""
-        if texts:
-            key = next(iter(self.library.schema.short_names))
-            plainly = all(re.fullmatch(r"[\w./-]+", text) for text in texts)
-            allowed = f"must look like {key}=VALUE, such as {EXAMPLE}"
-            if not plainly:
-                allowed = f"{allowed}; {QUOTES}"
-            self._refuse(" ".join(texts), "is not key=value", allowed, self._meant(texts[0]))
+        """Refuse them together: they may be parts of one text, which the shell split at its spaces."""
+        key = next(iter(self.library.schema.short_names))
+        allowed = f"must look like {key}=VALUE, such as {EXAMPLE}"
+        are_plain = all(re.fullmatch(r"[\w./-]+", text) for text in texts)
+        if not are_plain:
+            allowed = f"{allowed}; {QUOTES}"
+        self._refuse(" ".join(texts), "is not key=value", allowed, self._suggestion(texts[0]))
 
-    def _meant(self, text: str) -> str | None:
-        """What a text most likely means: a known key, or an option, a task or a recorded study named alone."""
-        key, mark, value = text.partition("=")
-        if mark:
-            meant = other_name(key, self.library.keys)
-            return meant and f"{meant}={value}"
+    def _suggestion(self, text: str) -> str | None:
+        """What a text without a readable key most likely means; None if nothing comes close."""
+        key, equals, value = text.partition("=")
+        if equals:
+            own_name = other_name(key, self.library.keys)
+            return own_name and f"{own_name}={value}"
         if text in (*self.library.keys, *self.library.groups):
             return f"{text}=VALUE"
-        runs = self.library.folders.here / at_home(str(self.found.values.get("paths.runs", "runs")))
-        named = {folder.name: f"sweep.name={quoted(folder.name)}" for folder in study_folders(runs)}
-        named |= {name: f"task={name}" for name in known_tasks(self.library.folders.here)}
+        suggestions = self._named_values()
+        name = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, suggestions)
+        return name and suggestions[name]
+
+    def _named_values(self) -> dict[str, str]:
+        """The override for the name of each recorded study, task and option."""
+        folders = self.library.folders
+        runs = folders.here / at_home(str(self.overrides.values.get("paths.runs", "runs")))
+        overrides = {folder.name: f"sweep.name={quoted(folder.name)}" for folder in study_folders(runs)}
+        for name in known_tasks(folders.here):
+            overrides[name] = f"task={name}"
         for group in self.library.groups:
-            named |= {name: f"{group}={name}" for name in self.library.folders.options(group)}
-        near = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, named)
-        return near and named[near]
+            for name in folders.options(group):
+                overrides[name] = f"{group}={name}"
+        return overrides
 
-    def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
-        there: dict[str, Any] = self.found.sweeps if several else self.found.choices if group else self.found.values
-        value = values if several else values[0]
-        first = self.first.setdefault(key, value)
-        if repr(first) == repr(value):
-            there[key] = value
-        else:
-            there.pop(key, None)
-            self._refuse(key, f"is given twice, as {first} and as {value}", "give it once")
-
-    def _is_supported(self, override: Override, typed: str) -> bool:
-        """Whether nothing is wrong with an override by itself, but for its values; otherwise the problem is kept."""
-        key, before = override.key_or_group, len(self.problems)
+    def _is_supported(self, override: Override, typed_value: str) -> bool:
+        """Whether the key and the form of the override are right. Its problem is kept; values are not checked."""
+        key = override.key_or_group
+        n_problems = len(self.problems)
         if override.is_hydra_override():
-            instead = next(words for start, words in HYDRAS_OWN.items() if key.startswith(start))
-            self._refuse(key, "is a setting of Hydra's own program", instead)
+            allowed = next(words for start, words in HYDRAS_OWN.items() if key.startswith(start))
+            self._refuse(key, "is a setting of Hydra's own program", allowed)
         elif override.is_delete():
             self._refuse(key, "cannot be removed", "set another value")
         elif key not in (*self.library.groups, *self.library.keys):
-            meant, allowed = unknown_key(self.library.keys, key, self.library.groups)
-            self._refuse(key, "is not a key", allowed, meant)
+            suggestion, allowed = unknown_key(self.library.keys, key, self.library.groups)
+            self._refuse(key, "is not a key", allowed, suggestion)
         elif override.package is not None:
-            found = "names a package after @, but each group has its place"
-            self._refuse(f"{key}@{override.package}", found, f"remove @{override.package}", f"{key}={typed}")
+            fault = "names a package after @, but each group has its place"
+            allowed = f"remove @{override.package}"
+            self._refuse(f"{key}@{override.package}", fault, allowed, f"{key}={typed_value}")
         elif override.is_add() or override.is_force_add():
-            found, allowed = 'begins with "+", which adds a key', "every key already exists; remove the +"
-            self._refuse(key, found, allowed, f"{key}={typed}")
+            fault = 'begins with "+", which adds a key'
+            allowed = "every key already exists; remove the +"
+            self._refuse(key, fault, allowed, f"{key}={typed_value}")
         elif override.is_sweep_override():
             self._check_sweep(key, override)
-        return len(self.problems) == before
+        return len(self.problems) == n_problems
 
     def _check_sweep(self, key: str, override: Override) -> None:
-        """Whether several values of this key make rows or seeds here."""
+        """Refuse several values of a key if they cannot make rows or seeds."""
+        group = key.split(".")[0]
         if not self.sweeps:
-            self._refuse(key, "lists several values", "give one value; only `plan` and `sweep` take several")
+            allowed = "give one value; only `plan` and `sweep` take several"
+            self._refuse(key, "lists several values", allowed)
         elif override.is_interval_sweep():
             self._refuse(key, "is an interval", "list its values, such as 0.1,0.2, or use range(1,4)")
-        elif key.split(".")[0] in FIXED or key.split(".")[0] == "paths":
-            lists = key in ("sweep.rows", "sweep.seeds", "sweep.base_seeds")
-            allowed = f"give one list, such as {key}=[…]" if lists else "give one value for all rows"
+        elif group in FIXED or group == "paths":
+            takes_list = key in ("sweep.rows", "sweep.seeds", "sweep.base_seeds")
+            list_form = f"give one list, such as {key}=[…]"
+            allowed = list_form if takes_list else "give one value for all rows"
             self._refuse(key, "lists several values, but is the same for all rows", allowed)
 
-    def _option(self, group: str, name: str) -> str | None:
-        """The option, without quotes; None if it is unknown."""
-        name = name.strip("'\"")
+    def _option(self, group: str, text: str) -> str | None:
+        """The option without quotes; None if it does not exist, which is refused."""
+        name = text.strip("'\"")
         if group == "row" and self.makes_rows:
             return name
-        more = self.recorded_rows if group == "row" else []
-        problem = self.library.folders.unknown_option(group, name, COMMAND_LINE, more)
-        if problem:
-            self._refuse(group, problem.found, problem.allowed, problem.nearest and f"{group}={problem.nearest}")
-        return None if problem else name
+        recorded = self.recorded_rows if group == "row" else []
+        problem = self.library.folders.unknown_option(group, name, COMMAND_LINE, recorded)
+        if problem is None:
+            return name
+        suggestion = problem.nearest and f"{group}={problem.nearest}"
+        self._refuse(group, problem.found, problem.allowed, suggestion)
+        return None
 
     def _value(self, key: str, text: str) -> Any:
-        """The value; a name of digits stays a name."""
+        """The value as Hydra reads it. A name made of digits stays text."""
         override = parsed(f"{key}={text}")
         value: Any = override.value() if override else text
         takes_text = self.library.keys[key] in (str, str | None)
         return text if takes_text and isinstance(value, int | float) else value
 
-    def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None) -> None:
-        self.problems.append(Problem(key, found, allowed, meant and for_shell(meant), COMMAND_LINE))
+    def _refuse(self, key: str, fault: str, allowed: str, suggestion: str | None = None) -> None:
+        nearest_text = suggestion and for_shell(suggestion)
+        self.problems.append(Problem(key, fault, allowed, nearest_text, COMMAND_LINE))
 
 
-def _repeated(text: str) -> list[str]:
+def _repeated_keys(text: str) -> list[str]:
+    """The keys that have several lists in the text of ``sweep.vary``."""
     keys = LISTED_KEY.findall(text)
     return sorted({key for key in keys if keys.count(key) > 1})
 
@@ -215,7 +270,7 @@ OTHER_NAMES = {
     "paths.runs": "output output_dir out_dir dir save_dir log_dir results_dir",
     "paths.data": "data_dir data_path cache_dir",
 }
-"""Our key or group: other names, which do not look like it."""
+"""Other names of our keys and groups: names that do not look like ours."""
 
 NOTES = {
     "train.lr_factor": "train.lr_factor multiplies the paper's learning rate; 1.0 is the paper's",
@@ -223,33 +278,61 @@ NOTES = {
     "train.steps": "train.steps counts steps, not epochs",
     "model.d_model": "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers",
 }
-"""Our key: how it may differ from what its other names mean."""
+"""How our key may differ from what its other names mean."""
 
 
-def other_name(key: str, known: Collection[str]) -> str | None:
-    """The known key that has this other name; the whole name counts before its last component."""
-    found = (_others().get(plain(name), "") for name in (key, _last(key)))
-    return next((name for name in found if name in known), None)
+def other_name(key: str, known_keys: Collection[str]) -> str | None:
+    """The known key that has this other name; None if none has.
+
+    The complete name is looked up first, then its last component.
+    """
+    for name in (key, _last(key)):
+        own_name = _other_names().get(plain(name))
+        if own_name in known_keys:
+            return own_name
+    return None
 
 
-def unknown_key(known: Collection[str], key: str, groups: Iterable[str] = ()) -> tuple[str | None, str]:
-    """The key or group that an unknown key most likely means, and what is allowed in its place."""
-    inside = any(name.startswith(f"{key}.") for name in known)
-    above = next((name for name in known if key.startswith(f"{name}.")), None)
-    named = above or other_name(key, [*known, *groups])
-    lasts = {_last(name): name for name in known}
-    similar = lasts.get(_last(key)) or nearest(key, [*groups, *known]) or lasts.get(nearest(_last(key), lasts) or "")
-    meant = None if inside else named or similar
-    branch = key if inside else (meant or key).rpartition(".")[0]
-    siblings = [name.removeprefix(f"{branch}.") for name in known if name.startswith(f"{branch}.")]
-    usual = f"keys under {branch} are {', '.join(siblings)}" if siblings else "`allelse config` shows every key"
-    return meant, NOTES.get(named or "", usual)
+def unknown_key(known_keys: Collection[str], key: str, groups: Iterable[str] = ()) -> tuple[str | None, str]:
+    """The key or group that an unknown key most likely means, and what is allowed instead."""
+    is_branch = any(name.startswith(f"{key}.") for name in known_keys)
+    parent = next((name for name in known_keys if key.startswith(f"{name}.")), None)
+    synonym = parent or other_name(key, [*known_keys, *groups])
+    suggestion = None
+    if not is_branch:
+        suggestion = synonym or _similar_key(known_keys, key, groups)
+    if synonym in NOTES:
+        return suggestion, NOTES[synonym]
+    branch = key if is_branch else (suggestion or key).rpartition(".")[0]
+    siblings = [name.removeprefix(f"{branch}.") for name in known_keys if name.startswith(f"{branch}.")]
+    if not siblings:
+        return suggestion, "`allelse config` shows every key"
+    return suggestion, f"keys under {branch} are {', '.join(siblings)}"
+
+
+def _similar_key(known_keys: Collection[str], key: str, groups: Iterable[str]) -> str | None:
+    """The key with the same last component, or else the one that looks most alike."""
+    keys_by_last = {_last(name): name for name in known_keys}
+    same_last = keys_by_last.get(_last(key))
+    if same_last:
+        return same_last
+    similar = nearest(key, [*groups, *known_keys])
+    if similar:
+        return similar
+    similar_last = nearest(_last(key), keys_by_last)
+    return keys_by_last[similar_last] if similar_last else None
 
 
 def _last(key: str) -> str:
+    """The last component of a dotted key."""
     return key.rpartition(".")[2]
 
 
 @cache
-def _others() -> dict[str, str]:
-    return {plain(name): key for key, names in OTHER_NAMES.items() for name in names.split()}
+def _other_names() -> dict[str, str]:
+    """Our key for each other name."""
+    keys = {}
+    for key, names in OTHER_NAMES.items():
+        for name in names.split():
+            keys[plain(name)] = key
+    return keys

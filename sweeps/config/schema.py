@@ -1,7 +1,8 @@
-"""A task's configuration: its keys and their roles, its trial key, and plain data into the task's dataclasses."""
+"""A task's configuration: its keys and their roles, the trial key, and the task's dataclass from plain data."""
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import cache, cached_property
@@ -34,7 +35,7 @@ PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
 
 
 class Schema:
-    """The groups of keys that a task's configuration has."""
+    """The keys of a task's configuration, with their groups and roles."""
 
     def __init__(self, task: Task[Any]) -> None:
         self.task = task
@@ -51,53 +52,56 @@ class Schema:
     @cached_property
     def symbols(self) -> dict[str, str]:
         """The symbol of each key that has one, in the order of the schema."""
-        return {key: symbol.text for key, symbol in self._with(Symbol).items()}
+        return {key: symbol.text for key, symbol in self._keys_with(Symbol).items()}
 
     @cached_property
     def divided(self) -> dict[str, Divided]:
-        """How a scale divides keys."""
-        return self._with(Divided)
+        """How a scale divides each key that it divides."""
+        return self._keys_with(Divided)
 
     @cached_property
     def scores(self) -> frozenset[str]:
         """The keys that only change how a trained model is scored."""
-        return frozenset(self._with(Scores))
+        return frozenset(self._keys_with(Scores))
 
     @cached_property
     def scoring_groups(self) -> frozenset[str]:
-        """The groups of which every key only changes how a trained model is scored."""
-        deciding = {key.partition(".")[0] for key in self.short_names if key not in self.scores}
-        return frozenset(self.groups) - deciding
+        """The groups whose keys all only change how a trained model is scored."""
+        training = {key.partition(".")[0] for key in self.short_names if key not in self.scores}
+        return frozenset(self.groups) - training
 
     @cached_property
     def observes(self) -> frozenset[str]:
         """The keys that only change how training is watched."""
-        return frozenset(self._with(Observes))
+        return frozenset(self._keys_with(Observes))
 
     @cached_property
     def fingerprinted(self) -> dict[str, Fingerprinted]:
-        """The keys that count only through the fingerprint of the data."""
-        return self._with(Fingerprinted)
+        """The keys that a trial's key has only through the fingerprint of the data."""
+        return self._keys_with(Fingerprinted)
 
     @cached_property
     def seed(self) -> str | None:
-        """The key that holds the seed, if the task has one of its own."""
-        return next(iter(self._with(Seed)), None)
+        """The task's key for the seed; None if it has none."""
+        return next(iter(self._keys_with(Seed)), None)
 
     @cached_property
     def neutral(self) -> Values:
-        """What a configuration means that is older than a key."""
+        """The value that each later-added key had before it was added."""
         hints = field_types(self.task.schema)
         return dotted({group: neutral_values(hints[group]) for group in self.groups})
 
     @cached_property
     def short_names(self) -> dict[str, str]:
         """The name of each key in tables: its last component, with its group where two groups have it."""
-        keys = [
-            f"{group}.{name}" for group in self.groups for name in field_types(field_types(self.task.schema)[group])
-        ]
-        names = [key.partition(".")[2] for key in keys]
-        return {key: key if names.count(name) > 1 else name for key, name in zip(keys, names, strict=True)}
+        hints = field_types(self.task.schema)
+        pairs = [(group, name) for group in self.groups for name in field_types(hints[group])]
+        counts = Counter(name for _, name in pairs)
+        short_names = {}
+        for group, name in pairs:
+            key = f"{group}.{name}"
+            short_names[key] = key if counts[name] > 1 else name
+        return short_names
 
     def short(self, key: str) -> str:
         return self.short_names.get(key, key)
@@ -105,93 +109,107 @@ class Schema:
     def described(self, values: Mapping[str, Any]) -> str:
         """Values by short name as text, such as "h 4, d_k = d_v = 16"."""
         if self.task.words is not None:
-            long = {name: value for name, value in values.items() if len(str(value)) > LONGEST_VALUE}
-            return self.task.words({**values, **{name: cell_text(value) for name, value in long.items()}})
+            shortened = {
+                name: cell_text(value) if len(str(value)) > LONGEST_VALUE else value for name, value in values.items()
+            }
+            return self.task.words(shortened)
         symbols = {self.short(key): symbol for key, symbol in self.symbols.items()}
-        return ", ".join(f"{symbols.get(name, name)} {cell_text(value)}" for name, value in values.items())
+        changes = [f"{symbols.get(name, name)} {cell_text(value)}" for name, value in values.items()]
+        return ", ".join(changes)
 
     def config(self, tree: dict[str, Any]) -> Any:
-        """The task's dataclass from plain data, in which what no study records may be missing. Raises RefusedError."""
+        """The task's dataclass from plain data. Raises RefusedError.
+
+        Keys that no study records may be missing: the seed is 1 then, and the others are None.
+        """
         groups = {group: dict(tree.get(group, {})) for group in self.groups}
-        for group, _, name in (key.partition(".") for key in self.short_names if not self.is_recorded(key)):
-            groups[group].setdefault(name, 1 if f"{group}.{name}" == self.seed else None)
-        found, problems = parse(self.task.schema, groups)
-        if found is None:
+        for key in self.short_names:
+            if not self.is_recorded(key):
+                group, _, name = key.partition(".")
+                groups[group].setdefault(name, 1 if key == self.seed else None)
+        config, problems = parse(self.task.schema, groups)
+        if config is None:
             raise RefusedError(problems)
-        return found
+        return config
 
     def values(self, config: Any) -> Values:
         """Every value by its dotted key."""
         return dotted(asdict(config))
 
     def seeded(self, config: Any, seed: int) -> Any:
-        """The configuration with this seed, where the schema has a key for it."""
+        """The configuration with this seed, if the schema has a key for it."""
         if self.seed is None:
             return config
         group, name = self.seed.split(".")
-        return replace(config, **{group: replace(getattr(config, group), **{name: seed})})
+        seeded_group = replace(getattr(config, group), **{name: seed})
+        return replace(config, **{group: seeded_group})
 
     def scoring(self, config: Any) -> Values:
-        """The settings that only score, as result.json keeps them: without those that are neutral.
+        """The settings that only score, as result.json keeps them: without neutral ones.
 
-        By dotted key, or by the name that the task's card has for it.
+        Each has its dotted key, or the name that the task's card has for it.
         """
         names = self.task.card.scoring if self.task.card else {}
-        return {names.get(key, key): value for key, value in self._settled(config).items() if key in self.scores}
+        values = self._settled(config)
+        return {names.get(key, key): value for key, value in values.items() if key in self.scores}
 
     def declared_data(self, config: Any) -> Values:
-        """The values that identify the data: those with that role, or all if none has it."""
+        """The values that identify the data: keys with that role, or all keys if none has it."""
         values = self.values(config)
         return {key: values[key] for key in self.fingerprinted} or values
 
     def trial_key(self, config: Any, seed: int, fingerprint: str, version: int | None = None) -> str:
         """SHA-256 (64 hex digits) of exactly what determines the trained weights.
 
-        Keys added later are left out while they are neutral.
+        Keys that were added later don't count while they are neutral.
         """
-        deciding = {key: value for key, value in self._settled(config).items() if self._decides(key)}
-        decides = {
+        values = self._settled(config)
+        training = {key: value for key, value in values.items() if self._decides_trial_key(key)}
+        content = {
             "task": [self.task.name, version or self.task.version],
-            "config": nested(deciding),
+            "config": nested(training),
             "seed": seed,
             "fingerprint": fingerprint,
         }
-        text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        return _sha256(content)
 
     def scoring_key(self, weights: str, config: Any) -> str:
-        """The key of a trial that only scores: of the weights with the key ``weights``, with these settings."""
-        text = json.dumps(
-            {"weights": weights, "scoring": self.scoring(config)},
-            sort_keys=True,
-            separators=(",", ":"),
-            ensure_ascii=False,
-        )
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        """The key of a trial that only scores the weights of the trial with the key ``weights``."""
+        return _sha256({"weights": weights, "scoring": self.scoring(config)})
 
     def _settled(self, config: Any) -> Values:
         """Every value that is not neutral, by its dotted key."""
         return dotted({group: settled(getattr(config, group)) for group in self.groups})
 
     def is_recorded(self, key: str) -> bool:
-        """Whether a study records the key: all but the seed, and where data is fetched from."""
+        """Whether a study records the key: all except the seed, and where data is fetched from."""
         role = self.fingerprinted.get(key)
         return key != self.seed and (role is None or role.lasting)
 
     def decides_weights(self, key: str) -> bool:
-        """Whether a study cannot change the key: all but the seed, places, and what only scores or observes."""
-        places = [name for name, role in self.fingerprinted.items() if role.place]
-        return key != self.seed and not any(key in keys for keys in (self.scores, self.observes, places))
+        """Whether a study cannot change the key: all except the seed, places, and what only scores or observes."""
+        role = self.fingerprinted.get(key)
+        is_place = role is not None and role.place
+        return self._trains(key) and not is_place
 
-    def _decides(self, key: str) -> bool:
-        return key != self.seed and not any(key in keys for keys in (self.scores, self.observes, self.fingerprinted))
+    def _decides_trial_key(self, key: str) -> bool:
+        return self._trains(key) and key not in self.fingerprinted
 
-    def _with(self, role: type[Role]) -> dict[str, Role]:
+    def _trains(self, key: str) -> bool:
+        return key != self.seed and key not in self.scores and key not in self.observes
+
+    def _keys_with(self, role: type[Role]) -> dict[str, Role]:
         return fields_with(self.task.schema, role)
 
 
+def _sha256(content: Mapping[str, Any]) -> str:
+    """SHA-256 of plain data as JSON, in 64 hex digits."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
 def task_card(task: Task[Any]) -> Card:
-    """What ``study.json`` says of a task: its own card, or the one that follows from its schema."""
+    """What ``study.json`` holds about a task: its card, or one that follows from its schema."""
     if task.card is not None:
         return task.card
     schema = Schema.of(task)
@@ -201,5 +219,6 @@ def task_card(task: Task[Any]) -> Card:
 
 
 def one_line(text: str) -> str:
-    """The text with single blanks, without letters that cannot be printed."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    """The text with single spaces, without letters that cannot be printed."""
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    return " ".join(printable.split())

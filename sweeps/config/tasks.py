@@ -1,30 +1,27 @@
-"""The task that ``task=`` names: ours, an installed one, or ``module:attribute`` in the current folder."""
+"""Finds and imports the task of ``task=``: ours, an installed one, or ``module:attribute`` in this folder."""
 
 import importlib
 import re
 import sys
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
-from inspect import isgeneratorfunction
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
-from sweeps.config.schema import PLATFORM, task_card
+from sweeps.config.task_faults import LISTING, RESULTS, Fits, task_faults, type_name
 from sweeps.processes.storage import FIXES
-from sweeps.schema import Problem, RefusedError, field_types, nearest
-from sweeps.task import Costs, Keep, Metric, Task
+from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.task import Task
 from tracking.words import cause_of
 
 
 @dataclass(frozen=True)
 class TaskSource:
-    """A task: how it is named, and the folder from which it was imported."""
+    """A task, with its name on the command line and the folder from which it was imported."""
 
     name: str
     folder: str
@@ -32,25 +29,25 @@ class TaskSource:
 
 
 DEFAULT_TASK = "translation"
-"""Of ``task=`` in a folder without tasks."""
+"""The task in a folder without tasks."""
 OURS = {DEFAULT_TASK: "transformer.task:TRANSLATION"}
-"""Our tasks, whose files lie in ``conf/`` itself, and where they are declared."""
+"""Our tasks, and where they are declared. Their files are directly in ``conf/``."""
 ENTRY_POINTS = "allelse.tasks"
-"""The group of entry points under which a package offers its tasks."""
+"""The entry point group for the tasks of a package."""
 ATTRIBUTE = "task"
-"""The attribute of a module that is named alone."""
+"""The attribute that ``task=MODULE`` means."""
 IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
-"""What a task's file or its process imports of ours."""
+"""Our packages that a task's file or process imports."""
 OUTSIDE_PACKAGES = (
     *("filelock", "fsspec", "hydra", "jinja2", "matplotlib", "mlflow", "numpy", "omegaconf", "pandas", "plotext"),
     *("pooch", "psutil", "ray", "rich", "sacrebleu", "sacremoses", "safetensors", "scipy", "sentencepiece"),
     *("sqlalchemy", "torch", "typer", "yaml"),
 )
-"""What the platform imports of others in these processes."""
+"""Packages of other projects that the platform imports in these processes."""
 TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
 MAKES_TASK = re.compile(r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
-"""The text of a module that declares a task."""
+"""Matches the text of a module that declares a task."""
 
 
 def source_of(name: str, here: Path) -> TaskSource:
@@ -68,31 +65,45 @@ def load_task(name: str, here: Path) -> Task[Any]:
 
 def reference_of(name: str) -> str:
     """``module:attribute`` of a task."""
-    return OURS.get(name) or _installed().get(name) or (name if ":" in name else f"{name}:{ATTRIBUTE}")
+    declared = OURS.get(name) or _installed_tasks().get(name)
+    if declared:
+        return declared
+    return name if ":" in name else f"{name}:{ATTRIBUTE}"
 
 
 def forget_tasks() -> None:
-    """Import each task again when it is asked for: its modules may be others now."""
+    """Import each task again at its next use: its modules may have changed."""
     _loaded.cache_clear()
 
 
 def _refuse_hidden_packages(here: Path) -> None:
-    """Modules next to a task come first in its imports: with the name of such a package, they would hide it."""
-    files = [f"{package}.py" for package in (*IMPORTED_PACKAGES, *OUTSIDE_PACKAGES)]
-    problems: list[Problem] = []
-    for owner, names in (
-        ("a package of allelse", [*files[: len(IMPORTED_PACKAGES)], *IMPORTED_PACKAGES]),
-        ("a package that allelse imports", files[len(IMPORTED_PACKAGES) :]),
-        ("a package that allelse imports", [f"{package}/__init__.py" for package in OUTSIDE_PACKAGES]),
-    ):
-        if hiding := ", ".join(name for name in names if _lies_there(here / name)):
-            problems.append(Problem("task", f"lies next to {hiding}, which hides {owner}", "rename it"))
+    """Refuse modules next to a task with the name of a package: Python would import them instead.
+
+    Raises RefusedError.
+    """
+    our_files = [f"{package}.py" for package in IMPORTED_PACKAGES]
+    outside_files = [f"{package}.py" for package in OUTSIDE_PACKAGES]
+    outside_folders = [f"{package}/__init__.py" for package in OUTSIDE_PACKAGES]
+    outside = "a package that allelse imports"
+    problems = [
+        *_hidden_package(here, [*our_files, *IMPORTED_PACKAGES], "a package of allelse"),
+        *_hidden_package(here, outside_files, outside),
+        *_hidden_package(here, outside_folders, outside),
+    ]
     if problems:
         raise RefusedError(problems)
 
 
-def _lies_there(path: Path) -> bool:
-    """Whether there is such a file or folder, and not that of our own checkout."""
+def _hidden_package(here: Path, names: list[str], owner: str) -> Iterator[Problem]:
+    """One problem with all files of these names in the folder."""
+    files = [name for name in names if _hides_package(here / name)]
+    if files:
+        fault = f"lies next to {', '.join(files)}, which hides {owner}"
+        yield Problem("task", fault, "rename it")
+
+
+def _hides_package(path: Path) -> bool:
+    """Whether the file or folder exists, and isn't the one in our checkout."""
     checkout = Path(__file__).parents[2]
     return path.exists() and path.resolve() != checkout / path.name
 
@@ -104,57 +115,67 @@ def _loaded(name: str, here: str) -> Task[Any]:
         raise _unknown(f'is "{name}"', name, here)
     module, _, attribute = reference.partition(":")
     content = _imported(name, module, here)
-    found = getattr(content, attribute, None)
-    if not isinstance(found, Task):
-        raise _no_task(name, content, attribute)
-    taken = [f"its name {found.name} is taken"] if found.name in OURS and name not in OURS else []
-    if faults := [*taken, *task_faults(found)]:
-        place = _shown(getattr(content, "__file__", None) or here, here)
+    task = getattr(content, attribute, None)
+    if not isinstance(task, Task):
+        raise _not_a_task(name, content, attribute)
+    faults = task_faults(task)
+    if task.name in OURS and name not in OURS:
+        faults = [f"its name {task.name} is taken", *faults]
+    if faults:
+        location = _relative(getattr(content, "__file__", None) or here, here)
         raise RefusedError(
-            Problem("task", f'is "{name}", but {fault}', "fix the file", None, place) for fault in faults
+            Problem("task", f'is "{name}", but {fault}', "fix the file", place=location) for fault in faults
         )
-    return found if name in OURS else checked_functions(found, name, here)
+    return task if name in OURS else checked_functions(task, name, here)
 
 
 def usual_task(here: Path) -> str:
-    """The task of a command that names none: the only one of this folder, or ours.
+    """The task of a command that names none: the folder's only task, or ours if it has none.
 
     Raises RefusedError if the folder has several.
     """
-    own = tasks_in(here)
-    if len(own) > 1:
-        allowed = f"must be one of {', '.join(f'task={name}' for name in (*own, *OURS))}"
+    names = tasks_in(here)
+    if len(names) > 1:
+        allowed = f"must be one of {', '.join(f'task={name}' for name in (*names, *OURS))}"
         raise RefusedError([Problem("task", "is missing, and this folder has several", allowed)])
-    return own[0] if own else DEFAULT_TASK
+    return names[0] if names else DEFAULT_TASK
 
 
 def tasks_in(here: Path) -> list[str]:
     """The modules of a folder that declare a task and have its base in ``conf/task/``."""
-    return _makers(here) if any((here / "conf" / "task").glob("*/*.yaml")) else []
+    has_configuration = any((here / "conf" / "task").glob("*/*.yaml"))
+    return _task_modules(here) if has_configuration else []
 
 
 def known_tasks(here: Path) -> list[str]:
-    """Names for messages: ours, the installed ones, and files here that make a task."""
-    return list(dict.fromkeys([*OURS, *_installed(), *_makers(here)]))
+    """Names for messages: our tasks, installed ones, and files here that declare one."""
+    return list(dict.fromkeys([*OURS, *_installed_tasks(), *_task_modules(here)]))
 
 
-def _makers(here: Path) -> list[str]:
-    files = (file for file in sorted(here.glob("[!.]*.py")) if file.is_file())  # no lock of an editor
-    return [file.stem for file in files if MAKES_TASK.search(file.read_text("utf-8", "replace"))]
+def _task_modules(here: Path) -> list[str]:
+    """The modules of a folder that declare a task."""
+    return [
+        file.stem
+        for file in sorted(here.glob("[!.]*.py"))  # not the lock of an editor
+        if file.is_file() and MAKES_TASK.search(file.read_text("utf-8", "replace"))
+    ]
 
 
-def _installed() -> dict[str, str]:
+def _installed_tasks() -> dict[str, str]:
+    """Where each task of an installed package is declared."""
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _imported(name: str, module: str, here: str) -> Any:
+    """The module, imported. Raises RefusedError if there is none, or if its code fails."""
     try:
         with without_arguments():
             return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise _broken(name, error, here) from None
-        raise _unknown(f'is "{name}", but there is no module {error.name} here or installed', name, here) from None
+        fault = f'is "{name}", but there is no module {error.name} here or installed'
+        raise _unknown(fault, name, here) from None
     except BaseException as error:  # whatever the user's file raises
         if not is_fault_of_code(error):
             raise
@@ -163,7 +184,7 @@ def _imported(name: str, module: str, here: str) -> Any:
 
 @contextmanager
 def without_arguments() -> Iterator[None]:
-    """Within it, the user's code sees no arguments: those of our command are not meant for its ``parse_args()``."""
+    """Hide the command's arguments from the user's code: they aren't meant for its ``parse_args()``."""
     arguments = sys.argv[1:]
     del sys.argv[1:]
     try:
@@ -173,52 +194,68 @@ def without_arguments() -> Iterator[None]:
 
 
 def is_fault_of_code(error: BaseException) -> bool:
-    """Whether the user's code raised it: neither Ctrl-C did, nor a signal that ends this process."""
-    is_signal_of_ray = hasattr(error, "ray_terminate_msg")  # as Ray's handler of SIGTERM raises it
-    return not (isinstance(error, KeyboardInterrupt) or is_signal_of_ray)
+    """Whether the user's code raised it, and not Ctrl-C or a signal that ends this process."""
+    is_signal = hasattr(error, "ray_terminate_msg")  # Ray's handler of SIGTERM sets it
+    return not (isinstance(error, KeyboardInterrupt) or is_signal)
 
 
 def _broken(name: str, error: BaseException, here: str) -> RefusedError:
-    return failed(f'is "{name}", whose file cannot be imported', error, here, "fix the file, or name another task")
+    fault = f'is "{name}", whose file cannot be imported'
+    return failed(fault, error, here, "fix the file, or name another task")
 
 
-def _unknown(found: str, name: str, here: str) -> RefusedError:
-    known = known_tasks(Path(here))
-    near = nearest(re.sub(r"\.py$", "", Path(name.partition(":")[0]).name), known)
-    allowed = f"{HOW_TO_NAME}; known: {', '.join(known)}"
-    return RefusedError([Problem("task", found, allowed, near and f"task={near}")])
+def _unknown(fault: str, name: str, here: str) -> RefusedError:
+    """The refusal of a task that does not exist, with the nearest name."""
+    names = known_tasks(Path(here))
+    module = Path(name.partition(":")[0]).name
+    similar = nearest(re.sub(r"\.py$", "", module), names)
+    allowed = f"{HOW_TO_NAME}; known: {', '.join(names)}"
+    return RefusedError([Problem("task", fault, allowed, similar and f"task={similar}")])
 
 
-def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
-    """The attribute is missing, or no task: others of the module may be meant."""
-    module, found = content.__name__, getattr(content, attribute, None)
-    tasks = [other for other, value in vars(content).items() if isinstance(value, Task)]
-    near = nearest(attribute, tasks) or next(iter(tasks), None)
-    what = f"but {module} has no {attribute}" if found is None else f"whose {attribute} is not an allelse.Task"
+def _not_a_task(name: str, content: Any, attribute: str) -> RefusedError:
+    """The refusal of an attribute that is missing or no task, with the nearest task of the module."""
+    module = content.__name__
+    tasks = [variable for variable, value in vars(content).items() if isinstance(value, Task)]
+    similar = nearest(attribute, tasks) or next(iter(tasks), None)
+    if getattr(content, attribute, None) is None:
+        fault = f'is "{name}", but {module} has no {attribute}'
+    else:
+        fault = f'is "{name}", whose {attribute} is not an allelse.Task'
     allowed = "must name a Task of the module"
-    return RefusedError([Problem("task", f'is "{name}", {what}', allowed, near and f"task={module}:{near}")])
+    return RefusedError([Problem("task", fault, allowed, similar and f"task={module}:{similar}")])
 
 
 ENTERED: dict[str, tuple[frozenset[str], bool]] = {}
-"""The folder from which tasks are imported: the modules loaded before any from there, and whether it was searched."""
+"""The folder from which tasks are imported, with the modules loaded before, and whether Python already searched it."""
 
 
 def enter(here: str) -> None:
-    """Import from this folder, besides installed packages. Modules of a former one are forgotten, with their tasks:
-    another folder may have others of the same names."""
+    """Import from this folder, besides installed packages.
+
+    Modules and tasks of the folder before are forgotten: this one may have modules of the same names.
+    """
     if here in ENTERED:
         return
-    for former, (before, was_searched) in ENTERED.items():
-        for name in [name for name in sys.modules if name.partition(".")[0] not in before and _lies_in(name, former)]:
-            del sys.modules[name]
+    for folder, (earlier_modules, was_searched) in ENTERED.items():
+        _forget_modules(folder, earlier_modules)
         if not was_searched:
-            sys.path[:] = [place for place in sys.path if place != former]
+            sys.path[:] = [path for path in sys.path if path != folder]
         forget_tasks()
     ENTERED.clear()
     ENTERED[here] = frozenset(sys.modules), here in sys.path
     if here not in sys.path:
         sys.path.insert(0, here)
     importlib.invalidate_caches()
+
+
+def _forget_modules(folder: str, earlier_modules: frozenset[str]) -> None:
+    """Forget the modules of the folder, unless they were loaded before it was entered."""
+    forgotten = [
+        name for name in sys.modules if name.partition(".")[0] not in earlier_modules and _lies_in(name, folder)
+    ]
+    for name in forgotten:
+        del sys.modules[name]
 
 
 def _lies_in(name: str, folder: str) -> bool:
@@ -228,131 +265,43 @@ def _lies_in(name: str, folder: str) -> bool:
     return Path(folder) in (file.parent, file.parent.parent) and file.stem in (top, "__init__")
 
 
-TAKEN_GROUPS = (*PLATFORM, "task")
-"""Groups that a task may not have: they belong to the platform."""
-PLAIN_KINDS = (int, float, str, bool, dict, NoneType)
-KEY_KINDS = "must be int, float, str, bool, None, Literal, list[…] or dict"
-Fits = Callable[[Any], bool]
-RESULTS: dict[str, tuple[str, Fits]] = {
-    "steps": ("a whole number of at least 1", lambda found: type(found) is int and found >= 1),
-    "costs": ("Costs", lambda found: isinstance(found, Costs)),
-    "fingerprint": ("text", lambda found: isinstance(found, str)),
-    "title": ("text or None", lambda found: found is None or isinstance(found, str)),
-    "words": ("text", lambda found: isinstance(found, str)),
-    "keep": ("Keep", lambda found: isinstance(found, Keep)),
-    "texts": ("texts by what each is called", lambda found: isinstance(found, Mapping)),
-    "problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
-    "data_problems": ("a list, each Problem", lambda found: all(isinstance(each, Problem) for each in found)),
-    "cautions": ("a list, each str", lambda found: all(isinstance(each, str) for each in found)),
-    "precision": ("text", lambda found: isinstance(found, str)),
-    "memory": ("a number or None", lambda found: found is None or type(found) in (int, float)),
-    "prepare": ("", lambda found: True),
-    "resolved": ("the task's configuration", lambda found: True),  # of its schema, which each task has of its own
-}
-"""The functions of a task that are checked when they are called: what each must return."""
-LISTING = ("problems", "data_problems", "cautions")
-"""Those that may also yield."""
-
-
-def task_faults(task: Task[Any]) -> list[str]:
-    """Every fault, each as a clause."""
-    found: list[str] = []
-    if type(task.version) is not int or task.version < 1:
-        found.append(f"its version {task.version!r} must be a whole number of at least 1")
-    if isgeneratorfunction(task.work):
-        found.append("its work yields, as in interface 1; now it calls trial.report, trial.checkpoint, trial.evaluated")
-    if (task.save is None) != (task.load is None):
-        found.append("it must have both save and load, or neither")
-    if type(task.early_stop) is not bool:
-        found.append(f"its early_stop {task.early_stop!r} must be True or False")
-    if not isinstance(task.verbs, tuple) or not all(map(callable, task.verbs)):
-        found.append("its verbs must be a tuple of functions, such as (predict,)")
-    left_out = {field.name for field in fields(Task) if field.default is None and getattr(task, field.name) is None}
-    functions = {*RESULTS, "work", "save", "load"} - left_out
-    found += [f"its {name} must be a function" for name in sorted(functions) if not callable(getattr(task, name))]
-    of_parts = [*_metric_faults(task.metrics), *_schema_faults(task.schema)]
-    return [*found, *(of_parts or [fault for fault in task_card(task).faults() if "version" not in fault])]
-
-
-def _metric_faults(metrics: Any) -> Iterator[str]:
-    if not isinstance(metrics, tuple) or not all(isinstance(metric, Metric) for metric in metrics):
-        yield "its metrics must be a tuple of Metric, such as (Metric('accuracy'),)"
-        return
-    names = Counter(metric.name for metric in metrics)
-    yield from (f"{count} of its metrics have the name {name}" for name, count in names.items() if count > 1)
-
-
-def _schema_faults(schema: Any) -> Iterator[str]:
-    if not _is_frozen(schema):
-        yield f"its schema {_called(schema)} must be a frozen dataclass of groups of keys"
-        return
-    hints = field_types(schema)
-    for group in (field.name for field in fields(schema)):
-        if group in TAKEN_GROUPS:
-            yield f"its group {group} has a name that belongs to the platform"
-        elif not _is_frozen(hints[group]):
-            yield f"its group {group}, which is {_called(hints[group])}, must be a frozen dataclass of keys"
-        else:
-            yield from _key_faults(group, field_types(hints[group]))
-
-
-def _key_faults(group: str, kinds: dict[str, Any]) -> Iterator[str]:
-    for name, kind in kinds.items():
-        if is_dataclass(kind):
-            yield f"its group {group} must hold keys alone, not the group {name}"
-        elif not _is_plain(kind):
-            yield f"its key {group}.{name}, which is {_called(kind)}, {KEY_KINDS}"
-
-
-def _is_plain(kind: Any) -> bool:
-    """Whether a file can give such a value, and the schema can check it."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return _is_plain(inner[0])
-    if origin in (Union, UnionType, list):
-        return all(map(_is_plain, inner))
-    return kind in PLAIN_KINDS or origin in (Literal, dict)
-
-
-def _is_frozen(kind: Any) -> bool:
-    return isinstance(kind, type) and is_dataclass(kind) and bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
-
-
-def _called(kind: Any) -> str:
-    return str(kind) if get_origin(kind) or not isinstance(kind, type) else kind.__name__
-
-
 def checked_functions(task: Task[Any], name: str, here: str) -> Task[Any]:
-    """The task with functions that raise RefusedError alone."""
-    found = {each: getattr(task, each) for each in RESULTS}
-    results = {**RESULTS, "resolved": (_called(task.schema), lambda config: isinstance(config, task.schema))}
-    checked: dict[str, Any] = {
-        each: _checked(of, each, results[each], name, here) for each, of in found.items() if of is not None
-    }
+    """The task with functions whose only error is RefusedError: for what they raise or return wrongly."""
+    config_type = (type_name(task.schema), lambda config: isinstance(config, task.schema))
+    results = {**RESULTS, "resolved": config_type}
+    checked: dict[str, Any] = {}
+    for function_name, result in results.items():
+        function = getattr(task, function_name)
+        if function is not None:
+            checked[function_name] = _checked(function, function_name, result, name, here)
     return replace(task, **checked)
 
 
 def _checked(
-    function: Callable[..., Any], called: str, result: tuple[str, Fits], name: str, here: str
+    function: Callable[..., Any], function_name: str, result: tuple[str, Fits], task: str, here: str
 ) -> Callable[..., Any]:
-    wanted, fits = result
+    """The function of the ``task``, with a refusal for an error, or for a result that doesn't fit ``result``."""
+    allowed_result, fits = result
 
     def call(*arguments: Any) -> Any:
         try:
             with without_arguments():
-                found = function(*arguments)
-                found = list(found) if called in LISTING else found
+                value = function(*arguments)
+                if function_name in LISTING:
+                    value = list(value)
         except RefusedError:
             raise
         except BaseException as error:  # whatever the user's code raises
-            if not is_fault_of_code(error) or (isinstance(error, OSError) and error.errno in FIXES):
-                raise  # a full disk is no fault of the code
-            raise failed(f'is "{name}", whose {called} fails', error, here) from error
-        if not fits(found):
-            returned = f'is "{name}", whose {called} returns {found!r:.60}'
-            place = _line_of_function(function, here)
-            raise RefusedError([Problem("task", returned, f"must return {wanted}", None, place)])
-        return found
+            is_fault_of_storage = isinstance(error, OSError) and error.errno in FIXES
+            if is_fault_of_storage or not is_fault_of_code(error):
+                raise
+            raise failed(f'is "{task}", whose {function_name} fails', error, here) from error
+        if not fits(value):
+            fault = f'is "{task}", whose {function_name} returns {value!r:.60}'
+            location = _line_of_function(function, here)
+            allowed = f"must return {allowed_result}"
+            raise RefusedError([Problem("task", fault, allowed, place=location)])
+        return value
 
     return call
 
@@ -360,29 +309,31 @@ def _checked(
 SITE = "site-packages"
 
 
-def failed(found: str, error: BaseException, here: str, allowed: str = "fix the file") -> RefusedError:
-    """The refusal of a task whose code has raised ``error``; ``found`` says where."""
-    return RefusedError([Problem("task", f"{found}: {cause_of(error)}", allowed, None, _line_of(error, here))])
+def failed(fault: str, error: BaseException, here: str, allowed: str = "fix the file") -> RefusedError:
+    """The refusal of a task whose code has raised ``error``."""
+    location = _line_of_error(error, here)
+    return RefusedError([Problem("task", f"{fault}: {cause_of(error)}", allowed, place=location)])
 
 
-def _line_of(error: BaseException, here: str) -> str | None:
-    """file:line of the innermost line of the user's own code, relative to ``here``."""
+def _line_of_error(error: BaseException, here: str) -> str | None:
+    """file:line of the innermost line of the user's code; None if none of it raised the error."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{_shown(error.filename, here)}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(here) and SITE not in frame.filename]
-    return f"{_shown(own[-1].filename, here)}:{own[-1].lineno}" if own else None
+        return f"{_relative(error.filename, here)}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(here) and SITE not in frame.filename:
+            return f"{_relative(frame.filename, here)}:{frame.lineno}"
+    return None
 
 
 def _line_of_function(function: Callable[..., Any], here: str) -> str | None:
-    """file:line at which a function of the user's own code begins."""
+    """file:line at which a function of the user's code begins; None if the code is not in ``here``."""
     code = getattr(function, "__code__", None)
     if code is None or not Path(code.co_filename).is_relative_to(here):
         return None
-    return f"{_shown(code.co_filename, here)}:{code.co_firstlineno}"
+    return f"{_relative(code.co_filename, here)}:{code.co_firstlineno}"
 
 
-def _shown(file: str, here: str) -> str:
-    """Relative to ``here``, if it lies there."""
+def _relative(file: str, here: str) -> str:
+    """The file relative to ``here``, if it lies there."""
     path = Path(file)
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

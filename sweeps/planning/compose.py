@@ -12,9 +12,11 @@ from rich.table import Table
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, parsed, resolved
 from sweeps.config.overrides import parse_overrides
+from sweeps.config.refusals import FoundProblems
 from sweeps.config.row_keys import builds_on, lists_all, own_keys
-from sweeps.config.rows import ALL, FoundProblems, RowTrees, Scaled
-from sweeps.config.settings import VARY, Settings, absolute, at_home, parse_settings, study_problems
+from sweeps.config.rows import ALL, RowTrees, Scaled
+from sweeps.config.settings import VARY, Settings, absolute, at_home, parse_settings
+from sweeps.config.study_faults import study_problems
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.composition import ComposedRow, Composition, StudyRecord
 from sweeps.planning.naming import known_study, other_study

@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.overrides import Overrides
-from sweeps.config.rows import Kept
+from sweeps.config.row_scale import Kept
 from sweeps.config.schema import Schema, one_line, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource

@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from sweeps.config.settings import Cluster, Paths, Settings, address_problems
+from sweeps.config.settings import Cluster, Paths, Settings
+from sweeps.config.study_faults import address_problems
 from sweeps.planning.naming import some_of
 from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.preflight.machine import cpus, gpu_memories, memory

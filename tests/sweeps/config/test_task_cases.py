@@ -50,7 +50,7 @@ SOURCES: list[tuple[dict[str, str], str]] = [
         {"    train: Train\n": "    train: Train\n    paths: Train\n"},
         "task (small.py) … paths … belongs to the platform",
     ),
-    ({"    steps: A": "    inner: Model\n    steps: A"}, "task (small.py) … must hold keys alone, not the group inner"),
+    ({"    steps: A": "    inner: Model\n    steps: A"}, "task (small.py) … must hold only keys, not the group inner"),
     ({'Literal["round", "square"]': "object"}, "task (small.py) … its key model.kind, which is object … list[…]"),
     ({'"score"),)': '"score"), Metric("score"))'}, "task (small.py) … 2 of its metrics have the name score"),
     ({'(Metric("score"),)': "()"}, "task (small.py) … must have a metric for the table"),

@@ -1,0 +1,138 @@
+"""Collects the problems of a command, each with the place that set the value."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from sweeps.config.files import BASE
+from sweeps.config.hydra import Library, option
+from sweeps.config.made_rows import MadeRow, MadeRows
+from sweeps.config.overrides import Overrides, other_name
+from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem
+
+
+class FoundProblems:
+    """Collects a command's problems in ``every``, each with its place.
+
+    ``typed`` are the command's overrides. ``overrides`` are these on top of the ones that the ``study`` has recorded
+    with its ``rows``.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        typed: Overrides,
+        overrides: Overrides,
+        study: Path | None = None,
+        rows: Collection[str] = (),
+    ) -> None:
+        self.library = library
+        self.typed = typed
+        self.overrides = overrides
+        self.study = study
+        self.recorded = rows
+        self.chosen = dict(overrides.choices)
+        self.every: list[Problem] = []
+        self.made = MadeRows(library, self.place_of_maker)
+        self.way_out = ""  # what to type about a value that the study has recorded
+        self._wrong_in_base: set[str] = set()
+
+    def refuse(self, key: str, fault: str, allowed: str, nearest: str | None = None) -> None:
+        """Keep a problem of the command line."""
+        self.every.append(Problem(key, fault, allowed, nearest, COMMAND_LINE))
+
+    def note(self, problems: Iterable[Problem], row: str = "") -> None:
+        """Keep a row's problems, each with the place that set the value.
+
+        A key that is already wrong in base is not reported again for rows.
+        """
+        new_problems = [problem for problem in problems if self._is_new(problem, row)]
+        if row == BASE:
+            self._wrong_in_base |= {problem.key for problem in new_problems}
+        for problem in new_problems:
+            location = problem.place or self.place(problem.key, row)
+            if not self._is_repeated(problem, location):
+                self.every.append(self._completed(problem, location, row))
+
+    def _is_new(self, problem: Problem, row: str) -> bool:
+        return row == BASE or problem.key not in self._wrong_in_base
+
+    def _is_repeated(self, problem: Problem, location: str | None) -> bool:
+        """Whether an unknown key was already reported with what its file may set."""
+        if problem.found != UNKNOWN_KEY:
+            return False
+        return any((earlier.key, earlier.place) == (problem.key, location) for earlier in self.every)
+
+    def _completed(self, problem: Problem, location: str | None, row: str) -> Problem:
+        """The problem with its place, and with a hint at what you may have meant."""
+        fault = problem.found
+        allowed = problem.allowed
+        nearest = problem.nearest
+        if problem.found == UNKNOWN_KEY:
+            nearest = other_name(problem.key, self.library.keys) or problem.nearest
+        if row == BASE and problem.key in self.typed.sweeps:
+            fault += " in base, with which each row is compared"
+        if self.study and location == self.record:
+            allowed += self.way_out
+        return replace(problem, found=fault, allowed=allowed, place=location, nearest=nearest)
+
+    def options(self, row: str, extra: Mapping[str, str] | None = None) -> list[str]:
+        """The options from which Hydra composes a row, without its scale. ``extra`` options replace chosen ones."""
+        choices = {**self.chosen, **(extra or {})}
+        options = [option(group, name) for group, name in choices.items() if group not in ("row", "scale")]
+        if row != self.library.defaults["row"]:
+            options.append(option("row", row))
+        return options
+
+    @property
+    def scale_option(self) -> list[str]:
+        return [option("scale", self.chosen["scale"])] if "scale" in self.chosen else []
+
+    def source(self, key: str) -> str | None:
+        """The command line or the study's record, whichever overrides the key; None if neither does."""
+        synonyms = {"sweep.rows": "row", "sweep.seeds": self.library.schema.seed}
+        synonym = synonyms.get(key, key)
+        typed_keys = {*self.typed.values, *self.typed.sweeps}
+        if key in typed_keys or synonym in typed_keys or synonym in self.typed.choices:
+            return COMMAND_LINE
+        return self.record if key in self.overrides.values else None
+
+    def place_of_maker(self, key: str) -> str | None:
+        """Where a key that makes rows is set. ``key`` may be longer, such as sweep.vary.model.n_heads."""
+        maker = ".".join(key.split(".")[:2])
+        return self.source(maker) or self.library.place_of(key, *self.options(BASE))
+
+    def is_only_recorded(self, row: str) -> bool:
+        """Whether only the study has the row: no file has it, and nothing makes it."""
+        has_source = row in self.made.rows or row in self.library.folders.options("row")
+        return row in self.recorded and not has_source
+
+    def place(self, key: str, row: str) -> str | None:
+        """Where the row's value is set, or should be; None if that is unknown."""
+        if source := self.source(key):
+            return source
+        made_row = self.made.rows.get(row, MadeRow(parent=row or BASE))
+        if key in made_row.values or key in made_row.final:
+            return made_row.place
+        if self.is_only_recorded(row):
+            return self.record
+        return self._place_in_files(key, row, made_row)
+
+    def _place_in_files(self, key: str, row: str, made_row: MadeRow) -> str | None:
+        folders = self.library.folders
+        file = folders.find(BASE if row == BASE else f"row/{row}")
+        if row != BASE and file:  # the row's value was meant, though the scale's is above it
+            location = self.library.place_of(key, *self.options(row), "~scale")
+            if location and location.startswith(f"{folders.show(file)}:"):
+                return location
+        options = self.options(made_row.parent, made_row.options)
+        location = self.library.place_of(key, *options, *self.scale_option)
+        if location:
+            return location
+        should_set = row != BASE or key.partition(".")[0] in self.library.schema.groups
+        return f"{folders.show(file)}:1" if file and should_set else None
+
+    @property
+    def record(self) -> str | None:
+        """The file of the recorded study."""
+        return self.library.folders.show(self.study / "study.json") if self.study else None
