@@ -1,4 +1,5 @@
-"""What a training benchmark measures apart from steps: padding, a second thread, start-up, checkpoints."""
+"""What a training benchmark measures apart from steps: padding, a second thread, start-up,
+checkpoints."""
 
 import signal
 import subprocess
@@ -34,9 +35,14 @@ BUDGETS = (2000, 4000, 25000)
 
 
 def padding(pairs: ParallelSet, budgets: Sequence[int] = BUDGETS) -> list[dict[str, Any]]:
-    """One line per token budget: the share of all source and target cells without a piece, over one epoch."""
+    """One line per token budget: the share of all source and target cells without a piece, over one
+    epoch."""
     return [
-        {"tokens": tokens, "ours": share(_ours(pairs, tokens)), "random": share(_in_random_order(pairs, tokens))}
+        {
+            "tokens": tokens,
+            "ours": share(_ours(pairs, tokens)),
+            "random": share(_in_random_order(pairs, tokens)),
+        }
         for tokens in budgets
     ]
 
@@ -52,7 +58,11 @@ def share(batches: Iterable[Batch]) -> float:
 
 def _ours(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
     epoch = TrainingBatches(pairs, tokens, int(pairs.longest_sides.max()), SEED)
-    return (batch for step in range(1, len(epoch) + 1) for batch in epoch.micro_batches(step, 0, 1, tokens))
+    return (
+        batch
+        for step in range(1, len(epoch) + 1)
+        for batch in epoch.micro_batches(step, 0, 1, tokens)
+    )
 
 
 def _in_random_order(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
@@ -64,11 +74,14 @@ ROUNDS = Rounds(3, 3)
 
 
 def two_against_one(workload: Workload, rounds: Rounds = ROUNDS) -> list[dict[str, Any]]:
-    """One line per arithmetic: wall seconds of each round with one and with two threads, and their ratios."""
+    """One line per arithmetic: wall seconds of each round with one and with two threads, and their
+    ratios."""
     found = []
     for arithmetic in (Arithmetic.ONEDNN, Arithmetic.BF16):
         contestant = ours(workload, arithmetic)
-        one, two = in_rounds([_with_threads(n, contestant, workload) for n in (1, 2)], rounds, time.perf_counter)
+        one, two = in_rounds(
+            [_with_threads(n, contestant, workload) for n in (1, 2)], rounds, time.perf_counter
+        )
         ratios = [a / b for a, b in zip(one, two, strict=True)]
         found.append({"arithmetic": arithmetic, "one": one, "two": two, "ratios": ratios})
     return found
@@ -91,9 +104,15 @@ GPU_TOKENS_PER_S = 1.0e6  # the goal for base on one H200, the shortest time bet
 
 
 def start_up(*more: str, times: int = 3) -> list[float]:
-    """Seconds from `allelse train` (tiny, synthetic data, prepared) to the first step in its journal."""
+    """Seconds from `allelse train` (tiny, synthetic data, prepared) to the first step in its
+    journal."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [f"paths.runs={folder}/runs", f"paths.data={folder}/data", "train.log_every=1", *more]
+        words = [
+            f"paths.runs={folder}/runs",
+            f"paths.data={folder}/data",
+            "train.log_every=1",
+            *more,
+        ]
         settings = compose_row(words).rows[0].settings
         prepared_text(settings.trial, Path(settings.paths.data))
         return [_until_first_step([*words, f"sweep.name=run{i}"]) for i in range(times)]
@@ -104,7 +123,9 @@ def _until_first_step(words: list[str]) -> float:
     trial = TrialFolder(compose_row(words).rows[0].settings.study_folder / "base-s1", CARD)
     command = [sys.executable, "-m", "sweeps.cli", "train", *words]
     began = time.time()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     try:
         first = _first_report(trial, process)
     finally:
@@ -127,8 +148,8 @@ def _first_report(trial: TrialFolder, process: subprocess.Popen[str]) -> Journal
 def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
     """Seconds that training waits per checkpoint, and their share of the time between two.
 
-    That time is extrapolated from one step here, and computed for a GPU at its goal. The background write is waited
-    for, but not counted.
+    That time is extrapolated from one step here, and computed for a GPU at its goal. The background
+    write is waited for, but not counted.
     """
     trial, worker = compose_row(list(workload.size.words)).rows[0].settings.trial, Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
@@ -137,7 +158,13 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
         checkpoints = Checkpoints(folder, "0" * 64, 1, Keep(newest=1))
         for _ in range(times):
             began = time.perf_counter()
-            train_step(state, workload.batches[:1], trial, worker, make_forward_backward(state.model, trial))
+            train_step(
+                state,
+                workload.batches[:1],
+                trial,
+                worker,
+                make_forward_backward(state.model, trial),
+            )
             stepped = time.perf_counter()
             checkpoints.save(state.step, state.to_dict(), seconds=0.0, score=None, reports=())
             waits.append(time.perf_counter() - stepped)

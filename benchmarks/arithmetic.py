@@ -20,7 +20,8 @@ REPEATS = 9
 
 
 class Arithmetic(StrEnum):
-    """Plain float32 of torch; float32 with matmuls in oneDNN by one switch; bfloat16 by autocast."""
+    """Plain float32 of torch; float32 with matmuls in oneDNN by one switch; bfloat16 by
+    autocast."""
 
     FP32 = "fp32"
     ONEDNN = "fp32, oneDNN"
@@ -33,7 +34,8 @@ class Arithmetic(StrEnum):
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Set the switch, on or off, and restore it, so that no measured program affects another."""
+        """Set the switch, on or off, and restore it, so that no measured program affects
+        another."""
         matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
         before = matmul.fp32_precision
         matmul.fp32_precision = "bf16" if self is Arithmetic.ONEDNN else "none"
@@ -44,14 +46,20 @@ class Arithmetic(StrEnum):
 
 
 def calibrate(shapes: dict[str, tuple[int, int, int]] = SHAPES) -> list[dict[str, Any]]:
-    """GFLOP/s (CPU seconds, median) and error (L2 norm, relative to float64) of each matmul in each arithmetic."""
-    return [_calibrated(name, shape, arithmetic) for name, shape in shapes.items() for arithmetic in Arithmetic]
+    """GFLOP/s (CPU seconds, median) and error (L2 norm, relative to float64) of each matmul in each
+    arithmetic."""
+    return [
+        _calibrated(name, shape, arithmetic)
+        for name, shape in shapes.items()
+        for arithmetic in Arithmetic
+    ]
 
 
 def best_rates(calibration: list[dict[str, Any]]) -> dict[str, float]:
     """FLOP/s of the fastest matmul of each arithmetic, the reference for mfu."""
     return {
-        arithmetic: max(line["gflops"] for line in calibration if line["arithmetic"] == arithmetic) * 1e9
+        arithmetic: max(line["gflops"] for line in calibration if line["arithmetic"] == arithmetic)
+        * 1e9
         for arithmetic in Arithmetic
     }
 
@@ -67,7 +75,13 @@ def _calibrated(name: str, shape: tuple[int, int, int], arithmetic: Arithmetic) 
         product, seconds = F.linear(x, weight), _seconds(x, weight)
     error = float((product.double() - exact).norm() / exact.norm())
     gflops = 2 * rows * inputs * outputs / seconds / 1e9
-    return {"matmul": name, "shape": list(shape), "arithmetic": arithmetic, "gflops": gflops, "error": error}
+    return {
+        "matmul": name,
+        "shape": list(shape),
+        "arithmetic": arithmetic,
+        "gflops": gflops,
+        "error": error,
+    }
 
 
 def _seconds(x: Tensor, weight: Tensor) -> float:

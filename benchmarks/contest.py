@@ -37,13 +37,16 @@ class Peer:
     build_explicit: BuildPeer
 
 
-TORCH = Peer("torch.nn.Transformer", TorchTransformer, TorchTransformer)  # dropout makes its attention explicit anyway
+TORCH = Peer(
+    "torch.nn.Transformer", TorchTransformer, TorchTransformer
+)  # dropout makes its attention explicit anyway
 MARIAN = Peer("HF Marian", Marian, marian_with_explicit_attention)
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A program in one arithmetic; ``tuned`` is a peer with our other switches: fused Adam, explicit attention."""
+    """A program in one arithmetic; ``tuned`` is a peer with our other switches: fused Adam,
+    explicit attention."""
 
     program: str
     arithmetic: Arithmetic
@@ -66,25 +69,32 @@ def contestants(workload: Workload, peers: Sequence[Peer]) -> list[Contestant]:
 
 def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
     """Our own training, freshly initialized."""
-    trial = replace(workload.trial, train=replace(workload.trial.train, precision=arithmetic.precision))
+    trial = replace(
+        workload.trial, train=replace(workload.trial.train, precision=arithmetic.precision)
+    )
     worker = Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
     return Contestant(
         OURS,
         arithmetic,
         state.model,
-        lambda batch: train_step(state, [batch], trial, worker, make_forward_backward(state.model, trial)),
+        lambda batch: train_step(
+            state, [batch], trial, worker, make_forward_backward(state.model, trial)
+        ),
     )
 
 
 def measure(
     workload: Workload, entered: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
 ) -> list[dict[str, Any]]:
-    """One line per contestant: CPU seconds and target pieces/s of each round, and the mfu of their median.
+    """One line per contestant: CPU seconds and target pieces/s of each round, and the mfu of their
+    median.
 
     ``rates`` are FLOP/s of matmuls by arithmetic.
     """
-    taken = in_rounds([partial(contestant.train, workload.batches) for contestant in entered], rounds)
+    taken = in_rounds(
+        [partial(contestant.train, workload.batches) for contestant in entered], rounds
+    )
     return [_line(workload, *pair, rates) for pair in zip(entered, taken, strict=True)]
 
 
@@ -104,7 +114,9 @@ def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str
     ]
 
 
-def _line(workload: Workload, contestant: Contestant, seconds: list[float], rates: dict[str, float]) -> dict[str, Any]:
+def _line(
+    workload: Workload, contestant: Contestant, seconds: list[float], rates: dict[str, float]
+) -> dict[str, Any]:
     speed = [workload.targets / taken for taken in seconds]
     flops_per_s = workload.flops / median(seconds)
     return {
@@ -120,7 +132,8 @@ def _line(workload: Workload, contestant: Contestant, seconds: list[float], rate
 
 
 def _of_peer(workload: Workload, peer: Peer) -> list[Contestant]:
-    """The peer's defaults in fp32 and bf16, and tuned; oneDNN only tuned, since it slows torch's fused attention."""
+    """The peer's defaults in fp32 and bf16, and tuned; oneDNN only tuned, since it slows torch's
+    fused attention."""
     plain = PeerTraining(peer.build, workload.trial, workload.size.vocab_size)
     tuned = PeerTraining(peer.build_explicit, workload.trial, workload.size.vocab_size, fused=True)
     return [
@@ -131,5 +144,13 @@ def _of_peer(workload: Workload, peer: Peer) -> list[Contestant]:
     ]
 
 
-def _peer(name: str, arithmetic: Arithmetic, training: PeerTraining, tuned: bool = False) -> Contestant:
-    return Contestant(name, arithmetic, training.model, partial(training.step, precision=arithmetic.precision), tuned)
+def _peer(
+    name: str, arithmetic: Arithmetic, training: PeerTraining, tuned: bool = False
+) -> Contestant:
+    return Contestant(
+        name,
+        arithmetic,
+        training.model,
+        partial(training.step, precision=arithmetic.precision),
+        tuned,
+    )

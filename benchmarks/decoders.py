@@ -18,13 +18,19 @@ from transformer.decoding.search import beam_search
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.encoder_decoder import Cache, Transformer
 
-OURS, WITHOUT_CACHE, CTRANSLATE2, MARIAN = "allelse", "allelse, no cache", "CTranslate2", "HF Marian"
+OURS, WITHOUT_CACHE, CTRANSLATE2, MARIAN = (
+    "allelse",
+    "allelse, no cache",
+    "CTranslate2",
+    "HF Marian",
+)
 Outputs = list[list[int]]
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """A program in one arithmetic: the best output of each sentence [B, S] of a batch, in pieces without the end."""
+    """A program in one arithmetic: the best output of each sentence [B, S] of a batch, in pieces
+    without the end."""
 
     program: str
     arithmetic: str
@@ -36,7 +42,8 @@ class Decoder:
 
 
 def ours(model: Transformer, arithmetic: str, decode: DecodeConfig) -> Decoder:
-    """Our search, in "fp32" or "bf16"; in float32 with matmuls in oneDNN, like trials of wide models."""
+    """Our search, in "fp32" or "bf16"; in float32 with matmuls in oneDNN, like trials of wide
+    models."""
     made = copy.deepcopy(model).bfloat16() if arithmetic == "bf16" else model
     switch = Arithmetic.FP32 if arithmetic == "bf16" else Arithmetic.ONEDNN
 
@@ -55,14 +62,17 @@ def without_cache(model: Transformer, decode: DecodeConfig) -> Decoder:
 
 
 def ctranslate2_decoder(model: Transformer, decode: DecodeConfig) -> Decoder:
-    """CTranslate2 in float32 with our weights; its pieces are their numbers as text, end-of-sentence included."""
+    """CTranslate2 in float32 with our weights; its pieces are their numbers as text,
+    end-of-sentence included."""
     import ctranslate2
 
     spec = specification(model, list(map(str, range(model.vocab_size))))
     spec.config.add_source_eos = False
     with tempfile.TemporaryDirectory() as folder:
         spec.save(folder)
-        translator = ctranslate2.Translator(folder, compute_type="float32", intra_threads=1, inter_threads=1)
+        translator = ctranslate2.Translator(
+            folder, compute_type="float32", intra_threads=1, inter_threads=1
+        )
 
     def translate(source_BS: Tensor) -> Outputs:
         sentences = [list(map(str, without(PAD, pieces))) for pieces in source_BS.tolist()]
@@ -79,12 +89,19 @@ def marian(model: Transformer, arithmetic: str, decode: DecodeConfig) -> Decoder
     made = _marian_of(model)
     if arithmetic == "bf16":
         made = made.bfloat16()
-    options = {"num_beams": decode.beam, "length_penalty": 0.0, "do_sample": False, "forced_eos_token_id": None}
+    options = {
+        "num_beams": decode.beam,
+        "length_penalty": 0.0,
+        "do_sample": False,
+        "forced_eos_token_id": None,
+    }
 
     @torch.no_grad()
     def translate(source_BS: Tensor) -> Outputs:
         longest = 1 + source_BS.shape[1] + decode.max_extra
-        found = made.generate(source_BS, attention_mask=(source_BS != PAD).long(), max_length=longest, **options)
+        found = made.generate(
+            source_BS, attention_mask=(source_BS != PAD).long(), max_length=longest, **options
+        )
         return [_until_the_end(pieces[1:]) for pieces in found.tolist()]
 
     return Decoder(MARIAN, arithmetic, translate)
@@ -100,7 +117,8 @@ def _until_the_end(pieces: list[int]) -> list[int]:
 
 
 class _Prefixes(Cache):
-    """Source pieces [B, S] and the pieces of their outputs so far [B·N, L], in place of keys and values."""
+    """Source pieces [B, S] and the pieces of their outputs so far [B·N, L], in place of keys and
+    values."""
 
     def __init__(self, source_BS: Tensor) -> None:
         super().__init__(None, [], [])
@@ -122,7 +140,9 @@ class _Forgetful(Transformer):
     def step(self, piece_BN: Tensor, cache: Cache) -> Tensor:
         assert isinstance(cache, _Prefixes)
         piece_R1 = piece_BN.flatten()[:, None]
-        cache.pieces_RL = torch.cat([cache.pieces_RL, piece_R1], dim=1) if cache.length else piece_R1
+        cache.pieces_RL = (
+            torch.cat([cache.pieces_RL, piece_R1], dim=1) if cache.length else piece_R1
+        )
         cache.length += 1
         source_RS = cache.source_BS.repeat_interleave(piece_BN.shape[1], dim=0)
         last_RD = self(source_RS, cache.pieces_RL)[:, -1]
@@ -131,7 +151,8 @@ class _Forgetful(Transformer):
 
 @torch.no_grad()
 def _marian_of(model: Transformer) -> Any:
-    """MarianMT that computes our function: zero attention biases, and no padding or start piece in its outputs."""
+    """MarianMT that computes our function: zero attention biases, and no padding or start piece in
+    its outputs."""
     made: Any = Marian(model.config, model.vocab_size).marian.eval()
     made.model.shared.weight.copy_(model.embedding)
     made.final_logits_bias[:, [PAD, BOS]] = NEVER

@@ -1,7 +1,8 @@
 """``python -m benchmarks.decoding``: our beam search and its peers on one CPU thread.
 
-Base with random weights and outputs of one length; with ``--trial`` also a trained model, with outputs that end by
-themselves. Nothing is timed unless all programs find the same outputs in float32.
+Base with random weights and outputs of one length; with ``--trial`` also a trained model, with
+outputs that end by themselves. Nothing is timed unless all programs find the same outputs in
+float32.
 """
 
 import time
@@ -74,7 +75,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Workload:
-    """A model, sources in batches [B, S], and the decode settings; ``has_goals`` if the goals were set for it."""
+    """A model, sources in batches [B, S], and the decode settings; ``has_goals`` if the goals were
+    set for it."""
 
     name: str
     model: Transformer
@@ -106,10 +108,14 @@ def main(
         workloads = [one_length(base, VOCAB_SIZE, SENTENCES, LENGTH)]
         workloads += [natural_ends(trial, sentences)] if trial else []
         result["decoding"] = [
-            line for workload in workloads for line in measure(workload, entered(workload), Rounds(rounds, rounds))
+            line
+            for workload in workloads
+            for line in measure(workload, entered(workload), Rounds(rounds, rounds))
         ]
     except RefusedError as error:
-        Console(stderr=True).print(f"[bold red]Refused[/]: {error}\nNo other measurement was made.", highlight=False)
+        Console(stderr=True).print(
+            f"[bold red]Refused[/]: {error}\nNo other measurement was made.", highlight=False
+        )
         raise typer.Exit(2) from None
     result["seconds"] = time.perf_counter() - began
     for sheet in sheets(result["decoding"]):
@@ -120,7 +126,8 @@ def main(
 
 @torch.no_grad()
 def one_length(trial: TrialConfig, vocab_size: int, sentences: int, length: int) -> Workload:
-    """Random weights with probability zero for end-of-sentence: every output is as long as its source."""
+    """Random weights with probability zero for end-of-sentence: every output is as long as its
+    source."""
     random = torch.Generator().manual_seed(SEED)
     torch.manual_seed(SEED)
     model = Transformer(trial.model, vocab_size).eval()
@@ -134,7 +141,8 @@ def one_length(trial: TrialConfig, vocab_size: int, sentences: int, length: int)
 
 
 def natural_ends(folder: Path, sentences: int) -> Workload:
-    """The last checkpoint of a trial, and the first sentences of its first test set, in batches of similar length."""
+    """The last checkpoint of a trial, and the first sentences of its first test set, in batches of
+    similar length."""
     trial, data_folder = _read_trial(folder)
     prepared = prepared_text(trial, data_folder)
     model = Transformer(trial.model, len(prepared.vocabulary)).eval()
@@ -158,20 +166,32 @@ def entered(workload: Workload) -> list[Decoder]:
     ]
 
 
-def measure(workload: Workload, decoders: Sequence[Decoder], rounds: Rounds) -> list[dict[str, Any]]:
-    """One line per program: the number of outputs equal to the first program's, and the CPU seconds of each round.
+def measure(
+    workload: Workload, decoders: Sequence[Decoder], rounds: Rounds
+) -> list[dict[str, Any]]:
+    """One line per program: the number of outputs equal to the first program's, and the CPU seconds
+    of each round.
 
     Raises RefusedError if programs differ in float32, since they would not do the same work.
     """
     outputs = [decoder.translate_all(workload.batches) for decoder in decoders]
     same = [_same(found, outputs[0]) for found in outputs]
     _check(workload, decoders, same)
-    taken = in_rounds([partial(decoder.translate_all, workload.batches) for decoder in decoders], rounds)
+    taken = in_rounds(
+        [partial(decoder.translate_all, workload.batches) for decoder in decoders], rounds
+    )
     return [
         {
-            **{"workload": workload.name, "program": decoder.program, "arithmetic": decoder.arithmetic},
+            **{
+                "workload": workload.name,
+                "program": decoder.program,
+                "arithmetic": decoder.arithmetic,
+            },
             **{"same": alike, "sentences": workload.sentences, "cpu_seconds": seconds},
-            **{"has_goals": workload.has_goals, "bleu": workload.text and workload.text.bleu(found)},
+            **{
+                "has_goals": workload.has_goals,
+                "bleu": workload.text and workload.text.bleu(found),
+            },
         }
         for decoder, alike, found, seconds in zip(decoders, same, outputs, taken, strict=True)
     ]
@@ -185,7 +205,9 @@ def _check(workload: Workload, decoders: Sequence[Decoder], same: Sequence[int])
         for decoder, alike in zip(decoders, same, strict=True)
         if decoder.arithmetic == "fp32"
     ]
-    found.append((alone.program, _same(alone.translate(first), decoders[0].translate(first)), len(first)))
+    found.append(
+        (alone.program, _same(alone.translate(first), decoders[0].translate(first)), len(first))
+    )
     allowed = f"at least {ENOUGH_ALIKE:.0%} must be the same as ours"
     problems = [
         Problem(f"{workload.name}, {name}", f"{alike} of {sentences} outputs are the same", allowed)
@@ -218,7 +240,14 @@ def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:
 def document(result: Result) -> str:
     """The full run as Markdown."""
     head = record.heading("Decoding on a CPU, side by side", result)
-    return "\n".join([*head, "Everything is measured in this run.", "", *map(to_markdown, sheets(result["decoding"]))])
+    return "\n".join(
+        [
+            *head,
+            "Everything is measured in this run.",
+            "",
+            *map(to_markdown, sheets(result["decoding"])),
+        ]
+    )
 
 
 def _speed(line: dict[str, Any]) -> tuple[str, ...]:
@@ -231,23 +260,50 @@ def _speed(line: dict[str, Any]) -> tuple[str, ...]:
 
 def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[str, ...]:
     each = [b / a for a, b in zip(ours["cpu_seconds"], peer["cpu_seconds"], strict=True)]
-    reached, least = median(each), GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"]))
-    goal = f"≥ {least:.1f} {MET if reached >= least else MISSED}" if least and ours["has_goals"] else ""
+    reached, least = (
+        median(each),
+        GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"])),
+    )
+    goal = (
+        f"≥ {least:.1f} {MET if reached >= least else MISSED}"
+        if least and ours["has_goals"]
+        else ""
+    )
     between = f"{min(each):.2f}–{max(each):.2f}"
-    return ours["workload"], ours["arithmetic"], peer["program"], peer["arithmetic"], f"{reached:.2f}", between, goal
+    return (
+        ours["workload"],
+        ours["arithmetic"],
+        peer["program"],
+        peer["arithmetic"],
+        f"{reached:.2f}",
+        between,
+        goal,
+    )
 
 
 def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
     """A trial's configuration, and the folder of its prepared data."""
     path = folder / "config.yaml"
     if not path.is_file():
-        raise RefusedError([Problem("--trial", f"{path} is missing", "must be the folder of a trial")])
+        raise RefusedError(
+            [Problem("--trial", f"{path} is missing", "must be the folder of a trial")]
+        )
     tree = yaml.safe_load(path.read_text("utf-8"))
-    trial, problems = parse(TrialConfig, {name: tree.get(name) for name in ("model", "train", "decode", "data")})
+    trial, problems = parse(
+        TrialConfig, {name: tree.get(name) for name in ("model", "train", "decode", "data")}
+    )
     if trial is None:
         raise RefusedError(problems)
-    if {trial.model.n_heads * width for width in (trial.model.d_k, trial.model.d_v)} != {trial.model.d_model}:
-        raise RefusedError([Problem("--trial", "has d_k or d_v unlike d_model / n_heads", "HF Marian has no others")])
+    if {trial.model.n_heads * width for width in (trial.model.d_k, trial.model.d_v)} != {
+        trial.model.d_model
+    }:
+        raise RefusedError(
+            [
+                Problem(
+                    "--trial", "has d_k or d_v unlike d_model / n_heads", "HF Marian has no others"
+                )
+            ]
+        )
     return trial, Path(tree["paths"]["data"])
 
 
@@ -256,7 +312,9 @@ def _last_weights(folder: Path) -> dict[str, Tensor]:
     lineage = TrialFolder(folder, Card("any", 1, ())).lineage()
     found = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep(), lineage=lineage).newest()
     if found is None:
-        raise RefusedError([Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")])
+        raise RefusedError(
+            [Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")]
+        )
     weights: dict[str, Tensor] = found.saved.state["model"]
     return weights
 

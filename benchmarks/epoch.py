@@ -1,7 +1,7 @@
 """A whole epoch of real text: every block has a shape of its own, as in a trial.
 
-Ours and HF Marian take turns step by step in one process. Against an older checkout, each checkout trains in a process
-of its own (`benchmarks/epoch_worker.py`), and the processes take turns.
+Ours and HF Marian take turns step by step in one process. Against an older checkout, each checkout
+trains in a process of its own (`benchmarks/epoch_worker.py`), and the processes take turns.
 """
 
 import os
@@ -47,7 +47,8 @@ OLD, NEW = "old", "new"
 class EpochSize:
     """A model with its batches; ``shapes`` is the number of block shapes that are trained on.
 
-    ``words`` are overrides as for `allelse train`. ``peers`` is false where only checkouts are compared.
+    ``words`` are overrides as for `allelse train`. ``peers`` is false where only checkouts are
+    compared.
     """
 
     name: str
@@ -57,7 +58,13 @@ class EpochSize:
     peers: bool = True
 
 
-QUARTER = ("model.n_layers=3", "model.d_model=128", "model.d_ff=512", "model.d_k=16", "model.d_v=16")
+QUARTER = (
+    "model.n_layers=3",
+    "model.d_model=128",
+    "model.d_ff=512",
+    "model.d_k=16",
+    "model.d_v=16",
+)
 EPOCH_SIZES = (
     EpochSize("half", ("scale=half",)),
     EpochSize("quarter", ("scale=half", *QUARTER, "train.tokens_per_batch=2000")),
@@ -78,7 +85,10 @@ class Epoch:
     @property
     def batches(self) -> TrainingBatches:
         return TrainingBatches(
-            self.pairs, self.trial.train.tokens_per_batch, self.trial.model.max_positions, self.trial.train.seed
+            self.pairs,
+            self.trial.train.tokens_per_batch,
+            self.trial.model.max_positions,
+            self.trial.train.seed,
         )
 
     def steps(self) -> Iterator[list[Batch]]:
@@ -93,7 +103,9 @@ class Epoch:
             yield blocks
 
     def with_precision(self, precision: Precision) -> "Epoch":
-        return replace(self, trial=replace(self.trial, train=replace(self.trial.train, precision=precision)))
+        return replace(
+            self, trial=replace(self.trial, train=replace(self.trial.train, precision=precision))
+        )
 
 
 def epoch(size: EpochSize, pairs: ParallelSet, vocab_size: int) -> Epoch:
@@ -137,7 +149,9 @@ def _ours(work: Epoch) -> Runner:
     return Runner(OURS, trial.train.precision, step, _matmuls(trial))
 
 
-def _own_step(state: Any, trial: TrialConfig, worker: Worker, forward_backward: Any, blocks: Sequence[Batch]) -> None:
+def _own_step(
+    state: Any, trial: TrialConfig, worker: Worker, forward_backward: Any, blocks: Sequence[Batch]
+) -> None:
     train_step(state, blocks, trial, worker, forward_backward)
 
 
@@ -145,7 +159,12 @@ def _marian(work: Epoch) -> Runner:
     """Fused Adam, explicit attention, and oneDNN's float32 matmuls where ours would use them."""
     precision = work.trial.train.precision
     training = PeerTraining(MARIAN.build_explicit, work.trial, work.vocab_size, fused=True)
-    return Runner(MARIAN.name, precision, partial(training.step_on_blocks, precision=precision), _matmuls(work.trial))
+    return Runner(
+        MARIAN.name,
+        precision,
+        partial(training.step_on_blocks, precision=precision),
+        _matmuls(work.trial),
+    )
 
 
 def _matmuls(trial: TrialConfig) -> Callable[[], AbstractContextManager[None]]:
@@ -207,7 +226,12 @@ class Process:
         self.command = [str(python), "-P", str(script), str(job)]
         environment = os.environ | {"PYTHONPATH": str(checkout)}
         self.process = subprocess.Popen(
-            self.command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1
+            self.command,
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=1,
         )
 
     def step(self) -> dict[str, float]:
@@ -217,7 +241,9 @@ class Process:
         self.process.stdin.write("step\n")
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{shlex.join(self.command)} ended with exit code {self.process.wait()}")
+            raise RuntimeError(
+                f"{shlex.join(self.command)} ended with exit code {self.process.wait()}"
+            )
         seconds, loss, resident = map(float, line.split())
         return {"cpu_seconds": seconds, "loss": loss, "resident": resident}
 
@@ -241,7 +267,8 @@ def processes(checkouts: dict[str, Path], work: Epoch) -> Iterator[dict[str, Pro
 
 
 def in_processes(work: Epoch, old: Path | None) -> dict[str, Any]:
-    """Memory of our process as the shapes grow in number and, with ``old``, our time against that checkout's."""
+    """Memory of our process as the shapes grow in number and, with ``old``, our time against that
+    checkout's."""
     checkouts = {NEW: ROOT}
     if old is not None:
         checkouts[OLD] = old.resolve()
@@ -254,7 +281,12 @@ def in_processes(work: Epoch, old: Path | None) -> dict[str, Any]:
             shapes.append(len(seen))
             for name, process in started.items():
                 steps[name].append(process.step())
-    return {"size": work.size.name, "precision": work.trial.train.precision, "shapes": shapes, "steps": steps}
+    return {
+        "size": work.size.name,
+        "precision": work.trial.train.precision,
+        "shapes": shapes,
+        "steps": steps,
+    }
 
 
 def resident_after(line: dict[str, Any], shapes: int, name: str = NEW) -> float:
@@ -263,7 +295,9 @@ def resident_after(line: dict[str, Any], shapes: int, name: str = NEW) -> float:
     return float(line["steps"][name][reached]["resident"])
 
 
-def measure_epoch(result: Result, size: EpochSize, text: tuple[ParallelSet, int], old: Path | None) -> None:
+def measure_epoch(
+    result: Result, size: EpochSize, text: tuple[ParallelSet, int], old: Path | None
+) -> None:
     """Add one size's measurements to the result."""
     rates = matmul_rates(result["calibration"])
     work = epoch(size, *text)
@@ -277,6 +311,9 @@ def measure_epoch(result: Result, size: EpochSize, text: tuple[ParallelSet, int]
 def matmul_rates(calibration: Sequence[dict[str, Any]]) -> dict[str, float]:
     """FLOP/s of the fastest matmul of each precision; float32 in whichever library is faster."""
     return {
-        precision: max(line["gflops"] for line in calibration if line["arithmetic"].startswith(precision)) * 1e9
+        precision: max(
+            line["gflops"] for line in calibration if line["arithmetic"].startswith(precision)
+        )
+        * 1e9
         for precision in PRECISIONS
     }

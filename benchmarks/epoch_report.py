@@ -1,4 +1,5 @@
-"""The tables of whole epochs: ours against tuned Marian and against an older checkout, memory and padding."""
+"""The tables of whole epochs: ours against tuned Marian and against an older checkout, memory and
+padding."""
 
 from collections.abc import Callable, Sequence
 from statistics import median, quantiles
@@ -22,8 +23,11 @@ FEW, MANY = 100, 200
 
 
 def epoch_sheets(lines: Sequence[Line]) -> list[Sheet]:
-    """Speeds, and ours against tuned Marian: each precision, then the faster one of either program."""
-    note = "Real target pieces per CPU second. Share: model FLOPs per second over the fastest matmul."
+    """Speeds, and ours against tuned Marian: each precision, then the faster one of either
+    program."""
+    note = (
+        "Real target pieces per CPU second. Share: model FLOPs per second over the fastest matmul."
+    )
     speeds = [_speed(line) for line in lines]
     columns = ("size", "program", "precision", "target tokens/s", "share")
     return [Sheet("A whole epoch", note, columns, speeds, words=3), _against_marian(lines)]
@@ -31,7 +35,13 @@ def epoch_sheets(lines: Sequence[Line]) -> list[Sheet]:
 
 def _speed(line: Line) -> tuple[str, ...]:
     speed = sum(line["targets"]) / sum(line["cpu_seconds"])
-    return line["size"], line["program"], line["precision"], f"{speed:,.0f}", f"{line['share_of_rate']:.0%}"
+    return (
+        line["size"],
+        line["program"],
+        line["precision"],
+        f"{speed:,.0f}",
+        f"{line['share_of_rate']:.0%}",
+    )
 
 
 def _against_marian(lines: Sequence[Line]) -> Sheet:
@@ -42,7 +52,9 @@ def _against_marian(lines: Sequence[Line]) -> Sheet:
         for mine, peer in zip(ours, peers, strict=True):
             rows.append(_ratio(mine, peer, ""))
         fastest, fastest_peer = faster(ours), faster(peers)
-        rows.append(_ratio(fastest, fastest_peer, _at_least(AGAINST_MARIAN[size], fastest, fastest_peer)))
+        rows.append(
+            _ratio(fastest, fastest_peer, _at_least(AGAINST_MARIAN[size], fastest, fastest_peer))
+        )
     note = "Our speed over tuned Marian's in the same step: median and quartiles; last, the faster of each."
     columns = ("size", "ours", "Marian", "ratio", "quartiles", "goal")
     return Sheet("A whole epoch: ours over tuned Marian", note, columns, rows, words=3)
@@ -50,7 +62,14 @@ def _against_marian(lines: Sequence[Line]) -> Sheet:
 
 def _ratio(ours: Line, peer: Line, goal: str) -> tuple[str, ...]:
     ratios = _quotients(peer["cpu_seconds"], ours["cpu_seconds"])
-    return ours["size"], ours["precision"], peer["precision"], f"{median(ratios):.2f}", _quartiles(ratios), goal
+    return (
+        ours["size"],
+        ours["precision"],
+        peer["precision"],
+        f"{median(ratios):.2f}",
+        _quartiles(ratios),
+        goal,
+    )
 
 
 def _at_least(goal: float, ours: Line, peer: Line) -> str:
@@ -59,7 +78,8 @@ def _at_least(goal: float, ours: Line, peer: Line) -> str:
 
 
 def memory_sheets(lines: Sequence[Line]) -> list[Sheet]:
-    """Resident memory of a process that trains one of our models, and its growth with the number of shapes."""
+    """Resident memory of a process that trains one of our models, and its growth with the number of
+    shapes."""
     note = "Resident memory of a process that trains alone, after the step that reached so many block shapes."
     columns = ("size", "precision", f"{FEW} shapes", f"{MANY} shapes", "growth", "goal")
     rows = [_memory(line) for line in lines if line["shapes"][-1] >= MANY]
@@ -76,7 +96,14 @@ def _memory(line: Line) -> tuple[str, ...]:
     if limit is not None:
         met = many <= limit and growth <= GROWTH
         goal = f"≤ {limit / 1e9:.1f} GB and {GROWTH:.0%} {MET if met else MISSED}"
-    return line["size"], line["precision"], f"{few / 1e9:.2f} GB", f"{many / 1e9:.2f} GB", f"{growth:+.0%}", goal
+    return (
+        line["size"],
+        line["precision"],
+        f"{few / 1e9:.2f} GB",
+        f"{many / 1e9:.2f} GB",
+        f"{growth:+.0%}",
+        goal,
+    )
 
 
 def _against_old(lines: Sequence[Line]) -> Sheet:

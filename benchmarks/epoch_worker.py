@@ -1,7 +1,7 @@
 """Trains one step per line of its input, with the code on PYTHONPATH: ``epoch_worker.py JOB``.
 
-JOB holds a pickled trial, the size of its vocabulary, and its text. For each step it prints CPU seconds, loss, and the
-resident bytes of this process. It uses only what older checkouts have, too.
+JOB holds a pickled trial, the size of its vocabulary, and its text. For each step it prints CPU
+seconds, loss, and the resident bytes of this process. It uses only what older checkouts have, too.
 """
 
 import os

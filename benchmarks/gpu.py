@@ -1,7 +1,8 @@
 """``python -m benchmarks.gpu``: training steps on one GPU against their goals, in a few minutes.
 
-Base, big, half and quarter: eager, compiled, and replayed from CUDA graphs as training does it, with cuDNN's attention,
-and block by block; and the device's limits. Without a GPU it prints a refusal and ends with exit code 2.
+Base, big, half and quarter: eager, compiled, and replayed from CUDA graphs as training does it,
+with cuDNN's attention, and block by block; and the device's limits. Without a GPU it prints a
+refusal and ends with exit code 2.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,7 +38,8 @@ MATMUL_SIZE, COPY_BYTES = 8192, 2**31
 
 @dataclass(frozen=True)
 class Size:
-    """A model by the overrides of ``allelse train``, its text, and the goal on one H200: tokens/s, or ms per step.
+    """A model by the overrides of ``allelse train``, its text, and the goal on one H200: tokens/s,
+    or ms per step.
 
     Source lengths are lognormal: ``ln_length`` is mean and sd of their logarithm.
     """
@@ -70,7 +72,8 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Ceiling:
-    """Limits of this device: FLOP/s of a large bf16 matmul, bytes/s read and written by a large copy."""
+    """Limits of this device: FLOP/s of a large bf16 matmul, bytes/s read and written by a large
+    copy."""
 
     flops: float
     bytes: float
@@ -102,13 +105,20 @@ class Measured:
     @property
     def tokens_per_s(self) -> float:
         """Real target pieces."""
-        return mean(micro_batches[0].total_targets for micro_batches in self.workload.steps) / self.milliseconds * 1e3
+        return (
+            mean(micro_batches[0].total_targets for micro_batches in self.workload.steps)
+            / self.milliseconds
+            * 1e3
+        )
 
     @property
     def flops(self) -> float:
         """Model FLOP/s, forward and backward, of real pieces."""
         model, vocab_size = self.workload.trial.model, self.workload.size.vocab_size
-        each = (training_flops(model, vocab_size, micro_batches[0].lengths) for micro_batches in self.workload.steps)
+        each = (
+            training_flops(model, vocab_size, micro_batches[0].lengths)
+            for micro_batches in self.workload.steps
+        )
         return mean(each) / self.milliseconds * 1e3
 
     @property
@@ -119,14 +129,20 @@ class Measured:
         return self.tokens_per_s >= (size.least_tokens_per_s or 0)
 
 
-Sizes = Annotated[list[str] | None, typer.Option("--only", help=f"Of {', '.join(size.name for size in SIZES)}.")]
-Ways = Annotated[list[Way] | None, typer.Option("--way", help="Of the ways in which the device gets its work.")]
+Sizes = Annotated[
+    list[str] | None, typer.Option("--only", help=f"Of {', '.join(size.name for size in SIZES)}.")
+]
+Ways = Annotated[
+    list[Way] | None, typer.Option("--way", help="Of the ways in which the device gets its work.")
+]
 
 
 def main(only: Sizes = None, way: Ways = None) -> None:
     """Measure training steps on one GPU."""
     if not torch.cuda.is_available():
-        Console(stderr=True).print("[bold red]Refused[/]: torch finds no CUDA device here. Nothing was measured.")
+        Console(stderr=True).print(
+            "[bold red]Refused[/]: torch finds no CUDA device here. Nothing was measured."
+        )
         raise typer.Exit(2)
     device = torch.device("cuda", torch.cuda.current_device())
     console = Console(highlight=False)
@@ -137,7 +153,9 @@ def main(only: Sizes = None, way: Ways = None) -> None:
             continue
         for line in all_ways(size, list(way or Way), device):
             measured.append(line)
-            console.print(f"{size.name}, {line.way}: {line.milliseconds:.2f} ms")  # now, should the time run out
+            console.print(
+                f"{size.name}, {line.way}: {line.milliseconds:.2f} ms"
+            )  # now, should the time run out
     console.print(to_terminal(sheet(measured, ceiling)))
     console.print(origin(device), soft_wrap=True)
 
@@ -157,19 +175,24 @@ def calibrate(device: torch.device) -> Ceiling:
     a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device=device).bfloat16() for _ in range(2))
     source = torch.randint(256, (COPY_BYTES,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    matmul, copy = (median(in_rounds(task)) / 1e3 for task in (lambda: a @ b, lambda: target.copy_(source)))
+    matmul, copy = (
+        median(in_rounds(task)) / 1e3 for task in (lambda: a @ b, lambda: target.copy_(source))
+    )
     return Ceiling(2 * MATMUL_SIZE**3 / matmul, 2 * COPY_BYTES / copy)
 
 
 def workload(size: Size, device: torch.device, joins: bool) -> Workload:
-    """The first steps of an epoch in micro-batches, padded up to their buckets; ``joins`` as training would."""
+    """The first steps of an epoch in micro-batches, padded up to their buckets; ``joins`` as
+    training would."""
     trial = compose_row([*size.words, f"train.seed={SEED}"]).rows[0].settings.trial
     pairs = drawn_pairs(PAIRS, size.ln_length, (0, 0.17), size.vocab_size, longest=200)
     epoch = TrainingBatches(pairs, trial.train.tokens_per_batch, trial.model.max_positions, SEED)
     shapes = buckets(epoch.shapes())
     limit = tokens_per_micro_batch(trial.train, device)
     if joins:
-        epoch, shapes = plan_graphs(epoch, trial, size.vocab_size, Worker(device=device, tokens_per_micro_batch=limit))
+        epoch, shapes = plan_graphs(
+            epoch, trial, size.vocab_size, Worker(device=device, tokens_per_micro_batch=limit)
+        )
     steps = [epoch.micro_batches(step, 0, 1, limit) for step in range(1, IN_TURN + 1)]
     padded = [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
     return Workload(size, trial, shapes, padded, epoch.joins_blocks)
@@ -188,7 +211,9 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
     on_device = [[batch.to(device) for batch in micro_batches] for micro_batches in work.steps]
     steps, worker = cycle(on_device), Worker(device=device)
     with attention(way, device):
-        return Measured(work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run)))
+        return Measured(
+            work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run))
+        )
 
 
 def attention(way: Way, device: torch.device) -> AbstractContextManager[None]:
@@ -197,7 +222,8 @@ def attention(way: Way, device: torch.device) -> AbstractContextManager[None]:
 
 
 def in_rounds(task: Callable[[], object]) -> list[float]:
-    """Median milliseconds of ``task`` in each round, by events on the device, with a synchronization between rounds."""
+    """Median milliseconds of ``task`` in each round, by events on the device, with a
+    synchronization between rounds."""
     for _ in range(WARM_UP):
         task()
     return [median(_timed(task)) for _ in range(ROUNDS)]
@@ -222,24 +248,52 @@ def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
         "Goals: for one H200."
     )
     columns = (
-        *("size", "micro-batches", "ms per step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal"),
+        *(
+            "size",
+            "micro-batches",
+            "ms per step",
+            "range",
+            "target tokens/s",
+            "TFLOP/s",
+            "of peak",
+            "padding",
+            "goal",
+        ),
     )
-    return Sheet("Training steps on one GPU", note, columns, [row(line, ceiling) for line in measured], words=2)
+    return Sheet(
+        "Training steps on one GPU",
+        note,
+        columns,
+        [row(line, ceiling) for line in measured],
+        words=2,
+    )
 
 
 def row(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
     """The cells of one measurement."""
     steps = line.workload.steps
-    pieces = sum(micro_batches[0].lengths.source + micro_batches[0].lengths.target for micro_batches in steps)
-    padding = 1 - pieces / sum(batch.shape.cells for micro_batches in steps for batch in micro_batches)
+    pieces = sum(
+        micro_batches[0].lengths.source + micro_batches[0].lengths.target for micro_batches in steps
+    )
+    padding = 1 - pieces / sum(
+        batch.shape.cells for micro_batches in steps for batch in micro_batches
+    )
     times = f"{line.milliseconds:.2f}", f"{min(line.rounds):.2f}–{max(line.rounds):.2f}"
-    rates = f"{line.tokens_per_s:,.0f}", f"{line.flops / 1e12:.1f}", f"{line.flops / ceiling.flops:.0%}"
+    rates = (
+        f"{line.tokens_per_s:,.0f}",
+        f"{line.flops / 1e12:.1f}",
+        f"{line.flops / ceiling.flops:.0%}",
+    )
     return line.workload.size.name, line.way, *times, *rates, f"{padding:.1%}", _goal(line)
 
 
 def _goal(line: Measured) -> str:
     size = line.workload.size
-    goal = f"≤ {size.most_milliseconds} ms" if size.most_milliseconds else f"≥ {size.least_tokens_per_s:,.0f}"
+    goal = (
+        f"≤ {size.most_milliseconds} ms"
+        if size.most_milliseconds
+        else f"≥ {size.least_tokens_per_s:,.0f}"
+    )
     return f"{goal} {MET if line.met else MISSED}"
 
 

@@ -1,8 +1,10 @@
-"""What a study of a thousand trials costs those who start and watch it: ``python -m benchmarks.large_study``.
+"""What a study of a thousand trials costs those who start and watch it: ``python -m
+benchmarks.large_study``.
 
-First a study whose trials have ended, with a journal of a thousand lines each: CPU and wall seconds of commands that
-read it, once after the system forgot its files, and again. Then a real sweep of as many trials of the task that
-`allelse init` writes: wall seconds until its first report, and the CPU time of its process and of a watching one.
+First a study whose trials have ended, with a journal of a thousand lines each: CPU and wall seconds
+of commands that read it, once after the system forgot its files, and again. Then a real sweep of as
+many trials of the task that `allelse init` writes: wall seconds until its first report, and the CPU
+time of its process and of a watching one.
 """
 
 import argparse
@@ -41,7 +43,8 @@ READERS = (
 SEEDS = 10
 PATIENCE_S = 600.0
 STARTED_S, WATCHED_S = 15.0, 30.0
-"""Seconds that a watching process has for its start, and those over which its CPU time is measured."""
+"""Seconds that a watching process has for its start, and those over which its CPU time is
+measured."""
 
 
 def main() -> None:
@@ -49,7 +52,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         create("curve", Path.cwd())
         finish(overrides("ended", options.trials), options.lines)
-        print(f"| {options.trials} finished trials of {options.lines} lines | first: CPU, wall | again: CPU, wall |")
+        print(
+            f"| {options.trials} finished trials of {options.lines} lines | first: CPU, wall | again: CPU, wall |"
+        )
         print("| --- | --- | --- |")
         for verb in READERS:
             words = [*verb.split(), *([] if verb == "studies" else ["sweep.name=ended"])]
@@ -63,8 +68,18 @@ def main() -> None:
 def overrides(study: str, trials: int) -> list[str]:
     """Of a study with so many trials: base and learning rates, ten seeds each."""
     rates = ", ".join(f"{0.001 + 1e-5 * number:.5f}" for number in range(trials // SEEDS - 1))
-    rows, seeds = f"sweep.vary={{train.lr: [{rates}]}}", f"sweep.seeds=[{','.join(map(str, range(1, SEEDS + 1)))}]"
-    return ["task=curve", f"sweep.name={study}", rows, seeds, "train.steps=100000", "train.save_every=1000"]
+    rows, seeds = (
+        f"sweep.vary={{train.lr: [{rates}]}}",
+        f"sweep.seeds=[{','.join(map(str, range(1, SEEDS + 1)))}]",
+    )
+    return [
+        "task=curve",
+        f"sweep.name={study}",
+        rows,
+        seeds,
+        "train.steps=100000",
+        "train.save_every=1000",
+    ]
 
 
 def finish(words: list[str], lines: int) -> None:
@@ -81,10 +96,15 @@ def _finish(planned: PlannedTrial, lines: int) -> None:
     recorder.begin()
     recorder.take(1, Started("cpu", 1))
     metrics = {f"train/{name}": 1 / 3 for name in ("loss", "accuracy", "rate")}
-    reports = (journal_line(time.time(), 1, step * line, metrics, step * line) for line in range(1, lines + 1))
+    reports = (
+        journal_line(time.time(), 1, step * line, metrics, step * line)
+        for line in range(1, lines + 1)
+    )
     planned.folder.journal_path.write_text("".join(f"{to_json(report)}\n" for report in reports))
     costs = {"params": 6, "flops": None, "seconds": 1.0}
-    recorder.take(1, Finished(planned.steps, costs, {"test": {"mse": 1 / planned.trial.seed, "decode": {}}}))
+    recorder.take(
+        1, Finished(planned.steps, costs, {"test": {"mse": 1 / planned.trial.seed, "decode": {}}})
+    )
 
 
 def forget(folder: Path) -> None:
@@ -101,7 +121,9 @@ def _taken(words: list[str]) -> str:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([*ALLELSE, *words], check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return f"{after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.2f} s, {wall:.2f} s"
+    return (
+        f"{after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.2f} s, {wall:.2f} s"
+    )
 
 
 def started(words: list[str]) -> dict[str, str]:
@@ -115,7 +137,10 @@ def started(words: list[str]) -> dict[str, str]:
             processes = [psutil.Process(each.pid) for each in (sweep, watching)]
             before = [_cpu(process) for process in processes]
             time.sleep(WATCHED_S)
-            shares = [(_cpu(process) - used) / WATCHED_S for process, used in zip(processes, before, strict=True)]
+            shares = [
+                (_cpu(process) - used) / WATCHED_S
+                for process, used in zip(processes, before, strict=True)
+            ]
     return {
         "typed until study.json is written": f"{written - began:.1f} s",
         "study.json until the first report": f"{first - written:.1f} s",
@@ -126,9 +151,12 @@ def started(words: list[str]) -> dict[str, str]:
 
 @contextmanager
 def in_terminal(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`allelse` in a terminal of its own, which draws its live view; stopped by SIGTERM at the end."""
+    """`allelse` in a terminal of its own, which draws its live view; stopped by SIGTERM at the
+    end."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([*ALLELSE, *words], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    process = subprocess.Popen(
+        [*ALLELSE, *words], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
     os.close(theirs)
     threading.Thread(target=_drain, args=(ours,), daemon=True).start()
     try:

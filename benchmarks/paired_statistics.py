@@ -1,8 +1,9 @@
-"""How often the paired mark errs, and what it finds: rows that are compared with their reference seed by seed.
+"""How often the paired mark errs, and what it finds: rows that are compared with their reference
+seed by seed.
 
-A part of ``python -m benchmarks.statistics``. Differences are drawn and go through the function behind the table,
-`tracking.statistics.paired_tests.paired_differences`.
-Shapes: S studies, K compared rows, N seeds.
+A part of ``python -m benchmarks.statistics``. Differences are drawn and go through the function
+behind the table, `tracking.statistics.paired_tests.paired_differences`. Shapes: S studies, K
+compared rows, N seeds.
 """
 
 import math
@@ -21,11 +22,19 @@ from tracking.statistics.paired_tests import paired_differences, paired_exponent
 from tracking.statistics.seed_tests import differences, intervals
 
 COMPARED, SEEDS = (1, 3, 8, 19), (3, 5, 9)
-ALIKE = (0.0, 0.5, 0.9)  # correlations of two rows' differences over seeds: 0.5 where all noise is scoring's own
+ALIKE = (
+    0.0,
+    0.5,
+    0.9,
+)  # correlations of two rows' differences over seeds: 0.5 where all noise is scoring's own
 EFFECT = 5.0  # sd of the difference at one seed, of the row that differs
 ERROR = 6.0  # %, what docs/statistics.md promises
 CHECKED = 2
-SEED_SD, DIFFERENCE_SD, DIFFERENCE = 0.45, 0.08, -0.4  # BLEU: over seeds, of the paired difference, the true one
+SEED_SD, DIFFERENCE_SD, DIFFERENCE = (
+    0.45,
+    0.08,
+    -0.4,
+)  # BLEU: over seeds, of the paired difference, the true one
 LUCK = (0.0, 0.3, 0.5, 0.7, 0.9)  # correlations of trained rows over seeds
 DESIGNS = ((3, 3), (3, 9), (5, 5), (9, 9))  # seeds of each row, and of base
 TRAINED_ROWS = 20  # with base
@@ -34,7 +43,9 @@ Spreads = Callable[[tuple[int, int], np.random.Generator], Any]
 """[S, K], chance -> standard deviations of differences."""
 CASES: dict[str, Spreads] = {
     "equal sds": lambda shape, _: np.ones(shape),
-    "one row's sd × 5": lambda shape, _: np.broadcast_to(np.where(np.arange(shape[1]) == 0, 5.0, 1.0), shape),
+    "one row's sd × 5": lambda shape, _: np.broadcast_to(
+        np.where(np.arange(shape[1]) == 0, 5.0, 1.0), shape
+    ),
     "sds lognormal (0.5)": lambda shape, chance: np.exp(0.5 * chance.normal(size=shape)),
     "sds lognormal (1)": lambda shape, chance: np.exp(chance.normal(size=shape)),
 }
@@ -58,7 +69,9 @@ class PairedShares:
         return self.error <= ERROR and self.coverage >= 100 - ERROR
 
 
-def drawn(case: str, rows: int, seeds: int, alike: float, studies: int, chance: np.random.Generator) -> Any:
+def drawn(
+    case: str, rows: int, seeds: int, alike: float, studies: int, chance: np.random.Generator
+) -> Any:
     """[S, K, N] differences without a true one; rows of a study are ``alike`` over seeds."""
     shared = chance.normal(size=(studies, 1, seeds))
     alone = chance.normal(size=(studies, rows, seeds))
@@ -86,8 +99,13 @@ def check_against_paired_table(case: str, rows: int, seeds: int) -> None:
     found = paired_differences(values)
     low, _ = intervals(found)
     for study in range(CHECKED):
-        of_rows = {f"r{row}": dict(enumerate((30.0 + of_row).tolist())) for row, of_row in enumerate(values[study])}
-        made = paired_family(Metric("score"), {"base": dict.fromkeys(range(seeds), 30.0), **of_rows}, "base")
+        of_rows = {
+            f"r{row}": dict(enumerate((30.0 + of_row).tolist()))
+            for row, of_row in enumerate(values[study])
+        }
+        made = paired_family(
+            Metric("score"), {"base": dict.fromkeys(range(seeds), 30.0), **of_rows}, "base"
+        )
         assert made is not None
         tests = made.tests.values()
         assert np.allclose([test.p for test in tests], found.p_holm[study], rtol=1e-6, atol=0)
@@ -96,7 +114,8 @@ def check_against_paired_table(case: str, rows: int, seeds: int) -> None:
 
 @dataclass(frozen=True)
 class ScoringPower:
-    """In how many studies, in %, one true difference of −0.4 BLEU is marked, of rows that score one host."""
+    """In how many studies, in %, one true difference of −0.4 BLEU is marked, of rows that score one
+    host."""
 
     rows: int
     seeds: int
@@ -114,7 +133,8 @@ def scoring_power(rows: int, seeds: int, studies: int) -> ScoringPower:
 
 
 def _both_tests(values: Any, seeds: Sequence[int]) -> tuple[float, float]:
-    """In how many studies the first compared row is marked, in %: by the usual test, and by the paired one.
+    """In how many studies the first compared row is marked, in %: by the usual test, and by the
+    paired one.
 
     Args: [S, R, N] values, base first; each row's first ``seeds`` count.
     """
@@ -124,13 +144,16 @@ def _both_tests(values: Any, seeds: Sequence[int]) -> tuple[float, float]:
     variances = np.stack([group.var(axis=1, ddof=1) for group in groups], axis=1)
     usual = differences(means, variances, counts).p_holm[:, 0] <= ALPHA
     common = min(seeds)
-    paired = paired_differences(values[:, 1:, :common] - values[:, :1, :common]).p_holm[:, 0] <= ALPHA
+    paired = (
+        paired_differences(values[:, 1:, :common] - values[:, :1, :common]).p_holm[:, 0] <= ALPHA
+    )
     return 100 * float(usual.mean()), 100 * float(paired.mean())
 
 
 @dataclass(frozen=True)
 class TrainedPower:
-    """In how many studies, in %, a trained row that lies 2.5 sd away is marked, where rows share luck by seed."""
+    """In how many studies, in %, a trained row that lies 2.5 sd away is marked, where rows share
+    luck by seed."""
 
     luck: float
     seeds: int
@@ -159,7 +182,10 @@ def _any_marked(values: Any, seeds: Sequence[int]) -> tuple[float, float]:
     variances = np.stack([group.var(axis=1, ddof=1) for group in groups], axis=1)
     usual = differences(means, variances, np.array(seeds)).p_holm.min(axis=1) <= ALPHA
     common = min(seeds)
-    paired = paired_differences(values[:, 1:, :common] - values[:, :1, :common]).p_holm.min(axis=1) <= ALPHA
+    paired = (
+        paired_differences(values[:, 1:, :common] - values[:, :1, :common]).p_holm.min(axis=1)
+        <= ALPHA
+    )
     return 100 * float(usual.mean()), 100 * float(paired.mean())
 
 
@@ -173,7 +199,8 @@ class PairedPerplexity:
 
 
 def paired_perplexity(sd: float, seeds: int, studies: int, rows: int = 8) -> PairedPerplexity:
-    """Differences of logarithms lie from −5 to 5 of their own sd, which is a fifth of that over seeds."""
+    """Differences of logarithms lie from −5 to 5 of their own sd, which is a fifth of that over
+    seeds."""
     chance = np.random.default_rng(6)
     host = 1.5 + sd * chance.normal(size=(studies, 1, seeds))
     truth = np.linspace(-sd, sd, rows)
@@ -186,7 +213,9 @@ def paired_perplexity(sd: float, seeds: int, studies: int, rows: int = 8) -> Pai
     correlation = (residuals * row_residuals).sum(axis=2) / scale
     low, high = paired_exponential_intervals(found, host.mean(axis=2), error, correlation)
     true = math.exp(1.5) * np.expm1(truth)
-    return PairedPerplexity(sd, seeds, 100 * float(((low <= true) & (true <= high)).all(axis=1).mean()))
+    return PairedPerplexity(
+        sd, seeds, 100 * float(((low <= true) & (true <= high)).all(axis=1).mean())
+    )
 
 
 @dataclass(frozen=True)
@@ -221,12 +250,22 @@ def paired_sheets(found: PairedFindings) -> Iterator[Sheet]:
         "% of studies in which a true difference of −0.4 BLEU of the first of these rows is marked; sd over seeds 0.45,"
         " of the paired difference 0.08."
     )
-    power = [(str(e.rows), str(e.seeds), f"{e.usual:.1f}", f"{e.paired:.1f}") for e in found.scoring]
-    yield Sheet("Rows that score one host", note, ("rows", "seeds", "test of trained rows", "paired test"), power, 0)
+    power = [
+        (str(e.rows), str(e.seeds), f"{e.usual:.1f}", f"{e.paired:.1f}") for e in found.scoring
+    ]
+    yield Sheet(
+        "Rows that score one host",
+        note,
+        ("rows", "seeds", "test of trained rows", "paired test"),
+        power,
+        0,
+    )
     yield _trained_sheet(found.trained)
     note = "% of studies in which the intervals of all 8 paired differences of perplexities hold the true ones."
     held = [(f"{e.sd:g}", str(e.seeds), f"{e.coverage:.1f}") for e in found.perplexities]
-    yield Sheet("Paired perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2)
+    yield Sheet(
+        "Paired perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2
+    )
 
 
 def _shares_sheet(shares: Sequence[PairedShares]) -> Sheet:
@@ -250,7 +289,10 @@ def _trained_sheet(trained: Sequence[TrainedPower]) -> Sheet:
     lines = [
         (
             *(f"{power.luck:g}", f"{power.seeds} + {power.base_seeds}"),
-            *(f"{value:.1f}" for value in (power.usual, power.paired, power.usual_error, power.paired_error)),
+            *(
+                f"{value:.1f}"
+                for value in (power.usual, power.paired, power.usual_error, power.paired_error)
+            ),
         )
         for power in trained
     ]
@@ -258,5 +300,12 @@ def _trained_sheet(trained: Sequence[TrainedPower]) -> Sheet:
         f"% of studies of {TRAINED_ROWS} trained rows in which a row that lies {TRAINED_EFFECT:g} sd away is marked. "
         "Correlation: of two rows over seeds. Seeds of each row + of base."
     )
-    heads = ("correlation", "seeds", "found", "found, sweep.paired", "false mark", "false mark, sweep.paired")
+    heads = (
+        "correlation",
+        "seeds",
+        "found",
+        "found, sweep.paired",
+        "false mark",
+        "false mark, sweep.paired",
+    )
     return Sheet("Seeds as blocks", note, heads, lines, 2)

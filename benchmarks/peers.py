@@ -15,11 +15,13 @@ from transformer.model.encoder_decoder import sinusoids
 from transformer.training.state import learning_rate
 
 BuildPeer = Callable[[ModelConfig, int], nn.Module]
-"""A model whose forward takes source [B, S] and shifted target [B, T] pieces and gives logits [B, T, P]."""
+"""A model whose forward takes source [B, S] and shifted target [B, T] pieces and gives logits [B,
+T, P]."""
 
 
 class TorchTransformer(nn.Module):
-    """``torch.nn.Transformer`` between tied embeddings and projection, with the paper's positions."""
+    """``torch.nn.Transformer`` between tied embeddings and projection, with the paper's
+    positions."""
 
     positions: Tensor
 
@@ -32,7 +34,14 @@ class TorchTransformer(nn.Module):
         self.register_buffer("positions", sinusoids(config.max_positions, d_model))
         self.dropout = nn.Dropout(config.p_drop)
         self.transformer = nn.Transformer(
-            d_model, config.n_heads, n_layers, n_layers, config.d_ff, config.p_drop, "relu", batch_first=True
+            d_model,
+            config.n_heads,
+            n_layers,
+            n_layers,
+            config.d_ff,
+            config.p_drop,
+            "relu",
+            batch_first=True,
         )
         self.projection = nn.Linear(d_model, vocab_size, bias=False)
         self.projection.weight = self.embedding.weight
@@ -49,7 +58,9 @@ class TorchTransformer(nn.Module):
         return logits
 
     def _embed(self, pieces: Tensor) -> Tensor:
-        embedded: Tensor = self.dropout(self.embedding(pieces) * self.scale + self.positions[: pieces.shape[1]])
+        embedded: Tensor = self.dropout(
+            self.embedding(pieces) * self.scale + self.positions[: pieces.shape[1]]
+        )
         return embedded
 
 
@@ -60,11 +71,20 @@ class Marian(nn.Module):
         super().__init__()
         from transformers import MarianConfig, MarianMTModel
 
-        sizes: dict[str, Any] = {"vocab_size": vocab_size, "d_model": config.d_model, "dropout": config.p_drop}
+        sizes: dict[str, Any] = {
+            "vocab_size": vocab_size,
+            "d_model": config.d_model,
+            "dropout": config.p_drop,
+        }
         for side in ("encoder", "decoder"):
             sizes |= {f"{side}_layers": config.n_layers, f"{side}_ffn_dim": config.d_ff}
             sizes |= {f"{side}_attention_heads": config.n_heads}
-        pieces = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}
+        pieces = {
+            "pad_token_id": PAD,
+            "bos_token_id": BOS,
+            "eos_token_id": EOS,
+            "decoder_start_token_id": BOS,
+        }
         marian = MarianConfig(
             **sizes,
             **pieces,
@@ -78,7 +98,9 @@ class Marian(nn.Module):
 
     def forward(self, source: Tensor, shifted: Tensor) -> Tensor:
         real = source != PAD
-        output = self.marian(input_ids=source, attention_mask=real, decoder_input_ids=shifted, use_cache=False)
+        output = self.marian(
+            input_ids=source, attention_mask=real, decoder_input_ids=shifted, use_cache=False
+        )
         logits: Tensor = output.logits
         return logits
 
@@ -90,11 +112,15 @@ def marian_with_explicit_attention(config: ModelConfig, vocab_size: int) -> Mari
 class PeerTraining:
     """A peer's model and its Adam, stepped with our learning rates on our batches."""
 
-    def __init__(self, build: BuildPeer, trial: TrialConfig, vocab_size: int, fused: bool | None = None) -> None:
+    def __init__(
+        self, build: BuildPeer, trial: TrialConfig, vocab_size: int, fused: bool | None = None
+    ) -> None:
         torch.manual_seed(trial.train.seed)
         self.trial, self.steps = trial, 0
         self.model = build(trial.model, vocab_size).train()
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused
+        )
 
     def step(self, batch: Batch, precision: str) -> Tensor:
         """One update; the loss in nats per target piece."""
@@ -120,7 +146,9 @@ class PeerTraining:
         gold = batch.target.flatten()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
             logits = self.model(batch.source, batch.shifted).flatten(0, 1)
-            return F.cross_entropy(logits, gold, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
+            return F.cross_entropy(
+                logits, gold, ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
+            )
 
 
 def trained_parameters(model: nn.Module) -> int:
@@ -137,7 +165,9 @@ class _Draws(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         draws = torch.Tag.nondeterministic_seeded in func.tags
-        self.count += draws and "scaled_dot_product" not in func.name()  # tagged even when it drops nothing
+        self.count += (
+            draws and "scaled_dot_product" not in func.name()
+        )  # tagged even when it drops nothing
         return func(*args, **(kwargs or {}))
 
 

@@ -1,6 +1,8 @@
-"""`python -m benchmarks.pictures STUDY`: the pictures of a study's report and of MLflow in docs/, taken by Chromium.
+"""`python -m benchmarks.pictures STUDY`: the pictures of a study's report and of MLflow in docs/,
+taken by Chromium.
 
-Both need `fonts-liberation`: other fonts of a server are wider than those of its users, and cut what a column shows.
+Both need `fonts-liberation`: other fonts of a server are wider than those of its users, and cut
+what a column shows.
 """
 
 import subprocess
@@ -23,7 +25,9 @@ from tracking.uri import default_uri
 
 DOCS = Path(__file__).parents[1] / "docs"
 CHROMIUM = "/usr/bin/chromium"
-ASSISTANT_OPENED = "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow opens it in a new browser
+ASSISTANT_OPENED = (
+    "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow opens it in a new browser
+)
 SIZES = {"light": (1400, 1180), "dark": (1400, 1180), "narrow": (400, 900)}
 MODES = {"table": "", "charts": "CHART"}
 DRAWN_MS = 8000  # until MLflow's charts stand still
@@ -35,7 +39,9 @@ def served(study: Study) -> Iterator[str]:
     runs, port = study.folder.parent, free_port(0)
     command, server = ui_command(runs, port=port), f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, env=ui_environment(default_uri(runs)), stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, env=ui_environment(default_uri(runs)), stdout=log, stderr=log
+        )
         try:
             assert answers(server, 240)
             yield server
@@ -51,7 +57,9 @@ def of_report(browser: Any, study: Study) -> Iterator[Path]:
         file.write_text(page(Content(whole_table(study))), "utf-8")
         for name, (width, height) in SIZES.items():
             scheme = "dark" if name == "dark" else "light"
-            shown = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            shown = browser.new_page(
+                viewport={"width": width, "height": height}, color_scheme=scheme
+            )
             shown.goto(file.as_uri() + ("#differences" if scheme == "dark" else ""))
             shown.screenshot(path=DOCS / f"report-{name}.png")
             yield DOCS / f"report-{name}.png"
@@ -75,7 +83,9 @@ def of_mlflow(browser: Any, study: Study) -> Iterator[Path]:
 def main(folder: Path) -> None:
     study = read_study(folder.resolve())
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         for path in (*of_report(browser, study), *of_mlflow(browser, study)):
             print(f"{path}: {path.stat().st_size // 1000} kB")
         browser.close()

@@ -3,8 +3,8 @@
     python -m benchmarks.plan_hours                      # tiny and the starter task
     python -m benchmarks.plan_hours tiny half starter    # half needs Multi30k: --mirror FOLDER
 
-Prints a table: per trial and in all, predicted ÷ actual of seconds, CPU seconds and peak memory. On a busy machine
-compare CPU seconds: they hardly depend on other processes.
+Prints a table: per trial and in all, predicted ÷ actual of seconds, CPU seconds and peak memory. On
+a busy machine compare CPU seconds: they hardly depend on other processes.
 """
 
 import argparse
@@ -59,13 +59,19 @@ class Compared:
     def cells(self) -> list[str]:
         cells = [self.case, self.trial, self.source]
         for predicted, actual in (self.seconds, self.cpu_seconds, self.megabytes):
-            cells += ["", ""] if math.isnan(actual) else [f"{actual:.1f}", f"{predicted / actual:.2f}"]
+            cells += (
+                ["", ""] if math.isnan(actual) else [f"{actual:.1f}", f"{predicted / actual:.2f}"]
+            )
         return cells
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("cases", nargs="*", default=["tiny", "starter"], metavar="CASE", help=", ".join(CASES))
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "cases", nargs="*", default=["tiny", "starter"], metavar="CASE", help=", ".join(CASES)
+    )
     options.add_argument("--mirror", help="folder or address of Multi30k's files")
     typed = options.parse_args()
     for case in typed.cases:
@@ -104,14 +110,20 @@ def of_trial(case: str, trial: str, line: dict[str, Any], folder: Path) -> Compa
 
 def wall_seconds(folder: Path) -> float:
     """From the first attempt's beginning to the last one's end."""
-    lines = [line for path in folder.glob("runs/*/*/attempts.jsonl") for line in path.read_text("utf-8").splitlines()]
+    lines = [
+        line
+        for path in folder.glob("runs/*/*/attempts.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+    ]
     moments = [json.loads(line)["ts"] for line in lines]
     return float(max(moments) - min(moments))
 
 
 def allelse(folder: Path, *words: str) -> str:
     """The output of a command. Its messages stay visible."""
-    done = subprocess.run([ALLELSE, *words], cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [ALLELSE, *words], cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+    )
     return done.stdout
 
 

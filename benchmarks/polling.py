@@ -1,7 +1,9 @@
-"""What trials cost the process of their sweep: ``python -m benchmarks.polling [--trials N]``, without joined clusters.
+"""What trials cost the process of their sweep: ``python -m benchmarks.polling [--trials N]``,
+without joined clusters.
 
-Trials that only wait, on a Ray of this machine that is told to have a CPU for each of them. CPU seconds of the sweep's
-process in the time in which all of them run; from one trial's last step to the next one's first.
+Trials that only wait, on a Ray of this machine that is told to have a CPU for each of them. CPU
+seconds of the sweep's process in the time in which all of them run; from one trial's last step to
+the next one's first.
 """
 
 import argparse
@@ -51,14 +53,18 @@ task = Task("waiting", 1, Config, (Metric("score"),), steps=lambda config: 2, wo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.polling", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.polling", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--trials", type=int, default=30, help="at once, besides 2; default: 30")
     most = parser.parse_args().trials
     os.environ["RAY_AUTH_MODE"] = "disabled"  # of this machine's own Ray
     print("| trials at once | CPU of the sweep's process, of one core |\n| --- | --- |")
     for trials in (2, most):
         print(f"| {trials} | {cpu_share(trials):.1%} |", flush=True)
-    print(f"\nFrom one trial's last report to the next one's first: {between_trials():.2f} s (longest of 5).")
+    print(
+        f"\nFrom one trial's last report to the next one's first: {between_trials():.2f} s (longest of 5)."
+    )
 
 
 def cpu_share(trials: int) -> float:
@@ -86,19 +92,36 @@ def between_trials() -> float:
 
 @contextmanager
 def _sweep(at_once: int, seeds: int) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
-    """A sweep of one row on a Ray with so many CPUs, which ends with it; and the folder of its trials."""
+    """A sweep of one row on a Ray with so many CPUs, which ends with it; and the folder of its
+    trials."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "waiting.py").write_text(TASK)
         (folder / "conf/task/waiting").mkdir(parents=True)
         (folder / "conf/task/waiting/base.yaml").write_text(f"train: {{trials: {at_once}}}\n")
         options = f"--head --port={PORT} --num-cpus={at_once} --include-dashboard=false --disable-usage-stats"
-        ray = [str(Path(sys.executable).with_name("ray")), "start", *options.split(), f"--temp-dir={folder / 'ray'}"]
+        ray = [
+            str(Path(sys.executable).with_name("ray")),
+            "start",
+            *options.split(),
+            f"--temp-dir={folder / 'ray'}",
+        ]
         subprocess.run(ray, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        sweep = ["-P", "-m", "sweeps.cli", "sweep", "task=waiting", "sweep.name=s", f"cluster.address=127.0.0.1:{PORT}"]
+        sweep = [
+            "-P",
+            "-m",
+            "sweeps.cli",
+            "sweep",
+            "task=waiting",
+            "sweep.name=s",
+            f"cluster.address=127.0.0.1:{PORT}",
+        ]
         try:
             more = f"sweep.seeds={[*range(1, seeds + 1)]}"
-            yield subprocess.Popen([sys.executable, *sweep, more], cwd=folder, stdout=2), folder / "runs" / "s"
+            yield (
+                subprocess.Popen([sys.executable, *sweep, more], cwd=folder, stdout=2),
+                folder / "runs" / "s",
+            )
         finally:
             _end(place)
 

@@ -22,13 +22,16 @@ MEASURED = (*OUR_CODE, "benchmarks", "conf")
 
 
 def provenance(module: str, peers: Sequence[str]) -> Result:
-    """Commit, machine, versions, date and command. Raises RefusedError if a required peer is not installed."""
+    """Commit, machine, versions, date and command. Raises RefusedError if a required peer is not
+    installed."""
     missing = [peer for peer in peers if find_spec(peer) is None]
     if missing:
         fault = "is not installed", "`make bench` installs it (extra `bench`)"
         raise RefusedError(Problem(peer, *fault) for peer in missing)
     known = {**git_state(ROOT, MEASURED), **of_process()}
-    versions = {name: known["versions"][name] for name in ("python", "torch") if name in known["versions"]}
+    versions = {
+        name: known["versions"][name] for name in ("python", "torch") if name in known["versions"]
+    }
     return {
         **{name: known[name] for name in ("commit", "dirty", "changes", "cpu")},
         "versions": {**versions, **{peer: metadata.version(peer) for peer in peers}},
@@ -48,7 +51,9 @@ def _of_any_machine(word: str) -> str:
 def heading(title: str, result: Result) -> list[str]:
     """The title, and everything needed to repeat the run."""
     commit = f"{result['commit']}{changes(result)}"
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if version)
+    versions = ", ".join(
+        f"{name} {version}" for name, version in result["versions"].items() if version
+    )
     return [
         f"# {title}",
         f"`{result['command']}`, commit {commit}, {result['date']}, {as_time(result['seconds'])} in all.",

@@ -1,4 +1,5 @@
-"""The tables of a run, from its result as plain data: also ours against each peer, round by round, and the goals."""
+"""The tables of a run, from its result as plain data: also ours against each peer, round by round,
+and the goals."""
 
 from collections.abc import Callable, Iterator
 from statistics import median
@@ -55,10 +56,18 @@ def document(result: Result) -> str:
 def _calibration(lines: list[Line]) -> list[Sheet]:
     note = "CPU seconds, median. Error: L2 norm of the difference to float64 over the norm of the product."
     rows = [
-        (line["matmul"], _shape(line), line["arithmetic"], f"{line['gflops']:.0f}", f"{line['error']:.1e}")
+        (
+            line["matmul"],
+            _shape(line),
+            line["arithmetic"],
+            f"{line['gflops']:.0f}",
+            f"{line['error']:.1e}",
+        )
         for line in lines
     ]
-    return [Sheet("Matmuls", note, ("matmul", "shape", "arithmetic", "GFLOP/s", "error"), rows, words=3)]
+    return [
+        Sheet("Matmuls", note, ("matmul", "shape", "arithmetic", "GFLOP/s", "error"), rows, words=3)
+    ]
 
 
 def _models(lines: list[Line]) -> list[Sheet]:
@@ -77,16 +86,25 @@ def _counts(line: Line, ours: int) -> tuple[str, str, str]:
 
 
 def _training(lines: list[Line]) -> list[Sheet]:
-    ours, peers = ([line for line in lines if (line["program"] == OURS) is chosen] for chosen in (True, False))
+    ours, peers = (
+        [line for line in lines if (line["program"] == OURS) is chosen] for chosen in (True, False)
+    )
     default, switched = (
-        [line for line in peers if (line["arithmetic"] == Arithmetic.FP32) is chosen] for chosen in (True, False)
+        [line for line in peers if (line["arithmetic"] == Arithmetic.FP32) is chosen]
+        for chosen in (True, False)
     )
     note = "Real target pieces per CPU second on one thread: median and range of the rounds."
     mfu = "Utilization: model FLOPs (computed, no padding) per second divided by the fastest matmul above."
     tuned = "Tuned: with fused Adam, and attention by explicit matmuls."
     return [
         Sheet("Peers at their defaults", note, SPEED, list(map(_speed, default)), words=3),
-        Sheet("Peers with our switches", f"{note} {tuned}", SPEED, list(map(_speed, switched)), words=3),
+        Sheet(
+            "Peers with our switches",
+            f"{note} {tuned}",
+            SPEED,
+            list(map(_speed, switched)),
+            words=3,
+        ),
         Sheet("Ours", f"{note} {mfu}", SPEED, list(map(_speed, ours)), words=3),
         _ratios(lines),
     ]
@@ -105,7 +123,11 @@ def _ratios(lines: list[Line]) -> Sheet:
         (
             *(line["size"], line["ours"], line["program"]),
             line["arithmetic"] + (", tuned" if line["tuned"] else ""),
-            *(f"{line['median']:.2f}", _range(line["ratios"], ".2f"), _goal(line["median"], line["goal"])),
+            *(
+                f"{line['median']:.2f}",
+                _range(line["ratios"], ".2f"),
+                _goal(line["median"], line["goal"]),
+            ),
         )
         for line in ratios(lines)
     ]
@@ -117,9 +139,17 @@ def _padding(lines: list[Line], text: str) -> list[Sheet]:
     note = f"Share of all source and target cells without a piece, over an epoch of {text}."
     limits = PADDING if text == TEXT_OF_PADDING else {}
     rows = [
-        (f"{line['tokens']:,}", f"{line['ours']:.1%}", f"{line['random']:.1%}", _limit(line, limits)) for line in lines
+        (
+            f"{line['tokens']:,}",
+            f"{line['ours']:.1%}",
+            f"{line['random']:.1%}",
+            _limit(line, limits),
+        )
+        for line in lines
     ]
-    return [Sheet("Padding", note, ("tokens per batch", "ours", "random order", "goal"), rows, words=0)]
+    return [
+        Sheet("Padding", note, ("tokens per batch", "ours", "random order", "goal"), rows, words=0)
+    ]
 
 
 def _limit(line: Line, limits: dict[int, float]) -> str:
@@ -133,7 +163,11 @@ def _threads(lines: list[Line]) -> list[Sheet]:
     rows = [
         (
             *(line["arithmetic"], f"{median(line['one']):.2f} s", f"{median(line['two']):.2f} s"),
-            *(f"{median(line['ratios']):.2f}", _range(line["ratios"], ".2f"), _goal(median(line["ratios"]), goal)),
+            *(
+                f"{median(line['ratios']):.2f}",
+                _range(line["ratios"], ".2f"),
+                _goal(median(line["ratios"]), goal),
+            ),
         )
         for line in lines
     ]
@@ -142,9 +176,15 @@ def _threads(lines: list[Line]) -> list[Sheet]:
 
 
 def _start_up(seconds: list[float]) -> list[Sheet]:
-    note = "From `allelse train` (tiny, data prepared) to the first step in the journal, wall seconds."
+    note = (
+        "From `allelse train` (tiny, data prepared) to the first step in the journal, wall seconds."
+    )
     goal, middle = START_UP_SECONDS, median(seconds)
-    row = f"{middle:.1f} s", _range(seconds, ".1f"), f"≤ {goal:.0f} s {MET if middle <= goal else MISSED}"
+    row = (
+        f"{middle:.1f} s",
+        _range(seconds, ".1f"),
+        f"≤ {goal:.0f} s {MET if middle <= goal else MISSED}",
+    )
     return [Sheet("Start-up", note, ("seconds", "range", "goal"), [row], words=0)]
 
 
@@ -155,8 +195,21 @@ def _checkpoint(line: Line) -> list[Sheet]:
     )
     here, gpu, goal = line["share_here"], line["share_on_gpu"], CHECKPOINT_STALL
     seconds = f"{median(line['seconds']):.2f} s", _range(line["seconds"], ".2f")
-    row = *seconds, f"{here:.2%}", f"{gpu:.1%}", f"≤ {goal:.0%} {MET if max(here, gpu) <= goal else MISSED}"
-    return [Sheet("Checkpoints", note, ("seconds", "range", "share here", "share on a GPU", "goal"), [row], words=0)]
+    row = (
+        *seconds,
+        f"{here:.2%}",
+        f"{gpu:.1%}",
+        f"≤ {goal:.0%} {MET if max(here, gpu) <= goal else MISSED}",
+    )
+    return [
+        Sheet(
+            "Checkpoints",
+            note,
+            ("seconds", "range", "share here", "share on a GPU", "goal"),
+            [row],
+            words=0,
+        )
+    ]
 
 
 def _goal(reached: float, goal: float | None) -> str:
@@ -172,8 +225,11 @@ def _shape(line: Line) -> str:
 
 
 def ratios(training: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Our speed divided by a peer's in the same round, for every pair worth comparing; ``goal`` may be None."""
-    ours = {(line["size"], line["arithmetic"]): line for line in training if line["program"] == OURS}
+    """Our speed divided by a peer's in the same round, for every pair worth comparing; ``goal`` may
+    be None."""
+    ours = {
+        (line["size"], line["arithmetic"]): line for line in training if line["program"] == OURS
+    }
     peers = [line for line in training if line["program"] != OURS]
     return [
         _ratio(ours[line["size"], arithmetic], line)
@@ -186,7 +242,13 @@ def ratios(training: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> dict[str, Any]:
     each = [a / b for a, b in zip(ours["tokens_per_s"], peer["tokens_per_s"], strict=True)]
     against = {name: peer[name] for name in ("size", "program", "arithmetic", "tuned")}
-    return {**against, "ours": ours["arithmetic"], "ratios": each, "median": median(each), "goal": _goal_of(ours, peer)}
+    return {
+        **against,
+        "ours": ours["arithmetic"],
+        "ratios": each,
+        "median": median(each),
+        "goal": _goal_of(ours, peer),
+    }
 
 
 def _goal_of(ours: dict[str, Any], peer: dict[str, Any]) -> float | None:

@@ -1,7 +1,8 @@
 """How far the rows of a study share luck by seed: ``python -m benchmarks.shared_luck runs/STUDY``.
 
-Where two rows' scores correlate over seeds, `sweep.paired` gains; docs/statistics.md says from which correlation on.
-Trained rows alone count, at the seeds that all of them have. Shapes: K rows, N seeds.
+Where two rows' scores correlate over seeds, `sweep.paired` gains; docs/statistics.md says from
+which correlation on. Trained rows alone count, at the seeds that all of them have. Shapes: K rows,
+N seeds.
 """
 
 import time
@@ -26,7 +27,8 @@ from tracking.words import listed
 
 @dataclass(frozen=True)
 class SharedLuck:
-    """Of one metric. ``p``: how often rows without shared luck would correlate as much, by an F test."""
+    """Of one metric. ``p``: how often rows without shared luck would correlate as much, by an F
+    test."""
 
     label: str
     rows: int
@@ -36,7 +38,8 @@ class SharedLuck:
 
 
 def correlation(values: Any) -> tuple[float, float]:
-    """The mean correlation of two rows over seeds, as intraclass correlation, and its p. Args: [K, N] scores."""
+    """The mean correlation of two rows over seeds, as intraclass correlation, and its p. Args: [K,
+    N] scores."""
     rows, seeds = values.shape
     centered = values - values.mean(axis=1, keepdims=True)
     of_seeds = centered.mean(axis=0)
@@ -49,7 +52,8 @@ def correlation(values: Any) -> tuple[float, float]:
 
 
 def shared_luck(study: Study) -> list[SharedLuck]:
-    """Of each metric of the table that two rows have at two seeds or more, and that varies over seeds."""
+    """Of each metric of the table that two rows have at two seeds or more, and that varies over
+    seeds."""
     trained = [row for row in table(study) if not row.weights and row.seeds]
     measured = []
     for metric in study.task.tabled:
@@ -78,7 +82,9 @@ def training_words(study: Study) -> str:
     overrides = [asked["command"].partition("allelse sweep ")[2] for asked in study.asked]
     commands = [f"`allelse sweep {words}`" for words in overrides if words]
     commits = {
-        study.trial_folder(standing.trial).provenance()["commit"] for standing in study.standings() if standing.result
+        study.trial_folder(standing.trial).provenance()["commit"]
+        for standing in study.standings()
+        if standing.result
     }
     return f"Trained by {listed(commands)}, commit {listed(sorted(map(str, commits)))}."
 
@@ -93,15 +99,29 @@ def main(
     measured = shared_luck(recorded)
     names = [row.row for row in table(recorded) if not row.weights and row.seeds]
     training = training_words(recorded)
-    result |= {"study": recorded.name, "training": training, "rows": names, "luck": [asdict(luck) for luck in measured]}
+    result |= {
+        "study": recorded.name,
+        "training": training,
+        "rows": names,
+        "luck": [asdict(luck) for luck in measured],
+    }
     result["seconds"] = time.monotonic() - began
     lines = [
-        (luck.label, str(luck.rows), str(luck.seeds), f"{luck.correlation:.2f}", f"{luck.p:.2f}") for luck in measured
+        (luck.label, str(luck.rows), str(luck.seeds), f"{luck.correlation:.2f}", f"{luck.p:.2f}")
+        for luck in measured
     ]
     note = f"{training} Mean correlation of two rows over seeds, and p of an F test. Rows: {', '.join(names)}."
-    sheet = Sheet(f"Shared luck in {recorded.name}", note, ("metric", "rows", "seeds", "correlation", "p"), lines, 1)
+    sheet = Sheet(
+        f"Shared luck in {recorded.name}",
+        note,
+        ("metric", "rows", "seeds", "correlation", "p"),
+        lines,
+        1,
+    )
     Console(width=120).print(to_terminal(sheet))
-    document = "\n\n".join(["\n".join(heading("Luck that rows share by seed", result)), to_markdown(sheet)])
+    document = "\n\n".join(
+        ["\n".join(heading("Luck that rows share by seed", result)), to_markdown(sheet)]
+    )
     print(write("shared-luck", document, result, [recorded.name], out))
 
 

@@ -15,7 +15,8 @@ STYLES = {MET: "green", MISSED: "bold red"}
 
 @dataclass(frozen=True)
 class Sheet:
-    """``rows`` of cells under ``columns``; the first ``words`` columns are text, the others numbers. ``note`` is shown.
+    """``rows`` of cells under ``columns``; the first ``words`` columns are text, the others
+    numbers. ``note`` is shown.
 
     Rows with the same first cell are grouped.
     """

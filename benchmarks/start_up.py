@@ -1,6 +1,8 @@
-"""How long a command takes to refuse a mistake or to show a plan: ``python -m benchmarks.start_up``.
+"""How long a command takes to refuse a mistake or to show a plan: ``python -m
+benchmarks.start_up``.
 
-Each is compared with an interpreter that only imports the libraries of the command line, in the same rounds.
+Each is compared with an interpreter that only imports the libraries of the command line, in the
+same rounds.
 """
 
 import subprocess
@@ -19,7 +21,14 @@ COMMANDS = {
     "import typer, rich": [sys.executable, "-c", "import typer, rich"],
     "--version": [ALLELSE, "--version"],
     "a mistyped key": [ALLELSE, "plan", "modle.heads=4"],
-    "four mistakes": [ALLELSE, "plan", "modle.heads=4", "model.d_ff=0", "scale=tny", "sweep.rows=[base,bgi]"],
+    "four mistakes": [
+        ALLELSE,
+        "plan",
+        "modle.heads=4",
+        "model.d_ff=0",
+        "scale=tny",
+        "sweep.rows=[base,bgi]",
+    ],
     "plan of 20 rows": [ALLELSE, "plan"],
     "plan at scale half": [ALLELSE, "plan", "scale=half"],
 }

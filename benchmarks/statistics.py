@@ -1,9 +1,10 @@
-"""How often the table's mark errs, and what it finds: ``python -m benchmarks.statistics [--noise FILE]``.
+"""How often the table's mark errs, and what it finds: ``python -m benchmarks.statistics [--noise
+FILE]``.
 
-Studies without any true difference are drawn, so that every mark is false. They go through the very function behind
-the table, `tracking.statistics.seed_tests.differences`, thousands at a time. Neither place nor unit of a metric
-matters. Rows that are compared seed by seed follow (`benchmarks.paired_statistics`).
-Shapes: S studies, R rows with base first, n seeds of a row.
+Studies without any true difference are drawn, so that every mark is false. They go through the very
+function behind the table, `tracking.statistics.seed_tests.differences`, thousands at a time.
+Neither place nor unit of a metric matters. Rows that are compared seed by seed follow
+(`benchmarks.paired_statistics`). Shapes: S studies, R rows with base first, n seeds of a row.
 """
 
 import json
@@ -40,7 +41,11 @@ EFFECT = 3.5  # sd, of the one row that differs where power is measured
 CHECKED = 2  # studies of each case whose marks are compared with those of a table
 EQUAL = "equal sds"
 WITHIN = "rows of one list"
-EVEN_ERROR, ERROR, LEAST_POWER = 6.0, 11.0, {(3, 3): 65.0, (3, 9): 85.0}  # %, what docs/statistics.md promises
+EVEN_ERROR, ERROR, LEAST_POWER = (
+    6.0,
+    11.0,
+    {(3, 3): 65.0, (3, 9): 85.0},
+)  # %, what docs/statistics.md promises
 Sizes = Sequence[int]  # seeds of each row, base first
 Draw = Callable[[int, Sizes, np.random.Generator], list[Any]]
 """Studies, sizes, chance -> for each row [S, n]."""
@@ -53,7 +58,9 @@ def normal(sds: Sds) -> Draw:
 
     def draw(studies: int, each: Sizes, chance: np.random.Generator) -> list[Any]:
         spread = sds((studies, len(each)), chance)
-        return [spread[:, row, None] * chance.normal(size=(studies, n)) for row, n in enumerate(each)]
+        return [
+            spread[:, row, None] * chance.normal(size=(studies, n)) for row, n in enumerate(each)
+        ]
 
     return draw
 
@@ -63,8 +70,11 @@ def one_apart(row: int, times: float) -> Sds:
 
 
 def of_rows(sds: Sds) -> Sds:
-    """Drawn for every row but base, whose sd is 1: the harder case, since base's enters every difference."""
-    return lambda shape, chance: np.hstack([np.ones((shape[0], 1)), sds((shape[0], shape[1] - 1), chance)])
+    """Drawn for every row but base, whose sd is 1: the harder case, since base's enters every
+    difference."""
+    return lambda shape, chance: np.hstack(
+        [np.ones((shape[0], 1)), sds((shape[0], shape[1] - 1), chance)]
+    )
 
 
 CASES: dict[str, Draw] = {
@@ -72,8 +82,12 @@ CASES: dict[str, Draw] = {
     "one row's sd × 5": normal(one_apart(2, 5.0)),
     "base's sd × 3": normal(one_apart(0, 3.0)),
     "base's sd × 6": normal(one_apart(0, 6.0)),
-    "sds uniform from 0.5 to 2": normal(of_rows(lambda shape, chance: chance.uniform(0.5, 2.0, shape))),
-    "sds lognormal (0.5)": normal(of_rows(lambda shape, chance: np.exp(0.5 * chance.normal(size=shape)))),
+    "sds uniform from 0.5 to 2": normal(
+        of_rows(lambda shape, chance: chance.uniform(0.5, 2.0, shape))
+    ),
+    "sds lognormal (0.5)": normal(
+        of_rows(lambda shape, chance: np.exp(0.5 * chance.normal(size=shape)))
+    ),
 }
 
 
@@ -86,7 +100,12 @@ def noise_cases(lists: Sequence[Sequence[float]]) -> dict[str, Draw]:
         """All rows of a study from one list; every list has as many studies."""
         parts = np.array_split(np.arange(studies), len(centered))
         return [
-            np.concatenate([chance.choice(of, (len(part), n)) for of, part in zip(centered, parts, strict=True)])
+            np.concatenate(
+                [
+                    chance.choice(of, (len(part), n))
+                    for of, part in zip(centered, parts, strict=True)
+                ]
+            )
             for n in each
         ]
 
@@ -99,12 +118,18 @@ def noise_cases(lists: Sequence[Sequence[float]]) -> dict[str, Draw]:
             found = []
             for n in each:
                 chosen = chance.integers(len(pool), size=(studies, 1))
-                found.append(table[chosen, (chance.random((studies, n)) * lengths[chosen]).astype(int)])
+                found.append(
+                    table[chosen, (chance.random((studies, n)) * lengths[chosen]).astype(int)]
+                )
             return found
 
         return draw
 
-    return {WITHIN: alike, "rows of any list, scaled to one sd": mixed(scaled), "rows of any list": mixed(centered)}
+    return {
+        WITHIN: alike,
+        "rows of any list, scaled to one sd": mixed(scaled),
+        "rows of any list": mixed(centered),
+    }
 
 
 def sizes(seeds: int, base: int, rows: int = ROWS) -> list[int]:
@@ -122,7 +147,9 @@ class Shares:
     error: float  # some row is marked, though none differs
     coverage: float  # every interval holds its true difference
     against: float  # some row is marked as worse than base where the paper has a better one: a false "disagrees"
-    power: float | None  # the row that lies 3.5 sd away is marked; None for real noise, whose sds differ
+    power: (
+        float | None
+    )  # the row that lies 3.5 sd away is marked; None for real noise, whose sds differ
 
     @property
     def kept(self) -> bool:
@@ -130,8 +157,12 @@ class Shares:
         if self.rows < ROWS:
             return True
         bound = EVEN_ERROR if self.case in (EQUAL, WITHIN) else ERROR
-        enough = self.case != EQUAL or (self.power or 0) >= LEAST_POWER.get((self.seeds, self.base_seeds), 0)
-        return enough and self.error <= bound and self.coverage >= 100 - bound and self.against <= 10
+        enough = self.case != EQUAL or (self.power or 0) >= LEAST_POWER.get(
+            (self.seeds, self.base_seeds), 0
+        )
+        return (
+            enough and self.error <= bound and self.coverage >= 100 - bound and self.against <= 10
+        )
 
 
 def shares(case: str, draw: Draw, each: Sizes, studies: int) -> Shares:
@@ -154,7 +185,9 @@ def shares(case: str, draw: Draw, each: Sizes, studies: int) -> Shares:
 
 def moments(values: Sequence[Any]) -> tuple[Any, Any]:
     """[S, R] means and sample variances."""
-    return np.stack([of.mean(axis=1) for of in values], 1), np.stack([of.var(axis=1, ddof=1) for of in values], 1)
+    return np.stack([of.mean(axis=1) for of in values], 1), np.stack(
+        [of.var(axis=1, ddof=1) for of in values], 1
+    )
 
 
 def check_against_table(draw: Draw, each: Sizes) -> None:
@@ -174,7 +207,8 @@ def check_against_table(draw: Draw, each: Sizes) -> None:
 
 @dataclass(frozen=True)
 class Needed:
-    """Seeds that a table with equal sds would say, and the share of studies with so many that mark the difference."""
+    """Seeds that a table with equal sds would say, and the share of studies with so many that mark
+    the difference."""
 
     difference: float  # sd
     base_seeds: int
@@ -196,7 +230,9 @@ def needed(difference: float, base: int, studies: int) -> Needed:
     seeds = told_seeds(difference, base)
     number = np.array(sizes(seeds, max(seeds, base)))
     chance = np.random.default_rng(2)  # of normal values, mean and variance are independent
-    means = chance.normal(size=(studies, ROWS)) / np.sqrt(number) + difference * (np.arange(ROWS) == 1)
+    means = chance.normal(size=(studies, ROWS)) / np.sqrt(number) + difference * (
+        np.arange(ROWS) == 1
+    )
     found = differences(means, chance.chisquare(number - 1, (studies, ROWS)) / (number - 1), number)
     return Needed(difference, base, seeds, 100 * float((found.p_holm[:, 0] <= ALPHA).mean()))
 
@@ -215,9 +251,13 @@ def exponential(sd: float, seeds: int, base: int, studies: int) -> Exponential:
     truth = 1.5 + np.linspace(-5 * sd, 5 * sd, ROWS)
     means, variances = moments(CASES[EQUAL](studies, sizes(seeds, base), np.random.default_rng(3)))
     means, variances = truth + sd * means, sd**2 * variances
-    low, high = exponential_intervals(differences(means, variances, np.array(sizes(seeds, base))), means)
+    low, high = exponential_intervals(
+        differences(means, variances, np.array(sizes(seeds, base))), means
+    )
     true = np.exp(truth[1:]) - np.exp(truth[0])
-    return Exponential(sd, seeds, base, 100 * float(((low <= true) & (true <= high)).all(axis=1).mean()))
+    return Exponential(
+        sd, seeds, base, 100 * float(((low <= true) & (true <= high)).all(axis=1).mean())
+    )
 
 
 def shares_sheet(found: Sequence[Shares]) -> Sheet:
@@ -236,16 +276,28 @@ def shares_sheet(found: Sequence[Shares]) -> Sheet:
         f"% of studies; {found[0].rows} rows, none differs; seeds of each row + of base. False mark: any is marked. "
         "Covered: all intervals hold. Disagrees: a false one against the paper."
     )
-    return Sheet(f"The mark, {found[0].rows} rows", note, ("case", "seeds", *heads, "bounds"), rows, 2)
+    return Sheet(
+        f"The mark, {found[0].rows} rows", note, ("case", "seeds", *heads, "bounds"), rows, 2
+    )
 
 
 def more_sheets(seeds: Sequence[Needed], ends: Sequence[Exponential]) -> Iterator[Sheet]:
-    told = [(f"{e.difference:g} sd", str(e.base_seeds), str(e.seeds), f"{e.marked:.1f}") for e in seeds]
+    told = [
+        (f"{e.difference:g} sd", str(e.base_seeds), str(e.seeds), f"{e.marked:.1f}") for e in seeds
+    ]
     note = f"Seeds of each of {ROWS} rows (base: at least as many) at which the difference should be marked in 80 %."
-    yield Sheet("Seeds needed", note, ("difference", "seeds of base now", "seeds needed", "marked, %"), told, 1)
+    yield Sheet(
+        "Seeds needed",
+        note,
+        ("difference", "seeds of base now", "seeds needed", "marked, %"),
+        told,
+        1,
+    )
     held = [(f"{e.sd:g}", f"{e.seeds} + {e.base_seeds}", f"{e.coverage:.1f}") for e in ends]
     note = "% of studies in which the intervals of all 19 differences of perplexities hold the true ones."
-    yield Sheet("Perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2)
+    yield Sheet(
+        "Perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2
+    )
 
 
 def cases(noise: Path | None) -> Mapping[str, Draw]:
@@ -256,23 +308,31 @@ def cases(noise: Path | None) -> Mapping[str, Draw]:
 
 def main(
     studies: int = 20_000,
-    noise: Annotated[Path | None, typer.Option(help="Lists of real results in place of normal values.")] = None,
+    noise: Annotated[
+        Path | None, typer.Option(help="Lists of real results in place of normal values.")
+    ] = None,
     out: Path = RESULTS,
 ) -> None:
-    """Simulate every case, print the shares and write them below ``out``. Exit code 1 if a bound is missed."""
+    """Simulate every case, print the shares and write them below ``out``. Exit code 1 if a bound is
+    missed."""
     began = time.monotonic()
     result: Result = provenance("benchmarks.statistics", ["numpy", "scipy"])
     known = cases(noise)
     for draw, design in product(known.values(), DESIGNS):
         check_against_table(draw, sizes(*design))
     designs = product((ROWS, FEW), known.items(), DESIGNS)
-    found = [shares(name, draw, sizes(*design, rows), studies) for rows, (name, draw), design in designs]
+    found = [
+        shares(name, draw, sizes(*design, rows), studies) for rows, (name, draw), design in designs
+    ]
     sheets = [shares_sheet([each for each in found if each.rows == rows]) for rows in (ROWS, FEW)]
     result["shares"] = [*map(asdict, found)]
     kept = all(each.kept for each in found)
     if noise is None:
         told = [needed(*each, studies) for each in product((1.0, 2.0, 3.5), (3, 9))]
-        ends = [exponential(sd, seeds, base, studies) for sd, (seeds, base) in product((0.003, 0.03, 0.3), DESIGNS[:2])]
+        ends = [
+            exponential(sd, seeds, base, studies)
+            for sd, (seeds, base) in product((0.003, 0.03, 0.3), DESIGNS[:2])
+        ]
         sheets += more_sheets(told, ends)
         result |= {"needed": [*map(asdict, told)], "perplexities": [*map(asdict, ends)]}
         paired = paired_findings(studies // 2)
@@ -282,7 +342,9 @@ def main(
     result["seconds"] = time.monotonic() - began
     for sheet in sheets:
         Console(width=150).print(to_terminal(sheet))
-    document = "\n\n".join(["\n".join(heading("The mark of the table, simulated", result)), *map(to_markdown, sheets)])
+    document = "\n\n".join(
+        ["\n".join(heading("The mark of the table, simulated", result)), *map(to_markdown, sheets)]
+    )
     print(write("statistics", document, result, ["noise"] if noise else (), out))
     raise typer.Exit(0 if kept else 1)
 

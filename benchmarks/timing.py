@@ -1,4 +1,5 @@
-"""Tasks timed in turn: A B C, A B C, … so that disturbances of the machine affect all of them alike."""
+"""Tasks timed in turn: A B C, A B C, … so that disturbances of the machine affect all of them
+alike."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,19 +11,25 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Rounds:
-    """``least`` rounds, then more, up to ``most``, while the next one fits into ``seconds`` of wall time."""
+    """``least`` rounds, then more, up to ``most``, while the next one fits into ``seconds`` of wall
+    time."""
 
     least: int
     most: int
     seconds: float = 0.0
 
 
-def in_rounds(tasks: Sequence[Task], rounds: Rounds, clock: Clock = time.process_time) -> list[list[float]]:
-    """Seconds by ``clock`` of each task in each round; an extra first round warms up and is not counted."""
+def in_rounds(
+    tasks: Sequence[Task], rounds: Rounds, clock: Clock = time.process_time
+) -> list[list[float]]:
+    """Seconds by ``clock`` of each task in each round; an extra first round warms up and is not
+    counted."""
     began = time.perf_counter()
     _round(tasks, clock)
     taken: list[list[float]] = []
-    while len(taken) < rounds.least or (len(taken) < rounds.most and _fits(len(taken) + 1, began, rounds.seconds)):
+    while len(taken) < rounds.least or (
+        len(taken) < rounds.most and _fits(len(taken) + 1, began, rounds.seconds)
+    ):
         taken.append(_round(tasks, clock))
     return [list(seconds) for seconds in zip(*taken, strict=True)]
 

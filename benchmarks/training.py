@@ -1,6 +1,7 @@
 """``python -m benchmarks.training``: our training and its peers on one CPU thread.
 
-Prints the tables, and writes them with the raw figures, commit, machine and versions to ``benchmarks/results/``.
+Prints the tables, and writes them with the raw figures, commit, machine and versions to
+``benchmarks/results/``.
 """
 
 import time
@@ -47,12 +48,22 @@ class Part(StrEnum):
 
 
 def main(
-    only: Annotated[list[Part] | None, typer.Option(help="Measure only this part; may be repeated.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds per size; default: 3 to 5 as time allows.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of Multi30k's files; default: drawn lengths.")] = None,
-    epoch: Annotated[list[str] | None, typer.Option(help=f"Only these epochs: {', '.join(EPOCHS)}.")] = None,
+    only: Annotated[
+        list[Part] | None, typer.Option(help="Measure only this part; may be repeated.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Rounds per size; default: 3 to 5 as time allows.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of Multi30k's files; default: drawn lengths.")
+    ] = None,
+    epoch: Annotated[
+        list[str] | None, typer.Option(help=f"Only these epochs: {', '.join(EPOCHS)}.")
+    ] = None,
     shapes: Annotated[int, typer.Option(min=1, help="Block shapes of each epoch.")] = 200,
-    old: Annotated[Path | None, typer.Option(help="An older checkout, for the epochs to take turns with.")] = None,
+    old: Annotated[
+        Path | None, typer.Option(help="An older checkout, for the epochs to take turns with.")
+    ] = None,
 ) -> None:
     """Measure training on one CPU thread: ours, torch.nn.Transformer, HF Marian."""
     torch.set_num_threads(1)
@@ -62,12 +73,19 @@ def main(
         head = record.provenance("benchmarks.training", ["transformers"])
         pairs = read_pairs(data) if data else drawn_pairs()
     except RefusedError as error:
-        Console(stderr=True).print(f"[bold red]Refused[/]: {error}\nNothing was started.", highlight=False)
+        Console(stderr=True).print(
+            f"[bold red]Refused[/]: {error}\nNothing was started.", highlight=False
+        )
         raise typer.Exit(2) from None
     began = time.perf_counter()
-    result = {**head, "text": "Multi30k" if data else "random pieces in sentences as long as Multi30k's"}
+    result = {
+        **head,
+        "text": "Multi30k" if data else "random pieces in sentences as long as Multi30k's",
+    }
     sizes = [replace(size, shapes=shapes) for size in EPOCH_SIZES if size.name in (epoch or EPOCHS)]
-    with retained_memory():  # for all programs alike: memory that one program returns, the next would have to fetch
+    with (
+        retained_memory()
+    ):  # for all programs alike: memory that one program returns, the next would have to fetch
         epochs = partial(_epochs, sizes, pairs, old, console)
         result |= _measured(only or list(Part), rounds, pairs, epochs, console)
     result["seconds"] = time.perf_counter() - began
@@ -83,14 +101,21 @@ def _measured(
     epochs: Callable[[Result], Result],
     console: Console,
 ) -> Result:
-    """Every part in turn; two threads last, so that their thread pool does not disturb single-thread parts."""
+    """Every part in turn; two threads last, so that their thread pool does not disturb
+    single-thread parts."""
     status = console.status
     with status("Matmuls"):
         result: Result = {"calibration": calibrate(), "models": [], "training": []}
     for size in SIZES:
         if Part(size.name) in parts:
             with status(f"Training {size.name}"):
-                compare(result, size, pairs, (TORCH, MARIAN), Rounds(rounds, rounds) if rounds else size.rounds)
+                compare(
+                    result,
+                    size,
+                    pairs,
+                    (TORCH, MARIAN),
+                    Rounds(rounds, rounds) if rounds else size.rounds,
+                )
     if Part.epoch in parts:
         result |= epochs(result)
     if Part.padding in parts:
@@ -109,17 +134,28 @@ def _measured(
 
 
 def _epochs(
-    sizes: Sequence[EpochSize], pairs: ParallelSet, old: Path | None, console: Console, result: Result
+    sizes: Sequence[EpochSize],
+    pairs: ParallelSet,
+    old: Path | None,
+    console: Console,
+    result: Result,
 ) -> Result:
     """Whole epochs; the matmul rates are those of ``result``."""
-    epochs: Result = {"calibration": result["calibration"], "epochs": [], "processes": [], "padding_of_epochs": {}}
+    epochs: Result = {
+        "calibration": result["calibration"],
+        "epochs": [],
+        "processes": [],
+        "padding_of_epochs": {},
+    }
     for size in sizes:
         with console.status(f"A whole epoch: {size.name}"):
             measure_epoch(epochs, size, (pairs, VOCAB_SIZE), old)
     return epochs
 
 
-def compare(result: Result, size: Size, pairs: ParallelSet, peers: Sequence[Peer], rounds: Rounds) -> None:
+def compare(
+    result: Result, size: Size, pairs: ParallelSet, peers: Sequence[Peer], rounds: Rounds
+) -> None:
     """Add one size's measurements to the result; its calibration is the reference for mfu."""
     work = workload(size, pairs)
     entered = contestants(work, peers)

@@ -26,7 +26,8 @@ SHORTEST, LONGEST = 4, 60
 class Size:
     """A model, the batches of one round, and the number of rounds.
 
-    ``words`` are overrides as for `allelse train`; ``tokens`` bounds sentences × longest side of a batch.
+    ``words`` are overrides as for `allelse train`; ``tokens`` bounds sentences × longest side of a
+    batch.
     """
 
     name: str
@@ -39,7 +40,14 @@ class Size:
 
 SIZES = (
     Size("base", ("scale=paper",), 8000, tokens=1500, batches=1, rounds=Rounds(3, 5, seconds=180)),
-    Size("base-37k", ("scale=paper",), 37000, tokens=1000, batches=1, rounds=Rounds(3, 5, seconds=150)),
+    Size(
+        "base-37k",
+        ("scale=paper",),
+        37000,
+        tokens=1000,
+        batches=1,
+        rounds=Rounds(3, 5, seconds=150),
+    ),
     Size("small", ("scale=half",), 8000, tokens=2000, batches=2, rounds=Rounds(3, 5, seconds=95)),
 )
 
@@ -65,8 +73,14 @@ class Workload:
 
 
 def workload(size: Size, pairs: ParallelSet) -> Workload:
-    """Batches at even distances in an epoch sorted by length: one is the median, two are the quartiles."""
-    words = [*size.words, "train.precision=fp32", f"train.tokens_per_batch={size.tokens}", f"train.seed={SEED}"]
+    """Batches at even distances in an epoch sorted by length: one is the median, two are the
+    quartiles."""
+    words = [
+        *size.words,
+        "train.precision=fp32",
+        f"train.tokens_per_batch={size.tokens}",
+        f"train.seed={SEED}",
+    ]
     trial = compose_row(words).rows[0].settings.trial
     epoch = cut(pairs, by_length(pairs, np.arange(len(pairs))), size.tokens)
     chosen = [epoch[(2 * i + 1) * len(epoch) // (2 * size.batches)] for i in range(size.batches)]
@@ -74,9 +88,12 @@ def workload(size: Size, pairs: ParallelSet) -> Workload:
 
 
 def read_pairs(folder: Path) -> ParallelSet:
-    """The training text of Multi30k from the files in ``folder``; prepared once, into ``paths.data``."""
+    """The training text of Multi30k from the files in ``folder``; prepared once, into
+    ``paths.data``."""
     if not folder.is_dir():
-        raise RefusedError([Problem("--data", f"is {folder}", "must be the folder of Multi30k's files")])
+        raise RefusedError(
+            [Problem("--data", f"is {folder}", "must be the folder of Multi30k's files")]
+        )
     settings = compose_row(["data=multi30k", f"data.mirror='{folder}'"]).rows[0].settings
     return prepared_text(settings.trial, Path(settings.paths.data)).pairs("train")
 
@@ -94,7 +111,8 @@ def drawn_pairs(
     vocab_size: int = VOCAB_SIZE,
     longest: int = LONGEST,
 ) -> ParallelSet:
-    """Random pieces in sentences whose lengths are lognormal: mean and sd of ln source and of ln (target / source).
+    """Random pieces in sentences whose lengths are lognormal: mean and sd of ln source and of ln
+    (target / source).
 
     By default they are as long as Multi30k's: fitted to its 29 000 pairs in 8 000 pieces.
     """

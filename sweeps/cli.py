@@ -1,7 +1,8 @@
-"""``allelse VERB [key=value …]``: the verbs, in the order in which `--help` lists them, before those of a task.
+"""``allelse VERB [key=value …]``: the verbs, in the order in which `--help` lists them, before
+those of a task.
 
-Exit codes: 0 done, 1 a trial or a check failed or `sync` is incomplete, 2 refused, 129 terminal closed,
-130 interrupted (also by `allelse stop`, unless a trial failed), 143 terminated.
+Exit codes: 0 done, 1 a trial or a check failed or `sync` is incomplete, 2 refused, 129 terminal
+closed, 130 interrupted (also by `allelse stop`, unless a trial failed), 143 terminated.
 """
 
 from typing import Annotated
@@ -61,7 +62,8 @@ def main() -> None:
 @app.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """The options before the verb."""

@@ -25,7 +25,8 @@ FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissio
 
 
 class SteadyConsole(Console):
-    """A console that hides passwords, and whose reader may leave: `allelse sweep | head` stops printing and runs on."""
+    """A console that hides passwords, and whose reader may leave: `allelse sweep | head` stops
+    printing and runs on."""
 
     @property  # type: ignore[misc]  # nothing sets it
     def file(self) -> IO[str]:
@@ -42,7 +43,8 @@ class SteadyConsole(Console):
 
 
 class StandardStream:
-    """A stream whose terminal may be closed: its reader then has left, shortly before SIGHUP comes."""
+    """A stream whose terminal may be closed: its reader then has left, shortly before SIGHUP
+    comes."""
 
     def __init__(self, stream: IO[str], is_error: bool) -> None:
         self._stream, self._is_error = stream, is_error
@@ -61,7 +63,8 @@ class StandardStream:
 
     @contextmanager
     def _leaving(self) -> Iterator[None]:
-        """Faults of stderr change nothing; a reader that left is a BrokenPipeError; other faults name the stream."""
+        """Faults of stderr change nothing; a reader that left is a BrokenPipeError; other faults
+        name the stream."""
         try:
             yield
         except OSError as error:
@@ -75,7 +78,8 @@ class StandardStream:
 
 @contextmanager
 def printing_ends_nothing() -> Iterator[None]:
-    """Within it, text that a full disk or a closed pipe cannot take is lost: `nohup allelse sweep` goes on."""
+    """Within it, text that a full disk or a closed pipe cannot take is lost: `nohup allelse sweep`
+    goes on."""
     streams = sys.stdout, sys.stderr
     steady_streams()
     try:
@@ -85,7 +89,9 @@ def printing_ends_nothing() -> Iterator[None]:
         for stream in filter(None, streams):
             try:
                 stream.flush()
-            except OSError:  # still full: Python would try again at its end, and change the exit code
+            except (
+                OSError
+            ):  # still full: Python would try again at its end, and change the exit code
                 discard(stream.fileno())
 
 
@@ -122,13 +128,16 @@ def typed() -> str:
 
 
 def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> None:
-    """Print each problem's key, the value found and what is allowed, then the outcome: its own, or else this one."""
+    """Print each problem's key, the value found and what is allowed, then the outcome: its own, or
+    else this one."""
     error = refused if isinstance(refused, RefusedError) else RefusedError([damaged(refused)])
     count = len(error.problems)
     ERR.print(f"[bold red]Refused[/], for {count} {plural('reason', count)}:")
     for problem in error.problems:
         place = f" [dim]({escape(problem.place)})[/]" if problem.place else ""
-        ERR.print(f"  [bold]{escape(problem.key)}[/]{place} {escape(problem.found)}", soft_wrap=True)
+        ERR.print(
+            f"  [bold]{escape(problem.key)}[/]{place} {escape(problem.found)}", soft_wrap=True
+        )
         ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
         if problem.nearest:
             ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
@@ -137,17 +146,23 @@ def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> Non
 
 
 def print_failure(error: OSError) -> None:
-    """Print a fault of a file, disk or network as one line with its path, and what to do about it."""
+    """Print a fault of a file, disk or network as one line with its path, and what to do about
+    it."""
     place = ": ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
     cause = error.strerror or str(error) or type(error).__name__
     fix = f"; {FAULTS[error.errno]}, then run again: {typed()}" if error.errno in FAULTS else ""
-    ERR.print(f"[bold red]Failed[/]: {escape(f'{place}: ' if place else '')}{escape(cause + fix)}", soft_wrap=True)
+    ERR.print(
+        f"[bold red]Failed[/]: {escape(f'{place}: ' if place else '')}{escape(cause + fix)}",
+        soft_wrap=True,
+    )
 
 
 def print_interruption(error: KeyboardInterrupt) -> int:
     """Print where each trial will resume, and the command to run. Returns the exit code."""
     fault = error.fault if isinstance(error, Interrupted) else ""
-    ERR.print(f"\n[bold red]Failed[/]: {escape(fault)}" if fault else "\nInterrupted.", soft_wrap=True)
+    ERR.print(
+        f"\n[bold red]Failed[/]: {escape(fault)}" if fault else "\nInterrupted.", soft_wrap=True
+    )
     for line in error.lines if isinstance(error, Interrupted) else ():
         ERR.print(f"  {escape(line)}", soft_wrap=True)
     ERR.print(f"To continue, run again: [bold]{escape(typed())}[/]", soft_wrap=True)

@@ -1,8 +1,9 @@
-"""A schema: dataclasses whose fields state what they allow and what they are for, and plain data into them.
+"""A schema: dataclasses whose fields state what they allow and what they are for, and plain data
+into them.
 
-``Annotated[int, Range(1)]`` and ``Literal["fp32", "bf16"]`` state what a field allows. A role such as ``Scores()``
-tells what it is for; a field without one decides what is trained. A field that was added later carries
-``Neutral(value)``: what older configurations without it mean."""
+``Annotated[int, Range(1)]`` and ``Literal["fp32", "bf16"]`` state what a field allows. A role such
+as ``Scores()`` tells what it is for; a field without one decides what is trained. A field that was
+added later carries ``Neutral(value)``: what older configurations without it mean."""
 
 import difflib
 import math
@@ -12,7 +13,17 @@ from copy import deepcopy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 if TYPE_CHECKING:
     from tracking.files import DamagedFileError
@@ -32,7 +43,9 @@ def _field_types(cls: type) -> dict[str, Any]:
 
 def role_of(hint: Any, role: type[Role]) -> Role | None:
     """What ``Annotated`` adds of this kind to a field's type."""
-    return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, role)), None)
+    return next(
+        (each for each in getattr(hint, "__metadata__", ()) if isinstance(each, role)), None
+    )
 
 
 def fields_with(schema: type, role: type[Role]) -> dict[str, Role]:
@@ -41,13 +54,18 @@ def fields_with(schema: type, role: type[Role]) -> dict[str, Role]:
     for group, kind in field_types(schema).items():
         if is_dataclass(kind) and isinstance(kind, type):
             inner = field_types(kind).items()
-            found |= {f"{group}.{name}": each for name, hint in inner if (each := role_of(hint, role)) is not None}
+            found |= {
+                f"{group}.{name}": each
+                for name, hint in inner
+                if (each := role_of(hint, role)) is not None
+            }
     return found
 
 
 @dataclass(frozen=True)
 class Neutral:
-    """What the code did before the field existed: a configuration without the field means this value."""
+    """What the code did before the field existed: a configuration without the field means this
+    value."""
 
     value: Any
 
@@ -59,10 +77,15 @@ def neutral_values(cls: type) -> dict[str, Any]:
 
 
 def settled(settings: Any) -> dict[str, Any]:
-    """The fields of a flat dataclass, without those at their neutral value; older versions agree on the rest."""
+    """The fields of a flat dataclass, without those at their neutral value; older versions agree on
+    the rest."""
     neutral = neutral_values(type(settings))
     values = {name: getattr(settings, name) for name in field_types(type(settings))}
-    return {name: value for name, value in values.items() if name not in neutral or value != neutral[name]}
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in neutral or value != neutral[name]
+    }
 
 
 def added_later(settings: Any) -> dict[str, Any]:
@@ -73,7 +96,8 @@ def added_later(settings: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Scores:
-    """The field only changes how a trained model is scored: with another value, trials are scored again."""
+    """The field only changes how a trained model is scored: with another value, trials are scored
+    again."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +109,8 @@ class Observes:
 class Fingerprinted:
     """The field is part of the data's fingerprint, which decides training in its place.
 
-    ``place``: it only locates the data, and may differ from one machine to another. ``lasting``: a study records it.
+    ``place``: it only locates the data, and may differ from one machine to another. ``lasting``: a
+    study records it.
     """
 
     place: bool = False
@@ -106,14 +131,16 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Named:
-    """The field is a mapping from these names, which need not be names of Python, to values of one kind."""
+    """The field is a mapping from these names, which need not be names of Python, to values of one
+    kind."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Divided:
-    """A scale divides the field by its divisor ``by``, which may be null if the divisor is ``optional``."""
+    """A scale divides the field by its divisor ``by``, which may be null if the divisor is
+    ``optional``."""
 
     by: str
     optional: bool = False
@@ -142,7 +169,8 @@ class Problem:
 
 
 class RefusedError(ValueError):
-    """A request that cannot run; holds every problem found, and the ``outcome`` if a part of it was done."""
+    """A request that cannot run; holds every problem found, and the ``outcome`` if a part of it was
+    done."""
 
     def __init__(self, problems: Iterable[Problem], outcome: str = "") -> None:
         self.problems, self.outcome = list(problems), outcome
@@ -156,7 +184,8 @@ def damaged(error: "DamagedFileError") -> Problem:
 
 @dataclass(frozen=True)
 class Range:
-    """Inclusive bounds of a number; ``below`` makes the upper bound exclusive, ``above`` the lower one."""
+    """Inclusive bounds of a number; ``below`` makes the upper bound exclusive, ``above`` the lower
+    one."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -176,7 +205,8 @@ class Range:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name that looks most like ``name``, without regard to case and separators; None if none is close."""
+    """The allowed name that looks most like ``name``, without regard to case and separators; None
+    if none is close."""
     known: dict[str, str] = {}
     for other in allowed:
         known.setdefault(plain(other), other)
@@ -240,7 +270,12 @@ def keys(cls: type, prefix: str = "") -> dict[str, Any]:
 def _unknown(prefix: str, key: str, known: Iterable[str]) -> Problem:
     near = nearest(key, known)
     where = f"under {prefix} are " if prefix else "are "
-    return Problem(_join(prefix, key), UNKNOWN_KEY, f"keys {where}{', '.join(known)}", near and _join(prefix, near))
+    return Problem(
+        _join(prefix, key),
+        UNKNOWN_KEY,
+        f"keys {where}{', '.join(known)}",
+        near and _join(prefix, near),
+    )
 
 
 def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
@@ -358,7 +393,11 @@ def merged(below: Tree, above: Tree) -> Tree:
 def dotted(tree: Tree) -> Values:
     """{"model": {"d_ff": 64}} as {"model.d_ff": 64}; what is no group is left out."""
     groups = {group: values for group, values in tree.items() if isinstance(values, dict)}
-    return {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+    return {
+        f"{group}.{name}": value
+        for group, values in groups.items()
+        for name, value in values.items()
+    }
 
 
 def nested(values: Mapping[str, Any]) -> Tree:

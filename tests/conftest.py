@@ -14,36 +14,56 @@ from sweeps.config.hydra import Library
 from sweeps.schema import Tree
 
 PROJECT = Path(__file__).resolve().parent.parent
-# Ray gives its workers only what other processes leave of the CPUs: beside other work a test would wait for minutes
+# Ray gives its workers only what other processes leave of the CPUs: beside other work a test would
+# wait for minutes
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 
-PROGRAMS = {"browser": "/usr/bin/chromium", "latex": "/usr/bin/pdflatex", "postgres": "/usr/lib/postgresql"}
-"""What a test with this mark needs. `.ci/run` installs them; where one is missing, its tests are deselected."""
+PROGRAMS = {
+    "browser": "/usr/bin/chromium",
+    "latex": "/usr/bin/pdflatex",
+    "postgres": "/usr/lib/postgresql",
+}
+"""What a test with this mark needs. `.ci/run` installs them; where one is missing, its tests are
+deselected."""
 
 
 def _missing() -> dict[str, str]:
-    return {mark: path for mark, path in PROGRAMS.items() if not Path(path).exists() and not os.environ.get("CI")}
+    return {
+        mark: path
+        for mark, path in PROGRAMS.items()
+        if not Path(path).exists() and not os.environ.get("CI")
+    }
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for mark, path in _missing().items():
-        terminalreporter.write_line(f"Tests with the mark {mark} are deselected: {path} is missing.")
+        terminalreporter.write_line(
+            f"Tests with the mark {mark} are deselected: {path} is missing."
+        )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files that start Ray come first, then those that train: the last long file to start keeps one process waiting."""
+    """Files that start Ray come first, then those that train: the last long file to start keeps one
+    process waiting."""
     missing = _missing()
-    without = [item for item in items if missing.keys() & {mark.name for mark in item.iter_markers()}]
+    without = [
+        item for item in items if missing.keys() & {mark.name for mark in item.iter_markers()}
+    ]
     config.hook.pytest_deselected(items=without)
     items[:] = [item for item in items if item not in without]
-    ray, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow"))
+    ray, slow = (
+        {item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow")
+    )
     items.sort(key=lambda item: (item.path not in ray, item.path not in slow))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI only tests that need CUDA are skipped: whatever else a test lacks there, `.ci/run` has to install."""
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI only tests that need CUDA are skipped: whatever else a test lacks there, `.ci/run` has
+    to install."""
     report = yield
     if report.skipped and os.environ.get("CI") and item.get_closest_marker("gpu") is None:
         report.outcome = "failed"
@@ -55,7 +75,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the unpacked wheel and nothing else of ours."""
     built, site = tmp_path_factory.mktemp("built"), tmp_path_factory.mktemp("site").resolve()
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(built), str(PROJECT)]
+    build = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(built),
+        str(PROJECT),
+    ]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -65,11 +94,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _each_composition_once() -> Generator[None]:
-    """Hydra takes 0.07 s for a row. The same files with the same options are composed once per process."""
+    """Hydra takes 0.07 s for a row. The same files with the same options are composed once per
+    process."""
     compose, composed = Library._compose, dict[Any, Tree]()
 
     def once(library: Library, options: tuple[str, ...]) -> Tree:
-        files = sorted(file for folder in library.folders.searched for file in folder.glob("**/*.yaml"))
+        files = sorted(
+            file for folder in library.folders.searched for file in folder.glob("**/*.yaml")
+        )
         state = (
             library.folders.searched,
             options,

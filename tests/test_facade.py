@@ -1,4 +1,5 @@
-"""The package ``allelse``: the names that a task imports, and ``load``; quick, and hidden by no file of a user."""
+"""The package ``allelse``: the names that a task imports, and ``load``; quick, and hidden by no
+file of a user."""
 
 import ast
 import json
@@ -16,17 +17,32 @@ from sweeps import task
 from sweeps.config.tasks import OUTSIDE_PACKAGES
 
 ROOT = Path(facade.__file__).parents[1]
-PRINTS_LOADED = "import sys; before = set(sys.modules); import allelse; print(*{*sys.modules} - before)"
+PRINTS_LOADED = (
+    "import sys; before = set(sys.modules); import allelse; print(*{*sys.modules} - before)"
+)
 
 
 def test_every_name_is_that_of_the_task_interface() -> None:
     names = {name for name in vars(facade) if name[0].isupper() and name != "TYPE_CHECKING"}
-    assert {"Task", "Metric", "Trial", "Trained", "Range", "Symbol", "Divided", "Scores", "Observes", "Seed"} <= names
+    assert {
+        "Task",
+        "Metric",
+        "Trial",
+        "Trained",
+        "Range",
+        "Symbol",
+        "Divided",
+        "Scores",
+        "Observes",
+        "Seed",
+    } <= names
     assert all(getattr(facade, name) is getattr(task, name) for name in names)
 
 
 def test_its_import_loads_python_and_the_task_interface_alone() -> None:
-    done = subprocess.run([sys.executable, "-c", PRINTS_LOADED], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTS_LOADED], capture_output=True, text=True, check=True
+    )
     outside = {name.partition(".")[0] for name in done.stdout.split()} - sys.stdlib_module_names
     assert outside == {"allelse", "sweeps", "tracking"}
 
@@ -40,7 +56,9 @@ def test_a_file_that_hides_a_package_of_ours_is_refused_by_name(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", ["ray.py", "mlflow.py", "yaml/__init__.py"])
-def test_a_file_that_hides_a_package_of_others_is_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_a_file_that_hides_a_package_of_others_is_refused_by_name(
+    name: str, tmp_path: Path
+) -> None:
     folder = write_task(tmp_path, {}, {name: "raise ImportError\n"})
     said = refusal(folder, "plan", "task=small")
     assert f"lies next to {name}, which hides a package that allelse imports" in said
@@ -53,7 +71,9 @@ def test_a_folder_without_a_module_hides_nothing(tmp_path: Path) -> None:
 
 def test_every_package_of_others_that_the_platform_imports_is_known() -> None:
     ours = {"allelse", "sweeps", "tracking", "transformer"}
-    imported = {name for package in ("sweeps", "tracking", "allelse") for name in imports_of(ROOT / package)}
+    imported = {
+        name for package in ("sweeps", "tracking", "allelse") for name in imports_of(ROOT / package)
+    }
     assert imported - ours - sys.stdlib_module_names - {"_typeshed"} <= {*OUTSIDE_PACKAGES}
 
 
@@ -70,7 +90,9 @@ def imports_of(folder: Path) -> set[str]:
 
 def test_a_transformer_py_of_the_user_serves_his_task(tmp_path: Path) -> None:
     head = "\n\n@dataclass(frozen=True)\nclass Model"
-    folder = write_task(tmp_path, {head: f"\nimport transformer\n{head}"}, {"transformer.py": "WIDTH = 3\n"})
+    folder = write_task(
+        tmp_path, {head: f"\nimport transformer\n{head}"}, {"transformer.py": "WIDTH = 3\n"}
+    )
     done = allelse("train", "task=small", cwd=folder)
     assert done.returncode == 0, done.stderr
     (code,) = (folder / "runs/small-full/code").glob("*/code.json")

@@ -22,7 +22,8 @@ def modules(package: str) -> list[Path]:
 
 @cache
 def named(path: Path) -> set[str]:
-    """Everything a file imports, at its head or inside a function, with what it takes from there."""
+    """Everything a file imports, at its head or inside a function, with what it takes from
+    there."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -58,12 +59,15 @@ def known_modules() -> set[str]:
 
 
 def reached(starts: list[Path], *ends: str) -> set[Path]:
-    """These files and what they import of ours, directly or through others; modules in ``ends`` are not followed."""
+    """These files and what they import of ours, directly or through others; modules in ``ends`` are
+    not followed."""
     waiting, seen = list(starts), set[Path]()
     while waiting:
         path = waiting.pop()
         seen.add(path)
-        waiting += [other for each in our_modules(path) - {*ends} if (other := file_of(each)) not in seen]
+        waiting += [
+            other for each in our_modules(path) - {*ends} if (other := file_of(each)) not in seen
+        ]
     return seen
 
 
@@ -93,32 +97,47 @@ def test_transformer_is_a_task_like_any_other() -> None:
 
 
 def test_model_data_and_decoding_know_nothing_of_the_platform() -> None:
-    """Configuration keys have its roles, and training, which decoding measures with, has its trial: neither lends."""
+    """Configuration keys have its roles, and training, which decoding measures with, has its trial:
+    neither lends."""
     knowing = {"transformer.config", *map(module_name, modules("transformer/training"))}
-    lent = {f"{each}.{taken.rpartition('.')[2]}" for each in knowing for taken in platform_names(file_of(each))}
-    inside = [path for room in ("model", "data", "decoding") for path in modules(f"transformer/{room}")]
+    lent = {
+        f"{each}.{taken.rpartition('.')[2]}"
+        for each in knowing
+        for taken in platform_names(file_of(each))
+    }
+    inside = [
+        path for room in ("model", "data", "decoding") for path in modules(f"transformer/{room}")
+    ]
     seen = reached(inside, *knowing)
     assert "transformer.config.Problem" in lent
     assert {*inside, ROOT / "transformer/faults.py"} <= seen
-    assert not [name(path) for path in seen if imported(path) & {"sweeps", "tracking"} or named(path) & lent]
+    assert not [
+        name(path) for path in seen if imported(path) & {"sweeps", "tracking"} or named(path) & lent
+    ]
 
 
 def platform_names(path: Path) -> set[str]:
     return {each for each in named(path) if each.startswith("sweeps.task.")}
 
 
-def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_ours_needs_it() -> None:
+def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_ours_needs_it() -> (
+    None
+):
     (facade,) = modules("allelse")
     known = {module for module in our_modules(facade) if "." in module}
     assert known == {"sweeps.task", "tracking.table.frames"}
     assert len(facade.read_text("utf-8").splitlines()) <= 40
-    users = [name(path) for package in OURS for path in modules(package) if "allelse" in imported(path)]
+    users = [
+        name(path) for package in OURS for path in modules(package) if "allelse" in imported(path)
+    ]
     assert users == ["sweeps/verbs/template/starter.py"]
 
 
 def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler() -> None:
     for path in modules("tracking"):
-        assert not imported(path) & (OURS - {"tracking"} | {"torch", "ray", "hydra", "omegaconf"}), path
+        assert not imported(path) & (
+            OURS - {"tracking"} | {"torch", "ray", "hydra", "omegaconf"}
+        ), path
 
 
 @pytest.mark.parametrize(
@@ -137,9 +156,16 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler() ->
     ],
 )
 def test_an_outside_library_has_its_place(library: str, places: tuple[str, ...]) -> None:
-    users = [name(path) for package in sorted(OURS) for path in modules(package) if library in imported(path)]
+    users = [
+        name(path)
+        for package in sorted(OURS)
+        for path in modules(package)
+        if library in imported(path)
+    ]
     assert users
-    assert all(any(user == place or user.startswith(f"{place}/") for place in places) for user in users), users
+    assert all(
+        any(user == place or user.startswith(f"{place}/") for place in places) for user in users
+    ), users
 
 
 def circle(arrows: dict[str, set[str]]) -> list[str]:
@@ -156,21 +182,29 @@ def test_neither_files_nor_folders_import_in_a_circle() -> None:
     folders: dict[str, set[str]] = {}
     for module, targets in files.items():
         here = folder_name(module)
-        folders.setdefault(here, set()).update(folder_name(other) for other in targets if folder_name(other) != here)
+        folders.setdefault(here, set()).update(
+            folder_name(other) for other in targets if folder_name(other) != here
+        )
     assert {"sweeps.planning", "transformer.training"} <= set(folders)
     assert circle(files) == []
     assert circle(folders) == []
 
 
-@pytest.mark.parametrize("call", ['importlib.import_module("a.b")', 'import_module("a.b")', '__import__("a.b")'])
+@pytest.mark.parametrize(
+    "call", ['importlib.import_module("a.b")', 'import_module("a.b")', '__import__("a.b")']
+)
 def test_an_import_by_name_is_an_import(call: str, tmp_path: Path) -> None:
     (tmp_path / "file.py").write_text(f"def late():\n    return {call}\n", "utf-8")
     assert named(tmp_path / "file.py") == {"a.b"}
 
 
 def test_rooms_that_run_nothing_import_neither_the_one_that_does_nor_ray() -> None:
-    for path in [path for room in ("planning", "processes", "worker") for path in modules(f"sweeps/{room}")]:
-        assert not {module for module in our_modules(path) if module.startswith("sweeps.running")}, path
+    for path in [
+        path for room in ("planning", "processes", "worker") for path in modules(f"sweeps/{room}")
+    ]:
+        assert not {
+            module for module in our_modules(path) if module.startswith("sweeps.running")
+        }, path
         assert "ray" not in imported(path) or path.name == "ray_private.py", path
 
 
@@ -181,7 +215,8 @@ def test_one_trial_in_this_process_needs_no_ray() -> None:
 
 
 def test_the_platform_imports_no_transformer_and_speaks_of_no_translation() -> None:
-    """Tables of other names, and the packages that `doctor` looks for, hold words of translation as data."""
+    """Tables of other names, and the packages that `doctor` looks for, hold words of translation as
+    data."""
     for path in modules("sweeps"):
         assert "transformer" not in imported(path), path
         text = path.read_text("utf-8").replace("sacreBLEU", "").replace("sacrebleu", "")

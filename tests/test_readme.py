@@ -1,4 +1,5 @@
-"""The documents are true: every command composes, every module says what it is, every link leads somewhere."""
+"""The documents are true: every command composes, every module says what it is, every link leads
+somewhere."""
 
 import re
 import shlex
@@ -26,7 +27,11 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 PACKAGES = ("transformer", "sweeps", "tracking", "benchmarks")
 PARTS = re.DOTALL | re.MULTILINE
 LANGUAGES = ("en", "de")
-TEXT_FILES = [f"{name}.{language}" for name in ("train", "dev", "test", "text/train") for language in LANGUAGES]
+TEXT_FILES = [
+    f"{name}.{language}"
+    for name in ("train", "dev", "test", "text/train")
+    for language in LANGUAGES
+]
 
 
 def name(document: Path) -> str:
@@ -38,12 +43,20 @@ def text(document: str) -> str:
 
 
 def commands(document: Path) -> list[str]:
-    """Every `allelse …` of a document: in code blocks, also after a pipe, and within sentences and tables."""
+    """Every `allelse …` of a document: in code blocks, also after a pipe, and within sentences and
+    tables."""
     content = document.read_text("utf-8")
     blocks = re.findall(r"^```\w*\n(.*?)^```$", content, re.DOTALL | re.MULTILINE)
-    lines = [part.strip() for block in blocks for line in block.splitlines() for part in re.split(r" [|#] ", line)]
+    lines = [
+        part.strip()
+        for block in blocks
+        for line in block.splitlines()
+        for part in re.split(r" [|#] ", line)
+    ]
     prose = re.sub(r"^```.*?^```", "", content, flags=re.DOTALL | re.MULTILINE)
-    return [line for line in [*lines, *re.findall(r"`([^`]+)`", prose)] if re.match(r"allelse\s", line)]
+    return [
+        line for line in [*lines, *re.findall(r"`([^`]+)`", prose)] if re.match(r"allelse\s", line)
+    ]
 
 
 GROUP: Any = typer.main.get_command(app)
@@ -55,10 +68,13 @@ SACREBLEU_FILES = ("sacrebleu/wmt13.en-de.src", "sacrebleu/wmt13.en-de.ref")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all that the documents speak of: text files, the user's own files, the examples, new tasks."""
+    """A folder with all that the documents speak of: text files, the user's own files, the
+    examples, new tasks."""
     folder = tmp_path_factory.mktemp("reader")
     for example in (ROOT / "examples").iterdir():
-        shutil.copytree(example, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            example, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for file in [*TEXT_FILES, *SACREBLEU_FILES]:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text("a line\n" * 20, "utf-8")
@@ -66,7 +82,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_files(document, folder)
     spiral, with_verb = folder / "spiral.py", f"{own_verb()}\n\ntask = Task(verbs=(predict,),"
     spiral.write_text(spiral.read_text("utf-8").replace("task = Task(", with_verb))
-    for task in {command.split()[2] for command in COMMANDS if re.match(r"allelse init \w+$", command)}:
+    for task in {
+        command.split()[2] for command in COMMANDS if re.match(r"allelse init \w+$", command)
+    }:
         if not (folder / f"{task}.py").exists():
             create(task, folder)
     return folder
@@ -74,19 +92,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def own_verb() -> str:
     """The code of the guide's verb."""
-    (found,) = re.findall(r"^```python\n(from allelse import Trained\n.*?)^```", GUIDE.read_text("utf-8"), PARTS)
+    (found,) = re.findall(
+        r"^```python\n(from allelse import Trained\n.*?)^```", GUIDE.read_text("utf-8"), PARTS
+    )
     return str(found)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_of_the_documents_composes(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_of_the_documents_composes(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(DATASETS["wmt13"], "_outdir", str(folder / "sacrebleu"))
     _, verb, *arguments = shlex.split(re.sub(r"<\w+>", "base-s1", command.split(" < ")[0]))
     if verb.startswith("--"):
         assert verb in {option for each in GROUP.params for option in each.opts}
         return
-    task = source_of(next((word[5:] for word in arguments if word.startswith("task=")), "translation"), Path.cwd())
+    task = source_of(
+        next((word[5:] for word in arguments if word.startswith("task=")), "translation"),
+        Path.cwd(),
+    )
     known = GROUP.get_command(typer.Context(GROUP), verb) or task_verbs(task)[verb]
     if arguments:  # a verb alone is mentioned rather than typed
         compose(verb, known.make_context(verb, arguments).params, task)
@@ -98,8 +123,12 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     named = any(word.startswith("task=") for word in typed)
     overrides = [*typed, *([] if named else [f"task={task.name}"])]  # this folder has several
     if verb in ("plan", "sweep"):
-        selects = any(word.startswith(("sweep.rows", "sweep.vary", "sweep=", "row=")) for word in typed)
-        assert plan_sweep([*overrides, *([] if selects else ["sweep.rows=[base]"])], parsed["add"]).trials
+        selects = any(
+            word.startswith(("sweep.rows", "sweep.vary", "sweep=", "row=")) for word in typed
+        )
+        assert plan_sweep(
+            [*overrides, *([] if selects else ["sweep.rows=[base]"])], parsed["add"]
+        ).trials
     elif verb == "train":
         assert plan_row(overrides, parsed["add"]).trials
     elif verb == "config":
@@ -116,7 +145,9 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
 
 
 def test_the_task_of_the_guide_trains_and_resumes(folder: Path, tmp_path: Path) -> None:
-    first, again = (undisturbed(folder, ["task=spiral", "train.steps=100"], "base", tmp_path) for _ in range(2))
+    first, again = (
+        undisturbed(folder, ["task=spiral", "train.steps=100"], "base", tmp_path) for _ in range(2)
+    )
     assert first.scores["test"]["accuracy"] > 0.6
     assert again.scores == first.scores, "its second attempt starts from the last checkpoint"
 
@@ -129,11 +160,18 @@ def test_the_commands_of_all_blocks_are_found() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_every_make_target_exists(document: Path) -> None:
     targets = re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE)
-    assert set(re.findall(r"(?:`|^)make ([\w-]+)", document.read_text("utf-8"), re.MULTILINE)) <= set(targets)
+    assert set(
+        re.findall(r"(?:`|^)make ([\w-]+)", document.read_text("utf-8"), re.MULTILINE)
+    ) <= set(targets)
 
 
 def test_every_module_says_in_its_first_line_what_it_is() -> None:
-    modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py"]
+    modules = [
+        path
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if path.name != "__init__.py"
+    ]
     silent = [name(path) for path in modules if not re.match(r'r?"""\S', path.read_text("utf-8"))]
     assert silent == []
 
@@ -141,17 +179,23 @@ def test_every_module_says_in_its_first_line_what_it_is() -> None:
 def test_the_name_of_a_module_ends_in_a_word_of_the_glossary() -> None:
     terms = " ".join(re.findall(r"\*\*([^*]+)\*\*", text("docs/glossary.md"))).lower()
     known = {
-        form for word in re.findall(r"[a-z]+", terms) for form in (word, f"{word}s", f"{word}es", word.rstrip("s"))
+        form
+        for word in re.findall(r"[a-z]+", terms)
+        for form in (word, f"{word}s", f"{word}es", word.rstrip("s"))
     }
     modules = [path for package in PACKAGES[:3] for path in (ROOT / package).rglob("*.py")]
     assert [name(path) for path in modules if path.stem.split("_")[-1] not in known | {""}] == []
 
 
 def test_every_room_stands_in_the_design_and_says_what_it_is() -> None:
-    rooms = [path.parent for package in PACKAGES[:3] for path in (ROOT / package).rglob("__init__.py")]
+    rooms = [
+        path.parent for package in PACKAGES[:3] for path in (ROOT / package).rglob("__init__.py")
+    ]
     listed = re.findall(r"^\| `(\w+/(?:\w+/)?)` +\|", text("docs/design.md"), re.MULTILINE)
     assert sorted(listed) == sorted(f"{name(room)}/" for room in rooms)
-    assert [name(room) for room in rooms if not re.match(r'"""\S', (room / "__init__.py").read_text())] == []
+    assert [
+        name(room) for room in rooms if not re.match(r'"""\S', (room / "__init__.py").read_text())
+    ] == []
 
 
 def test_every_verb_stands_in_the_table() -> None:
@@ -174,5 +218,9 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_lines_are_short_except_in_tables_and_code(document: Path) -> None:
-    prose = re.sub(r"^\s*```.*?^\s*```", "", document.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    assert [line for line in prose.splitlines() if len(line) > 120 and not line.lstrip().startswith("|")] == []
+    prose = re.sub(
+        r"^\s*```.*?^\s*```", "", document.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    assert [
+        line for line in prose.splitlines() if len(line) > 120 and not line.lstrip().startswith("|")
+    ] == []

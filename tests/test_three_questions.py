@@ -1,4 +1,5 @@
-"""The three questions of docs/design.md: each function that an answer names is there, and an answer takes few files."""
+"""The three questions of docs/design.md: each function that an answer names is there, and an answer
+takes few files."""
 
 import ast
 import re
@@ -7,7 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SECTION = (ROOT / "docs" / "design.md").read_text("utf-8").partition("## Three questions\n")[2].partition("\n## ")[0]
+SECTION = (
+    (ROOT / "docs" / "design.md")
+    .read_text("utf-8")
+    .partition("## Three questions\n")[2]
+    .partition("\n## ")[0]
+)
 ANSWERS = {
     question: re.findall(r"^- `([^`:]+):([^`]+)`", steps, re.MULTILINE)
     for question, steps in re.findall(r"^\*\*(.+):\*\*\n((?:- .*\n?)+)", SECTION, re.MULTILINE)
@@ -20,13 +26,19 @@ def functions(file: str) -> set[str]:
     for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
         prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
-        names |= {f"{prefix}{each.name}" for each in inner if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+        names |= {
+            f"{prefix}{each.name}"
+            for each in inner
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
     return names
 
 
 @pytest.mark.parametrize("question", ANSWERS)
 def test_each_function_of_an_answer_is_there(question: str) -> None:
-    assert [f"{file}:{name}" for file, name in ANSWERS[question] if name not in functions(file)] == []
+    assert [
+        f"{file}:{name}" for file, name in ANSWERS[question] if name not in functions(file)
+    ] == []
 
 
 @pytest.mark.parametrize(

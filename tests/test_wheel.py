@@ -18,8 +18,13 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 def python(site: Path, folder: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Code run in a folder, where the unpacked wheel can be imported."""
-    command, environment = [sys.executable, "-c", code, *words], {**os.environ, "PYTHONPATH": str(site)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    command, environment = (
+        [sys.executable, "-c", code, *words],
+        {**os.environ, "PYTHONPATH": str(site)},
+    )
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done
 
@@ -37,11 +42,19 @@ def test_plan_works_from_an_empty_folder(site: Path, tmp_path: Path) -> None:
 
 def test_it_holds_every_file_that_is_no_code(site: Path) -> None:
     """Configuration, what the packages read such as templates, and the license."""
-    folders = {PROJECT / name: site / name for name in OUR_CODE} | {PROJECT / "conf": site / "sweeps" / "conf"}
+    folders = {PROJECT / name: site / name for name in OUR_CODE} | {
+        PROJECT / "conf": site / "sweeps" / "conf"
+    }
     for own, shipped in folders.items():
         held = other_files(own)
         assert (
-            {name: content for name, content in other_files(shipped).items() if name.parts[0] != "conf"} == held != {}
+            {
+                name: content
+                for name, content in other_files(shipped).items()
+                if name.parts[0] != "conf"
+            }
+            == held
+            != {}
         )
     (licensed,) = site.glob("*.dist-info/licenses/LICENSE")
     assert licensed.read_bytes() == (PROJECT / "LICENSE").read_bytes()
@@ -49,7 +62,9 @@ def test_it_holds_every_file_that_is_no_code(site: Path) -> None:
 
 def other_files(folder: Path) -> dict[Path, bytes]:
     """Those of a folder that are no code, by their path in it."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc"))
+    files = (
+        path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
+    )
     return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
@@ -72,7 +87,14 @@ READING = [
     ["compare", "base-s1", "wide-s1", "sweep.name=digits"],
     ["plan", "scale=tiny"],
 ]
-RUNNING = [["sweep"], ["train"], ["ui"], ["sync"], ["evaluate", "base-s1"], ["translate", "base-s1"]]
+RUNNING = [
+    ["sweep"],
+    ["train"],
+    ["ui"],
+    ["sync"],
+    ["evaluate", "base-s1"],
+    ["translate", "base-s1"],
+]
 WITHOUT = """
 import json, sys
 packages, commands = json.loads(sys.argv[1])
@@ -86,7 +108,9 @@ for words in commands:
 """
 
 
-def test_reading_needs_no_torch_or_ray_and_what_does_names_the_extra(site: Path, tmp_path: Path) -> None:
+def test_reading_needs_no_torch_or_ray_and_what_does_names_the_extra(
+    site: Path, tmp_path: Path
+) -> None:
     digits(tmp_path / "runs" / "digits", 0.5, 0.75, 0.875, 1.0)
     ended, said = without(PACKAGES_OF_RUN, site, tmp_path, READING)
     assert ended == [0] * len(READING), said
@@ -98,14 +122,21 @@ def test_reading_needs_no_torch_or_ray_and_what_does_names_the_extra(site: Path,
 
 
 def test_the_extra_has_the_packages_that_are_looked_for() -> None:
-    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
     assert tuple(re.match(r"[\w-]+", package)[0] for package in extras["run"]) == PACKAGES_OF_RUN  # type: ignore[index]
 
 
-def without(packages: tuple[str, ...], site: Path, folder: Path, commands: list[list[str]]) -> tuple[list[int], str]:
-    """The exit codes of the wheel's commands without these packages, and what they say on standard error."""
+def without(
+    packages: tuple[str, ...], site: Path, folder: Path, commands: list[list[str]]
+) -> tuple[list[int], str]:
+    """The exit codes of the wheel's commands without these packages, and what they say on standard
+    error."""
     done = python(site, folder, WITHOUT, json.dumps([packages, commands]))
-    return [int(code) for code in re.findall(r"^exit code (\d+)$", done.stdout, re.MULTILINE)], done.stderr
+    return [
+        int(code) for code in re.findall(r"^exit code (\d+)$", done.stdout, re.MULTILINE)
+    ], done.stderr
 
 
 def test_the_version_is_that_of_the_distribution(site: Path, tmp_path: Path) -> None:

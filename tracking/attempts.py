@@ -1,10 +1,12 @@
 """Processes, their attempts at trials, and which of them run.
 
-``attempts.jsonl`` has a line for each beginning and each end. Containers may share a host name, and each counts its own
-pids. So a process is identified by its birth: the boot and the pid namespace in which its pid counts, and its start.
+``attempts.jsonl`` has a line for each beginning and each end. Containers may share a host name, and
+each counts its own pids. So a process is identified by its birth: the boot and the pid namespace in
+which its pid counts, and its start.
 
-A process that holds the locks of trials rewrites its record in `<study>/.running/` every ``BEAT_S`` seconds, since
-other machines cannot ask whether it is alive. A request to stop lies next to the record.
+A process that holds the locks of trials rewrites its record in `<study>/.running/` every ``BEAT_S``
+seconds, since other machines cannot ask whether it is alive. A request to stop lies next to the
+record.
 """
 
 import errno
@@ -35,23 +37,33 @@ from tracking.words import time as span
 
 ATTEMPT = (
     {
-        **{"attempt": int, "ts": float, "host": str, "pid": int, "birth": str | None, "reason": NoneType},
+        **{
+            "attempt": int,
+            "ts": float,
+            "host": str,
+            "pid": int,
+            "birth": str | None,
+            "reason": NoneType,
+        },
         **{"lineage": str | None, "run": str | None},
     },
     {"attempt": int, "ts": float, "end": bool, "reason": str},
     {"ts": float, SOURCE: SOURCE_FORM},
 )
-"""A line of ``attempts.jsonl``: the beginning of an attempt, its end, or where all lines before it come from."""
+"""A line of ``attempts.jsonl``: the beginning of an attempt, its end, or where all lines before it
+come from."""
 FOLDER = ".running"
 BEAT_S = 10.0
 """Between two signs of life: a small file, on a folder that may be shared by many."""
 SILENT_S = 120.0
-"""After so long without a sign, a process on another machine may be gone. A shared folder may lag by a minute."""
+"""After so long without a sign, a process on another machine may be gone. A shared folder may lag
+by a minute."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process of any machine. ``birth`` is the pid space, the pid, and the start in clock ticks since boot."""
+    """One process of any machine. ``birth`` is the pid space, the pid, and the start in clock ticks
+    since boot."""
 
     host: str
     pid: int
@@ -95,12 +107,16 @@ def own_process() -> Process:
 def has_ended(birth: str) -> bool:
     """Whether the process of this birth is known to have ended: not if it ran elsewhere."""
     space, _, pid_and_ticks = birth.partition("-")
-    return space == _pid_space() and not Process("", int(pid_and_ticks.partition("-")[0]), birth).lives_here
+    return (
+        space == _pid_space()
+        and not Process("", int(pid_and_ticks.partition("-")[0]), birth).lives_here
+    )
 
 
 @dataclass(frozen=True)
 class AttemptRecord:
-    """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends."""
+    """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it
+    ends."""
 
     number: int
     began: float
@@ -117,11 +133,13 @@ class AttemptRecord:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The attempts of one trial from its first on, by which its checkpoints are known wherever they lie.
+    """The attempts of one trial from its first on, by which its checkpoints are known wherever they
+    lie.
 
-    ``name`` is random, and "" in studies of earlier versions. ``runs`` has the run of each attempt: a name that all
-    attempts of one sweep share. A trial that is removed and trained again has another lineage; a copy of its folder
-    has the same one, and further attempts with other runs. ``codes`` are the hashes of the code that trained the study.
+    ``name`` is random, and "" in studies of earlier versions. ``runs`` has the run of each attempt:
+    a name that all attempts of one sweep share. A trial that is removed and trained again has
+    another lineage; a copy of its folder has the same one, and further attempts with other runs.
+    ``codes`` are the hashes of the code that trained the study.
     """
 
     name: str = ""
@@ -129,20 +147,24 @@ class Lineage:
     codes: Sequence[str] = ()
 
     def has(self, attempt: int, run: str) -> bool:
-        """Whether this attempt is its own. One whose record is lost, or that has no run, counts as such."""
+        """Whether this attempt is its own. One whose record is lost, or that has no run, counts as
+        such."""
         return run in ("", self.runs.get(attempt) or run)
 
 
 class Attempts:
-    """The attempts at one trial. Reading raises DamagedFileError if their file is unusable, or UnreadableError."""
+    """The attempts at one trial. Reading raises DamagedFileError if their file is unusable, or
+    UnreadableError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def begin(self, number: int, process: Process, lineage: str = "", run: str = "") -> None:
-        """Record with fsync that attempt ``number``, from 1, begins. An earlier open attempt is closed as lost.
+        """Record with fsync that attempt ``number``, from 1, begins. An earlier open attempt is
+        closed as lost.
 
-        After an error it may be repeated. Raises OSError if another process has begun it, or a later one.
+        After an error it may be repeated. Raises OSError if another process has begun it, or a
+        later one.
         """
         last = self.newest()
         if last and last.number >= number:
@@ -150,12 +172,24 @@ class Attempts:
         if last and last.ended is None and last.number < number:
             self.end(last.number, "lost")
         if last is None or last.number < number:
-            line = {"attempt": number, "ts": time.time(), **asdict(process), "lineage": lineage, "run": run}
+            line = {
+                "attempt": number,
+                "ts": time.time(),
+                **asdict(process),
+                "lineage": lineage,
+                "run": run,
+            }
             append_line(self._path, to_json(line), fsync=True)
 
     def end(self, number: int, reason: str) -> None:
-        """Record its end. The reason: finished, failed, interrupted, lost or worker lost, then free text."""
-        line = {"attempt": number, "ts": time.time(), "end": True, "reason": without_password(reason)}
+        """Record its end. The reason: finished, failed, interrupted, lost or worker lost, then free
+        text."""
+        line = {
+            "attempt": number,
+            "ts": time.time(),
+            "end": True,
+            "reason": without_password(reason),
+        }
         append_line(self._path, to_json(line), fsync=True)
 
     def all(self) -> list[AttemptRecord]:
@@ -179,7 +213,8 @@ class Attempts:
         append_line(self._path, to_json({"ts": time.time(), SOURCE: asdict(source)}), fsync=True)
 
     def source(self) -> SourceTrial | None:
-        """The trial that trained the weights, if they were taken: of several sources the first one."""
+        """The trial that trained the weights, if they were taken: of several sources the first
+        one."""
         lines = (line for line in Lines(self._path, ATTEMPT) if SOURCE in line)
         first = next(lines, None)
         return None if first is None else SourceTrial.of(first[SOURCE])
@@ -190,7 +225,8 @@ class Attempts:
     def check_begun(self, number: int) -> AttemptRecord:
         """The newest attempt.
 
-        Raises OSError unless the given one is recorded. It was, so the folder's storage is away or was emptied.
+        Raises OSError unless the given one is recorded. It was, so the folder's storage is away or
+        was emptied.
         """
         newest = self.newest()
         if newest is None or newest.number < number:
@@ -198,7 +234,8 @@ class Attempts:
         return newest
 
     def check_running(self, number: int, process: Process) -> None:
-        """Raises OSError also if another process has begun an attempt since, as it can where locks fail."""
+        """Raises OSError also if another process has begun an attempt since, as it can where locks
+        fail."""
         self._check_own(self.check_begun(number), process)
 
     def _check_own(self, attempt: AttemptRecord, process: Process) -> None:
@@ -210,7 +247,8 @@ class Attempts:
 
 @cache
 def _pid_space() -> str:
-    """Where a pid means one process: this boot and this container. Without /proc (macOS), this host."""
+    """Where a pid means one process: this boot and this container. Without /proc (macOS), this
+    host."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         space = f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
@@ -233,8 +271,8 @@ def _state_and_ticks(pid: int) -> tuple[str, int]:
 class Runner:
     """The record of a process that holds the locks of ``trials``. Times are in Unix seconds.
 
-    ``seen`` is its last sign of life. ``waiting``: what its trials wait for. ``left``: seconds from ``seen`` until
-    its last trial ends, extrapolated; None before one has finished.
+    ``seen`` is its last sign of life. ``waiting``: what its trials wait for. ``left``: seconds from
+    ``seen`` until its last trial ends, extrapolated; None before one has finished.
     """
 
     process: Process
@@ -252,7 +290,9 @@ class Runner:
 
     def lives(self) -> bool:
         """Whether it runs on this machine, or showed a sign of life on another one recently."""
-        return self.process.lives_here if self.process.is_here else time.time() - self.seen < SILENT_S
+        return (
+            self.process.lives_here if self.process.is_here else time.time() - self.seen < SILENT_S
+        )
 
 
 def announce(study: Path, runner: Runner) -> None:
@@ -261,7 +301,8 @@ def announce(study: Path, runner: Runner) -> None:
 
 
 def withdraw(study: Path, runner: Runner) -> None:
-    """Remove its files, and those of processes that are gone. A fault of storage, read-only by now, leaves them.
+    """Remove its files, and those of processes that are gone. A fault of storage, read-only by now,
+    leaves them.
 
     A process that was only silent writes its record again.
     """
@@ -283,19 +324,26 @@ def runners(study: Path) -> list[Runner]:
 
 
 def holder_of(study: Path, trial: str) -> Runner | None:
-    """Who holds the trial's lock, on another machine also if it is silent. `allelse evaluate` leaves no record."""
-    there = [runner for runner in known_runners(study) if runner.lives() or not runner.process.is_here]
-    return max((each for each in there if trial in each.trials), key=lambda each: each.since, default=None)
+    """Who holds the trial's lock, on another machine also if it is silent. `allelse evaluate`
+    leaves no record."""
+    there = [
+        runner for runner in known_runners(study) if runner.lives() or not runner.process.is_here
+    ]
+    return max(
+        (each for each in there if trial in each.trials), key=lambda each: each.since, default=None
+    )
 
 
 def runs(attempt: AttemptRecord, running: Sequence[Runner]) -> bool:
-    """Whether the attempt is open and its process is here, or one of those that are ``running`` on any machine."""
+    """Whether the attempt is open and its process is here, or one of those that are ``running`` on
+    any machine."""
     elsewhere = attempt.ended is None and attempt.process in [runner.process for runner in running]
     return elsewhere or attempt.lives()
 
 
 def seconds_left(running: Sequence[Runner]) -> float | None:
-    """Until the last of these processes ends; None if one of them does not know, or if all are late."""
+    """Until the last of these processes ends; None if one of them does not know, or if all are
+    late."""
     now = time.time()
     known = [runner.left - (now - runner.seen) for runner in running if runner.left is not None]
     left = max(known, default=0.0)
@@ -303,7 +351,8 @@ def seconds_left(running: Sequence[Runner]) -> float | None:
 
 
 def request_stop(study: Path, runner: Runner, trials: Sequence[str] | None) -> None:
-    """Ask the process to stop these trials, or everything. It looks every second. Raises OSError."""
+    """Ask the process to stop these trials, or everything. It looks every second. Raises
+    OSError."""
     before = stop_requests(study, runner)
     wanted = None if trials is None or before is None else sorted({*trials, *before})
     write_atomic(_requests(study, runner), to_json({"trials": wanted}) + "\n")
@@ -316,8 +365,11 @@ def stop_requests(study: Path, runner: Runner) -> tuple[str, ...] | None:
     return None if trials is None else tuple(map(str, trials))
 
 
-def in_hand(study: Path, trials: Collection[str], newest: Callable[[str], AttemptRecord | None]) -> set[str]:
-    """Those of the trials that a process runs, on any machine, or will run. ``newest`` gives a trial's last attempt."""
+def in_hand(
+    study: Path, trials: Collection[str], newest: Callable[[str], AttemptRecord | None]
+) -> set[str]:
+    """Those of the trials that a process runs, on any machine, or will run. ``newest`` gives a
+    trial's last attempt."""
     asked = [(runner, stop_requests(study, runner)) for runner in runners(study)]
     return {
         each
@@ -328,7 +380,8 @@ def in_hand(study: Path, trials: Collection[str], newest: Callable[[str], Attemp
 
 
 def _has_in_hand(runner: Runner, newest: AttemptRecord | None, asked_to_stop: bool) -> bool:
-    """A process that was asked to stop still ends the attempt that it has begun. It tries again after a loss alone."""
+    """A process that was asked to stop still ends the attempt that it has begun. It tries again
+    after a loss alone."""
     own = newest if newest and newest.process == runner.process else None
     if own and own.ended is None:
         return True

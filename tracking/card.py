@@ -1,5 +1,5 @@
-"""What the files and tables of a study know of its task, such as its metrics. It is stored in `study.json`, so that a
-study is read without the task's own code."""
+"""What the files and tables of a study know of its task, such as its metrics. It is stored in
+`study.json`, so that a study is read without the task's own code."""
 
 import math
 import re
@@ -25,28 +25,39 @@ FORMULAS = {
     "ngram_precision_unsmoothed": 1,
     "ngram_f": 1,
 }
-"""How a set's score follows from its samples: the formulas that ``from_counts`` may name, with their numbers of fields.
+"""How a set's score follows from its samples: the formulas that ``from_counts`` may name, with
+their numbers of fields.
 
-A sample is one line of ``statistics/<set>.jsonl``. A formula takes fields of these lines, sums them over the samples,
-and makes the score of the sums. So a score of any other choice of samples needs no new evaluation.
+A sample is one line of ``statistics/<set>.jsonl``. A formula takes fields of these lines, sums them
+over the samples, and makes the score of the sums. So a score of any other choice of samples needs
+no new evaluation.
 
 - ``mean``: of a number per sample.
 - ``ratio``: the sum of the first field over the sum of the second.
 - ``exp_ratio``: e to that power.
 - ``ngram_precision``: from a list: length, reference's length, matching n-grams by order, all n-grams by order. The
-  geometric mean of the precisions with a brevity penalty, 0 to 100. The k-th order without a match counts as 2^-k
-  matches; in ``ngram_precision_unsmoothed`` it makes the score 0.
+  geometric mean of the precisions with a brevity penalty, 0 to 100. The k-th order without a match
+  counts as 2^-k matches; in ``ngram_precision_unsmoothed`` it makes the score 0.
 - ``ngram_f``: from a list, per order: n-grams of the sample, of the reference, in both. F2 of mean precision and mean
   recall, 0 to 100.
 """
 COSTS = ("params", "flops", "seconds", "cpu_seconds")
 DEVICE_COSTS = ("device_flops", "mfu")
-"""FLOPs as the paper counts them, seconds × devices × what a device sustains; and the share of them that ``flops``
-is. Only where it is known what the devices sustain."""
+"""FLOPs as the paper counts them, seconds × devices × what a device sustains; and the share of them
+that ``flops`` is. Only where it is known what the devices sustain."""
 TAKEN_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, *DEVICE_COSTS),
     *("diverged", "paper_params_m", "summary"),
-    *("cells", "decode", "mixed_decode", "other_decode", "note", "unlike", "best_step", "best_by_seed"),
+    *(
+        "cells",
+        "decode",
+        "mixed_decode",
+        "other_decode",
+        "note",
+        "unlike",
+        "best_step",
+        "best_by_seed",
+    ),
     *("device_hours", "weights", "reference", "paired"),
 )
 """Fields of the table that are no metrics."""
@@ -54,7 +65,17 @@ NEW_NAMES = frozenset({"cpu_seconds", *DEVICE_COSTS, "summary", "device_hours"})
 """Those that metrics of recorded studies may have: their tables show the metric."""
 TESTED = ("low", "high", "p")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
-OF_METRIC = ("delta", "delta_common_seeds", "paper", "paper_delta", "sd", "best", "verdict", "finding", *TESTED)
+OF_METRIC = (
+    "delta",
+    "delta_common_seeds",
+    "paper",
+    "paper_delta",
+    "sd",
+    "best",
+    "verdict",
+    "finding",
+    *TESTED,
+)
 BEFORE = ("", *(f"{kind}_" for kind in OF_METRIC))
 """What stands before a metric's name in fields of the table."""
 
@@ -73,14 +94,24 @@ class Metric:
     table_decimals: int | None = None  # if the table has other decimals
     printed: bool = True  # by `allelse evaluate` and in a model's card
     signature: str | None = None  # the key of its signature, if it has one
-    changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
+    changed_by: tuple[str, ...] | None = (
+        None  # the settings for scoring that change it; None: all of them
+    )
     note: str = ""  # below the table; `{name:usual}` stands for the value of a setting for scoring
     from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
-    within: str | None = None  # the name, among the scores, of a text: values compare only where it is the same
-    exp_of: str | None = None  # the metric whose exponential it is: tests and means are made on that one
-    published_as: str | None = None  # the name of its published values in the rows' files, if it is not its own
+    within: str | None = (
+        None  # the name, among the scores, of a text: values compare only where it is the same
+    )
+    exp_of: str | None = (
+        None  # the metric whose exponential it is: tests and means are made on that one
+    )
+    published_as: str | None = (
+        None  # the name of its published values in the rows' files, if it is not its own
+    )
     negligible: float = 0.0  # a published difference up to this counts as none
-    agrees_within: float | None = None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
+    agrees_within: float | None = (
+        None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -109,10 +140,14 @@ class Metric:
         return (min if self.better == "down" else max)(known, default=None)
 
     def tested_values(self, values: Mapping[int, float | None]) -> Mapping[int, float | None]:
-        """By seed, on the scale on which they are tested: the logarithms of a metric that is e^ of another one."""
+        """By seed, on the scale on which they are tested: the logarithms of a metric that is e^ of
+        another one."""
         if self.exp_of is None:
             return values
-        return {seed: math.log(value) if value is not None and value > 0 else None for seed, value in values.items()}
+        return {
+            seed: math.log(value) if value is not None and value > 0 else None
+            for seed, value in values.items()
+        }
 
     def decided_by(self, settings: Iterable[str]) -> bool:
         """Whether any of these settings for scoring can change it."""
@@ -125,22 +160,32 @@ class Metric:
             return [f"{called} cannot have {value} as its {name}" for name, value in wrong.items()]
         found = list[str]()
         if not self.name.strip() or self.name != self.name.strip() or not self.name.isprintable():
-            found.append(f"{called} must have a name of printable characters, without a space at its ends")
+            found.append(
+                f"{called} must have a name of printable characters, without a space at its ends"
+            )
         if self.better not in ("up", "down"):
             found.append(f'{called}: better is "{self.better}"; it must be "up" or "down"')
         bounds = {
-            name: getattr(self, name) or 0 for name in ("decimals", "table_decimals", "negligible", "agrees_within")
+            name: getattr(self, name) or 0
+            for name in ("decimals", "table_decimals", "negligible", "agrees_within")
         }
-        found += [f"{called} must have a number from 0 as its {name}" for name, of in bounds.items() if not of >= 0]
+        found += [
+            f"{called} must have a number from 0 as its {name}"
+            for name, of in bounds.items()
+            if not of >= 0
+        ]
         if self.within is not None and not NAME.fullmatch(str(self.within)):
-            found.append(f"{called} must have one plain name as its within, such as pieces, but has {self.within}")
+            found.append(
+                f"{called} must have one plain name as its within, such as pieces, but has {self.within}"
+            )
         if fault := formula_fault(self.from_counts):
             found.append(f"{called} {fault}")
         return found
 
 
 def formula_fault(from_counts: Sequence[str]) -> str | None:
-    """What is wrong with a metric's ``from_counts``; None if nothing is. An empty one means: no counts."""
+    """What is wrong with a metric's ``from_counts``; None if nothing is. An empty one means: no
+    counts."""
     if not from_counts:
         return None
     formula, *fields = from_counts
@@ -154,7 +199,8 @@ def formula_fault(from_counts: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True)
 class SetScores:
-    """One set's scores, as `result.json` and the first line of `statistics/<set>.jsonl` hold them."""
+    """One set's scores, as `result.json` and the first line of `statistics/<set>.jsonl` hold
+    them."""
 
     values: dict[str, float | None]  # of every metric, by name
     signatures: dict[str, str]  # by the metric's name
@@ -163,15 +209,22 @@ class SetScores:
 
 @dataclass(frozen=True)
 class Card:
-    """``symbols``: the table's columns for changes, a key's short name and its symbol. A phrase holds ``{value}``."""
+    """``symbols``: the table's columns for changes, a key's short name and its symbol. A phrase
+    holds ``{value}``."""
 
     name: str
     version: int
     metrics: tuple[Metric, ...]  # the first one in the table is the headline
     symbols: dict[str, str] = field(default_factory=dict)
-    change_phrases: dict[str, str] = field(default_factory=dict)  # for changed keys without a column
-    setting_phrases: dict[str, str] = field(default_factory=dict)  # for scoring, by `name` or `name=value`
-    scoring: dict[str, str] = field(default_factory=dict)  # the keys that only score, each with its name in scores
+    change_phrases: dict[str, str] = field(
+        default_factory=dict
+    )  # for changed keys without a column
+    setting_phrases: dict[str, str] = field(
+        default_factory=dict
+    )  # for scoring, by `name` or `name=value`
+    scoring: dict[str, str] = field(
+        default_factory=dict
+    )  # the keys that only score, each with its name in scores
     groups: tuple[str, ...] = ()  # the groups that every config.yaml must hold
     artifacts: tuple[str, ...] = ()  # the text files of every evaluated set: `<artifact>/<set>.txt`
     sets_without_artifacts: tuple[str, ...] = ()  # evaluated sets that have none of these files
@@ -179,7 +232,9 @@ class Card:
         default_factory=lambda: {"seconds": "measured", "params": "computed", "flops": "computed"}
     )
     millions: bool = False  # whether parameters are always shown in millions
-    published_note: str = ""  # how to compare with published values; such a table always has their columns
+    published_note: str = (
+        ""  # how to compare with published values; such a table always has their columns
+    )
     tags: str = "study"  # where MLflow's tags for group, row and change lie
     sample: str = "sample"  # what a scored set consists of, in the singular
 
@@ -201,7 +256,8 @@ class Card:
         return tuple(dict.fromkeys(metric.set for metric in self.tabled))
 
     def reported(self, name: str) -> tuple[str, Metric] | None:
-        """The set and the metric of a reported name, such as `dev/ppl`; "" is no set. None for other names.
+        """The set and the metric of a reported name, such as `dev/ppl`; "" is no set. None for
+        other names.
 
         A metric's own name may hold a slash.
         """
@@ -228,14 +284,18 @@ class Card:
 
     @staticmethod
     def of(content: Mapping[str, Any]) -> "Card":
-        """From JSON. Unknown keys are ignored, missing ones have their defaults. Raises ValueError with every fault."""
-        card = _read(Card, {**content, "metrics": [_read(Metric, metric) for metric in content["metrics"]]})
+        """From JSON. Unknown keys are ignored, missing ones have their defaults. Raises ValueError
+        with every fault."""
+        card = _read(
+            Card, {**content, "metrics": [_read(Metric, metric) for metric in content["metrics"]]}
+        )
         if faults := card.faults([name for name in TAKEN_NAMES if name not in NEW_NAMES]):
             raise ValueError("; ".join(faults))
         return card
 
     def faults(self, taken: Sequence[str] = TAKEN_NAMES) -> list[str]:
-        """Everything that is wrong with it, such as two metrics with one name, or one whose name is ``taken``."""
+        """Everything that is wrong with it, such as two metrics with one name, or one whose name is
+        ``taken``."""
         if wrong := _of_another_kind(self):
             return [f"a task cannot have {value} as its {name}" for name, value in wrong.items()]
         found = [] if NAME.fullmatch(str(self.name)) else ["a task must have a plain name"]
@@ -246,11 +306,17 @@ class Card:
 
     def _doubled(self, taken: Sequence[str]) -> list[str]:
         """Two metrics, or a metric and a field, with one name in files and tables."""
-        names = Counter([*taken, *(f"{before}{metric.name}" for before in BEFORE for metric in self.metrics)])
-        of_seeds = re.compile(f"({'|'.join(re.escape(metric.name) for metric in self.metrics)})_s\\d+")
+        names = Counter(
+            [*taken, *(f"{before}{metric.name}" for before in BEFORE for metric in self.metrics)]
+        )
+        of_seeds = re.compile(
+            f"({'|'.join(re.escape(metric.name) for metric in self.metrics)})_s\\d+"
+        )
         doubled = [name for name, count in names.items() if count > 1]
         doubled += [metric.name for metric in self.metrics if of_seeds.fullmatch(metric.name)]
-        texts = dict.fromkeys(name for metric in self.metrics for name in metric.texts if name in names)
+        texts = dict.fromkeys(
+            name for metric in self.metrics for name in metric.texts if name in names
+        )
         return [f"{name} stands for two things in tables and files" for name in (*doubled, *texts)]
 
     def _wrong_exponentials(self) -> list[str]:
@@ -278,4 +344,6 @@ def _of_another_kind(about: Metric | Card) -> dict[str, Any]:
     """The values of another kind than their field's default, such as a number as a label."""
     made = type(about)("x", 1, ()) if isinstance(about, Card) else Metric("x")
     usual = {name: type(of) for name, of in vars(made).items() if of is not None}
-    return {name: of for name, of in vars(about).items() if name in usual and misfit(of, usual[name])}
+    return {
+        name: of for name, of in vars(about).items() if name in usual and misfit(of, usual[name])
+    }

@@ -1,8 +1,9 @@
-"""One version of the user's code: his Python files, which a study keeps as a folder that never changes.
+"""One version of the user's code: his Python files, which a study keeps as a folder that never
+changes.
 
-``<study>/code/<hash>/`` has them as they lay in his folders; ``code.json`` says where within it. All else that lies in
-there are links to his folders (``sweeps.worker.code_folder``). A study has more than one version only if a person typed
-`--changed-code`.
+``<study>/code/<hash>/`` has them as they lay in his folders; ``code.json`` says where within it.
+All else that lies in there are links to his folders (``sweeps.worker.code_folder``). A study has
+more than one version only if a person typed `--changed-code`.
 """
 
 import json
@@ -71,7 +72,8 @@ def code_folders(place: Path) -> dict[str, Path]:
 
 
 def write_code(study: Path, code: Code) -> Path:
-    """Keep the version, unless the study has it whole. A damaged one is set aside. Returns its folder."""
+    """Keep the version, unless the study has it whole. A damaged one is set aside. Returns its
+    folder."""
     place = code_place(study, code.digest)
     if unless_damaged(partial(read_code, study, code.digest), None) is not None:
         return place
@@ -79,7 +81,10 @@ def write_code(study: Path, code: Code) -> Path:
     temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
         _fill(temporary, code)
-        if not _renamed(temporary, place) and unless_damaged(partial(read_code, study, code.digest), None) is None:
+        if (
+            not _renamed(temporary, place)
+            and unless_damaged(partial(read_code, study, code.digest), None) is None
+        ):
             set_code_aside(place)
             _renamed(temporary, place)
     finally:
@@ -98,7 +103,8 @@ def _renamed(temporary: Path, place: Path) -> bool:
 
 
 def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) -> Code:
-    """The version with this hash, in today's folders. Raises DamagedFileError if a file is missing or was changed."""
+    """The version with this hash, in today's folders. Raises DamagedFileError if a file is missing
+    or was changed."""
     place = code_place(study, digest)
     manifest = _manifest(place)
     files = dict[str, bytes]()

@@ -1,6 +1,8 @@
-"""Files of a study: writes that survive a crash, one reader per kind of file, and what is wrong with a damaged file.
+"""Files of a study: writes that survive a crash, one reader per kind of file, and what is wrong
+with a damaged file.
 
-A line of a file of JSON lines is parsed when it is asked for, so the end of a long journal is read cheaply.
+A line of a file of JSON lines is parsed when it is asked for, so the end of a long journal is read
+cheaply.
 """
 
 import errno
@@ -20,10 +22,16 @@ from typing import Any, TypeVar, get_args
 T = TypeVar("T")
 Other = TypeVar("Other")
 Form = Any
-"""What plain data must be: a type, such as ``int | None``; a list of one form; a dict of forms, for an object; or a
-tuple of forms, of which one must fit. In a dict, ``...`` stands for every key. A key without a form may be there, too.
-A number is finite."""
-TYPE_NOUNS = {str: "text", int: "a whole number", float: "a number", dict: "an object", list: "a list"}
+"""What plain data must be: a type, such as ``int | None``; a list of one form; a dict of forms, for
+an object; or a tuple of forms, of which one must fit. In a dict, ``...`` stands for every key. A
+key without a form may be there, too. A number is finite."""
+TYPE_NOUNS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    dict: "an object",
+    list: "a list",
+}
 NEWEST = 1 << 12
 """Bytes at the end of a file that hold its last line, as a rule."""
 REMEDIES = {
@@ -53,17 +61,23 @@ class DamagedFileError(ValueError):
     @property
     def remedy(self) -> str:
         """How to fix it."""
-        other = "`allelse evaluate` evaluates the set again" if self.path.suffix == ".jsonl" else "move it away"
+        other = (
+            "`allelse evaluate` evaluates the set again"
+            if self.path.suffix == ".jsonl"
+            else "move it away"
+        )
         return REMEDIES.get(self.path.name, other)
 
     @property
     def note(self) -> str:
-        """For a table that already names the folder: "journal.jsonl:2 is damaged: not a JSON line"."""
+        """For a table that already names the folder: "journal.jsonl:2 is damaged: not a JSON
+        line"."""
         return f"{self.name} is damaged: {self.cause}"
 
 
 class UnreadableError(DamagedFileError):
-    """A file that the system cannot read. It may be intact, so it is neither replaced nor treated as missing.
+    """A file that the system cannot read. It may be intact, so it is neither replaced nor treated
+    as missing.
 
     ``errno`` and ``filename`` are those of the system's error."""
 
@@ -73,7 +87,9 @@ class UnreadableError(DamagedFileError):
 
     @property
     def remedy(self) -> str:
-        return "it may be intact and is left unchanged; make it readable, then run the command again"
+        return (
+            "it may be intact and is left unchanged; make it readable, then run the command again"
+        )
 
     @property
     def note(self) -> str:
@@ -81,8 +97,8 @@ class UnreadableError(DamagedFileError):
 
 
 def unless_damaged(read: Callable[[], T], otherwise: Other) -> T | Other:
-    """The result of ``read``, or ``otherwise`` if its file is damaged or unreadable. For callers that report the fault
-    in another place."""
+    """The result of ``read``, or ``otherwise`` if its file is damaged or unreadable. For callers
+    that report the fault in another place."""
     try:
         return read()
     except DamagedFileError:
@@ -90,7 +106,8 @@ def unless_damaged(read: Callable[[], T], otherwise: Other) -> T | Other:
 
 
 def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
-    """The same for callers that rewrite the file. Raises UnreadableError, since an unreadable file may be intact."""
+    """The same for callers that rewrite the file. Raises UnreadableError, since an unreadable file
+    may be intact."""
     try:
         return read()
     except UnreadableError:
@@ -100,7 +117,8 @@ def unless_lost(read: Callable[[], T], otherwise: Other) -> T | Other:
 
 
 def misfit(value: Any, form: Form, name: str = "") -> str | None:
-    """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong type."""
+    """Such as "must have a whole number as its scores.dev.step", for the first value of the wrong
+    type."""
     if isinstance(form, tuple):
         wrong = [misfit(value, each, name) for each in form]
         return None if None in wrong else wrong[0]
@@ -122,16 +140,20 @@ def misfit(value: Any, form: Form, name: str = "") -> str | None:
 
 @cache
 def _kinds(form: Any) -> tuple[type, ...]:
-    """Of ``int | None`` and the like. A whole number may stand for a float; true and false are no numbers."""
+    """Of ``int | None`` and the like. A whole number may stand for a float; true and false are no
+    numbers."""
     kinds = get_args(form) or (form,)
     return (*kinds, int) if float in kinds else kinds
 
 
 def write_atomic(path: Path, text: str | bytes) -> None:
-    """Replace `path` by `text` (UTF-8), or by these bytes, so that a crash leaves the old or the new, never a part."""
+    """Replace `path` by `text` (UTF-8), or by these bytes, so that a crash leaves the old or the
+    new, never a part."""
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        descriptor, temporary = tempfile.mkstemp(
+            prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
+        )
         try:
             _fill(descriptor, text)
             Path(temporary).replace(path)
@@ -143,7 +165,8 @@ def write_atomic(path: Path, text: str | bytes) -> None:
 
 
 def append_line(path: Path, line: str, fsync: bool = False) -> None:
-    """Append `line` and a newline in one write, after removing an unfinished line that a crash left.
+    """Append `line` and a newline in one write, after removing an unfinished line that a crash
+    left.
 
     Raises OSError; a line that was only partly written (a full disk) counts as unfinished.
     """
@@ -165,8 +188,8 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
 def replace_last_line(path: Path, line: str) -> None:
     """Put `line` in the place of the last complete line; it is on disk when this returns.
 
-    A reader may see the file without its last line, or with a torn one, as after a crash, but never a mixture of both.
-    Raises OSError; the old line stays where the new one does not fit.
+    A reader may see the file without its last line, or with a torn one, as after a crash, but never
+    a mixture of both. Raises OSError; the old line stays where the new one does not fit.
     """
     with _writing(path):
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
@@ -188,7 +211,8 @@ def replace_last_line(path: Path, line: str) -> None:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """The file's bytes; None without a file. JSON lines may be gzipped, as in a published study: ``<name>.jsonl.gz``.
+    """The file's bytes; None without a file. JSON lines may be gzipped, as in a published study:
+    ``<name>.jsonl.gz``.
 
     Raises DamagedFileError if the path is not a file."""
     try:
@@ -207,7 +231,8 @@ def _unzipped(path: Path) -> bytes | None:
 
 
 def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
-    """The object of a JSON file; None without a file. Raises DamagedFileError, also if it is not of this form."""
+    """The object of a JSON file; None without a file. Raises DamagedFileError, also if it is not of
+    this form."""
     text = _text(path)
     if text is None:
         return None
@@ -223,8 +248,8 @@ def read_object(path: Path, form: Form = dict) -> dict[str, Any] | None:
 
 
 def read_yaml(path: Path, group: str | None = None) -> Any:
-    """The content of a YAML file, or one group or key of it, without parsing the rest. None without a file, or without
-    the group. Raises DamagedFileError."""
+    """The content of a YAML file, or one group or key of it, without parsing the rest. None without
+    a file, or without the group. Raises DamagedFileError."""
     text = _text(path)
     if text is None or group is None:
         return None if text is None else _parsed(path, text)
@@ -246,12 +271,15 @@ def decoded(path: Path, content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise DamagedFileError(path, f"not UTF-8: byte 0x{content[error.start]:02x}", line) from None
+        raise DamagedFileError(
+            path, f"not UTF-8: byte 0x{content[error.start]:02x}", line
+        ) from None
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn errors of the system into errors that name the file. A missing file still raises FileNotFoundError."""
+    """Turn errors of the system into errors that name the file. A missing file still raises
+    FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
@@ -265,10 +293,12 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 class Lines:
-    """The complete lines of a file, as many as lie in its last ``window`` bytes; none without a file.
+    """The complete lines of a file, as many as lie in its last ``window`` bytes; none without a
+    file.
 
-    A last line without its newline was torn by a crash and is left out. Reading a line raises DamagedFileError with
-    the file and the line, unless it is JSON of this ``form``: no crash of ours can cause that.
+    A last line without its newline was torn by a crash and is left out. Reading a line raises
+    DamagedFileError with the file and the line, unless it is JSON of this ``form``: no crash of
+    ours can cause that.
     """
 
     def __init__(self, path: Path, form: Form = dict, window: int | None = None) -> None:
@@ -297,22 +327,33 @@ class Lines:
 
     def good(self) -> list[dict[str, Any]]:
         """The lines without a fault."""
-        found = (unless_damaged(partial(self.__getitem__, place), None) for place in range(len(self)))
+        found = (
+            unless_damaged(partial(self.__getitem__, place), None) for place in range(len(self))
+        )
         return [line for line in found if line is not None]
 
     def holding(self, text: str) -> Sequence[int]:
         """The places of the lines with this text."""
         wanted = text.encode()
-        return [place for place, line in enumerate(self._raw) if wanted in line] if wanted in self._content else []
+        return (
+            [place for place, line in enumerate(self._raw) if wanted in line]
+            if wanted in self._content
+            else []
+        )
 
     def _fault(self, place: int, cause: str) -> DamagedFileError:
         """Lines count from 1, and from the beginning of the whole file."""
-        before = 0 if self._window is None else (read_whole(self.path) or b"").count(b"\n") - len(self._raw)
+        before = (
+            0
+            if self._window is None
+            else (read_whole(self.path) or b"").count(b"\n") - len(self._raw)
+        )
         return DamagedFileError(self.path, cause, before + range(len(self._raw))[place] + 1)
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON on one line. A float that is not finite becomes null, since JSON has no name for it."""
+    """Compact JSON on one line. A float that is not finite becomes null, since JSON has no name for
+    it."""
     plain = json.loads(json.dumps(value, ensure_ascii=False), parse_constant=lambda name: None)
     return json.dumps(plain, ensure_ascii=False)
 
@@ -334,7 +375,8 @@ def kept_name(path: Path) -> Path:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Errors of the system name this path: those of an open file name none, others that of a temporary file."""
+    """Errors of the system name this path: those of an open file name none, others that of a
+    temporary file."""
     try:
         yield
     except OSError as error:
@@ -385,7 +427,9 @@ def _parsed(path: Path, text: str) -> Any:
     import yaml  # not needed to declare a task
 
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # libyaml, seven times as fast
+        return yaml.load(
+            text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        )  # libyaml, seven times as fast
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
@@ -393,7 +437,8 @@ def _parsed(path: Path, text: str) -> Any:
 
 
 def _read(path: Path, window: int | None) -> bytes:
-    """From the beginning of a line on: of the last ``window`` bytes, or of more, if no complete line lies in them."""
+    """From the beginning of a line on: of the last ``window`` bytes, or of more, if no complete
+    line lies in them."""
     if window is None:
         return read_whole(path) or b""
     try:

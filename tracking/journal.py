@@ -11,13 +11,20 @@ from typing import Any
 from tracking.files import NEWEST, Lines
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
-REPORT = {"step": int, "attempt": int, "ts": float, "metrics": {...: float}, "checkpoint": int | None}
+REPORT = {
+    "step": int,
+    "attempt": int,
+    "ts": float,
+    "metrics": {...: float},
+    "checkpoint": int | None,
+}
 NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 
 @dataclass(frozen=True)
 class JournalLine:
-    """One line of the journal; `ts` in Unix seconds. `checkpoint`: the step of one written since the last line."""
+    """One line of the journal; `ts` in Unix seconds. `checkpoint`: the step of one written since
+    the last line."""
 
     ts: float
     attempt: int
@@ -29,7 +36,8 @@ class JournalLine:
 class Journal:
     """The reports of a trial, steps strictly increasing, each parsed when it is asked for.
 
-    With a ``window``, only those in that many bytes at the end. Reading a report raises DamagedFileError.
+    With a ``window``, only those in that many bytes at the end. Reading a report raises
+    DamagedFileError.
     """
 
     def __init__(self, path: Path, window: int | None = None) -> None:
@@ -40,7 +48,9 @@ class Journal:
 
     def __getitem__(self, place: int) -> JournalLine:
         line = self._lines[place]
-        return JournalLine(line["ts"], line["attempt"], line["step"], line["metrics"], line.get("checkpoint"))
+        return JournalLine(
+            line["ts"], line["attempt"], line["step"], line["metrics"], line.get("checkpoint")
+        )
 
     def __iter__(self) -> Iterator[JournalLine]:
         return map(self.__getitem__, range(len(self)))
@@ -51,19 +61,26 @@ class Journal:
 
     def newest_first(self, holding: str = "") -> Iterator[JournalLine]:
         """The reports with this text in their line."""
-        return map(self.__getitem__, reversed(self._lines.holding(holding) if holding else range(len(self))))
+        return map(
+            self.__getitem__,
+            reversed(self._lines.holding(holding) if holding else range(len(self))),
+        )
 
     def evenly(self, most: int, holding: str) -> Iterator[JournalLine]:
-        """About so many of the reports with this text, at even distances from the first on, and the last one.
+        """About so many of the reports with this text, at even distances from the first on, and the
+        last one.
 
-        The distance is a power of two, so that journals of different lengths have reports of the same steps.
+        The distance is a power of two, so that journals of different lengths have reports of the
+        same steps.
         """
         places = self._lines.holding(holding)
         distance = 1
         while len(places) // distance > most:
             distance *= 2
         chosen = places[distance - 1 :: distance]
-        return map(self.__getitem__, chosen if chosen[-1:] == places[-1:] else [*chosen, places[-1]])
+        return map(
+            self.__getitem__, chosen if chosen[-1:] == places[-1:] else [*chosen, places[-1]]
+        )
 
     def up_to(self, step: int) -> int:
         """The number of reports up to this step. Steps increase, so a few lines tell."""
@@ -76,10 +93,11 @@ def in_line(name: str) -> str:
 
 
 def settled(journal: Journal, everything: bool) -> int:
-    """The number of reports that can be sent, and stay as they are: all, or those up to the newest checkpoint.
+    """The number of reports that can be sent, and stay as they are: all, or those up to the newest
+    checkpoint.
 
-    While the trial is not over, a further report may join the newest one. Checkpoints only grow, so the last one is the
-    newest. Raises DamagedFileError.
+    While the trial is not over, a further report may join the newest one. Checkpoints only grow, so
+    the last one is the newest. Raises DamagedFileError.
     """
     if everything:
         return len(journal)
@@ -100,8 +118,8 @@ def reports_behind(path: Path, after: int, everything: bool) -> int:
 def journal_line(
     ts: float, attempt: int, step: int, metrics: dict[str, float], checkpoint: int | None
 ) -> dict[str, Any]:
-    """A report as JSON. It has no NaN or infinity, and MLflow would store infinity as 1.8e308. Such metrics are left
-    out and counted in the metric ``nonfinite``, which shows a divergence."""
+    """A report as JSON. It has no NaN or infinity, and MLflow would store infinity as 1.8e308. Such
+    metrics are left out and counted in the metric ``nonfinite``, which shows a divergence."""
     safe = {} if checkpoint is None else {"checkpoint": checkpoint}
     return {"ts": ts, "attempt": attempt, "step": step, **safe, "metrics": _finite(metrics)}
 

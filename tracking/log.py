@@ -1,4 +1,5 @@
-"""A trial's ``log.txt``: its attempts, and what its processes printed; ``log.old.txt`` has earlier lines."""
+"""A trial's ``log.txt``: its attempts, and what its processes printed; ``log.old.txt`` has earlier
+lines."""
 
 import os
 import time
@@ -30,7 +31,11 @@ def append_log(path: Path, text: str) -> None:
 
 def marked(text: str, rank: int) -> str:
     """The lines of rank zero as they are, those of others with their rank."""
-    return text if rank == 0 else "".join(f"[{rank}] {line}" for line in text.splitlines(keepends=True))
+    return (
+        text
+        if rank == 0
+        else "".join(f"[{rank}] {line}" for line in text.splitlines(keepends=True))
+    )
 
 
 class FollowedLog:

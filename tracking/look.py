@@ -1,4 +1,5 @@
-"""What a trial's files show at one moment, read from their ends: for status, which looks at a thousand trials often."""
+"""What a trial's files show at one moment, read from their ends: for status, which looks at a
+thousand trials often."""
 
 import time
 from dataclasses import dataclass
@@ -26,9 +27,11 @@ Stamps = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Look:
-    """One trial. ``newest`` is its last report, ``score`` its newest headline. Times are in Unix seconds.
+    """One trial. ``newest`` is its last report, ``score`` its newest headline. Times are in Unix
+    seconds.
 
-    ``pace``: seconds per step of the running attempt, measured over its last reports; None before the second.
+    ``pace``: seconds per step of the running attempt, measured over its last reports; None before
+    the second.
     """
 
     state: TrialState
@@ -63,7 +66,11 @@ class Look:
     @property
     def has_reported(self) -> bool:
         """Whether its newest attempt has reported."""
-        return self.newest is not None and self.attempt is not None and self.newest.attempt == self.attempt.number
+        return (
+            self.newest is not None
+            and self.attempt is not None
+            and self.newest.attempt == self.attempt.number
+        )
 
     def seconds_left(self, steps: int | None) -> float | None:
         """Extrapolated training time of the attempt from its pace; None if that is unknown."""
@@ -74,7 +81,8 @@ class Look:
 
 
 def look(folder: TrialFolder, key: str) -> Look:
-    """Of the trial with this key. Of its journal only the end is read, of its configuration only the key."""
+    """Of the trial with this key. Of its journal only the end is read, of its configuration only
+    the key."""
     state, result = folder.standing(key)
     read = Reader()
     attempts = tuple(read(folder.attempts.all) or ())
@@ -88,12 +96,21 @@ def look(folder: TrialFolder, key: str) -> Look:
     cause = folder.cause() if state != "finished" else None
     pace = _pace(reports, attempts[-1]) if attempts and attempts[-1].ended is None else None
     note = "; ".join(filter(None, [cause, *(error.note for error in faults)]))
-    return Look(state, result, attempts, next(iter(reports), None), score, pace, note, folder.source())
+    return Look(
+        state, result, attempts, next(iter(reports), None), score, pace, note, folder.source()
+    )
 
 
 def stamps_of(folder: TrialFolder) -> Stamps:
-    """Of all files behind a trial's run; the last is that of the journal, which alone grows while the trial trains."""
-    settled = folder.attempts_path, folder.result_path, folder.error_path, folder.config_path, folder.provenance_path
+    """Of all files behind a trial's run; the last is that of the journal, which alone grows while
+    the trial trains."""
+    settled = (
+        folder.attempts_path,
+        folder.result_path,
+        folder.error_path,
+        folder.config_path,
+        folder.provenance_path,
+    )
     return tuple(map(_stamp, (*settled, folder.journal_path)))
 
 
@@ -117,9 +134,14 @@ def _reported_score(headline: Metric, folder: TrialFolder) -> float | None:
 
 
 def _pace(reports: list[JournalLine], attempt: AttemptRecord) -> float | None:
-    """Without times between reports in which the clock must have been set: negative ones, and very long ones."""
+    """Without times between reports in which the clock must have been set: negative ones, and very
+    long ones."""
     own = takewhile(lambda report: report.attempt == attempt.number, reports)
     took = [(newer.ts - older.ts, newer.step - older.step) for newer, older in pairwise(own)]
     usual = median_low([seconds for seconds, _ in took]) if took else 0.0
     kept = [(seconds, steps) for seconds, steps in took if 0 <= seconds <= CLOCK_WAS_SET * usual]
-    return sum(seconds for seconds, _ in kept) / sum(steps for _, steps in kept) if took and usual >= 0 else None
+    return (
+        sum(seconds for seconds, _ in kept) / sum(steps for _, steps in kept)
+        if took and usual >= 0
+        else None
+    )

@@ -1,8 +1,10 @@
-"""Statistics of a published study: one line per column of counts in place of one per sample, a third of the size.
+"""Statistics of a published study: one line per column of counts in place of one per sample, a
+third of the size.
 
-The first line is the head, with the number of samples as ``columns``. Each further line is a column:
-``{"column": "chrf", "place": 3, "minus": 0, "values": […]}`` is the fourth number of the list ``chrf`` of each sample,
-less the first one. Without a ``place`` the field is a number, and without ``minus`` the values are the numbers.
+The first line is the head, with the number of samples as ``columns``. Each further line is a
+column: ``{"column": "chrf", "place": 3, "minus": 0, "values": […]}`` is the fourth number of the
+list ``chrf`` of each sample, less the first one. Without a ``place`` the field is a number, and
+without ``minus`` the values are the numbers.
 """
 
 import gzip
@@ -17,7 +19,8 @@ from tracking.files import DamagedFileError, Lines
 COLUMNS = "columns"
 """The key of a head whose samples are stored by columns; its value is their number."""
 FARTHEST = 3
-"""How many columns back a column is compared: counts of n-grams follow from those of the order below."""
+"""How many columns back a column is compared: counts of n-grams follow from those of the order
+below."""
 Sample = Mapping[str, Any]
 Column = list[Any]
 
@@ -30,11 +33,14 @@ def zipped(text: str) -> bytes:
 def packed_text(head: Sample, samples: Sequence[Sample]) -> str:
     """The lines of ``packed``, without spaces between values."""
     lines = packed(head, samples)
-    return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
+    return "".join(
+        json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines
+    )
 
 
 def packed(head: Sample, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The lines of the packed file; those of the plain one if the samples do not have the same fields."""
+    """The lines of the packed file; those of the plain one if the samples do not have the same
+    fields."""
     if not _are_alike(samples):
         return [dict(head), *map(dict, samples)]
     lines = [{**head, COLUMNS: len(samples)}]
@@ -87,11 +93,14 @@ def _samples(count: int, columns: Iterable[Sample]) -> list[dict[str, Any]]:
 
 
 def _packed_list(name: str, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Each column as it is, or less one of those before it, whichever has the fewest bits by its frequencies."""
+    """Each column as it is, or less one of those before it, whichever has the fewest bits by its
+    frequencies."""
     lines = []
     for place, column in enumerate(columns):
         as_it_is = {"column": name, "place": place, "values": column}
-        shorter = [_less(as_it_is, columns, before) for before in range(max(0, place - FARTHEST), place)]
+        shorter = [
+            _less(as_it_is, columns, before) for before in range(max(0, place - FARTHEST), place)
+        ]
         choices = [as_it_is, *filter(None, shorter)]
         lines.append(min(choices, key=lambda line: _bits(line["values"])))
     return lines
@@ -108,13 +117,16 @@ def _less(line: dict[str, Any], columns: Sequence[Column], before: int) -> dict[
     numbers = [*line["values"], *columns[before]]
     if not all(type(number) is int for number in numbers):
         return None
-    differences = [value - less for value, less in zip(line["values"], columns[before], strict=True)]
+    differences = [
+        value - less for value, less in zip(line["values"], columns[before], strict=True)
+    ]
     return {**line, "minus": before, "values": differences}
 
 
 def _are_alike(samples: Sequence[Sample]) -> bool:
     """Whether all samples have the same fields, with lists of the same length."""
     shapes = [
-        {name: len(value) if isinstance(value, list) else None for name, value in sample.items()} for sample in samples
+        {name: len(value) if isinstance(value, list) else None for name, value in sample.items()}
+        for sample in samples
     ]
     return bool(shapes) and all(list(shape.items()) == list(shapes[0].items()) for shape in shapes)

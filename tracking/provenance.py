@@ -1,7 +1,8 @@
-"""Where a result comes from: one record of each attempt at a trial and of each scoring, and none is ever replaced.
+"""Where a result comes from: one record of each attempt at a trial and of each scoring, and none is
+ever replaced.
 
-``provenance.json`` has them as ``attempts`` and ``scorings``. The fields of the last attempt that trained are also at
-its top level, for a reader who wants one answer.
+``provenance.json`` has them as ``attempts`` and ``scorings``. The fields of the last attempt that
+trained are also at its top level, for a reader who wants one answer.
 """
 
 import os
@@ -34,7 +35,8 @@ Provenance = dict[str, Any]
 
 
 def of_process() -> Provenance:
-    """What this process computes with: its machine, and the version of every package that it has imported so far."""
+    """What this process computes with: its machine, and the version of every package that it has
+    imported so far."""
     cpu = {"model": cpu_model(), "count": os.cpu_count()}
     machine = {"ts": time.time(), "host": socket.gethostname(), "cpu": cpu}
     return machine | {"versions": versions(), "own_files": own_files()}
@@ -45,26 +47,37 @@ def versions() -> dict[str, str | None]:
     known = _distributions()
     names = {name.partition(".")[0] for name in list(sys.modules)}
     imported = {each: _version(each) for name in names for each in known.get(name, ())}
-    return {"python": platform.python_version(), DISTRIBUTION: own_version(), **dict(sorted(imported.items()))}
+    return {
+        "python": platform.python_version(),
+        DISTRIBUTION: own_version(),
+        **dict(sorted(imported.items())),
+    }
 
 
 def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
-    """What holds for all attempts of a sweep: the commit, branch and changes of the folder where the task lies."""
+    """What holds for all attempts of a sweep: the commit, branch and changes of the folder where
+    the task lies."""
     command = shell_line(shown_words([sys.executable, *sys.argv]))
     return {**git_state(folder, code), "driver": socket.gethostname(), "command": command}
 
 
 @cache
 def own_files() -> str:
-    """SHA-256 of our own Python files, as they lay on disk when this process first asked: at its start."""
+    """SHA-256 of our own Python files, as they lay on disk when this process first asked: at its
+    start."""
     whole = sha256()
-    for file in sorted(path for name in OUR_CODE for path in (ROOT / name).rglob("*.py") if path.is_file()):
-        whole.update(f"{file.relative_to(ROOT).as_posix()}\0".encode() + sha256(file.read_bytes()).digest())
+    for file in sorted(
+        path for name in OUR_CODE for path in (ROOT / name).rglob("*.py") if path.is_file()
+    ):
+        whole.update(
+            f"{file.relative_to(ROOT).as_posix()}\0".encode() + sha256(file.read_bytes()).digest()
+        )
     return whole.hexdigest()
 
 
 def git_state(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
-    """Commit, branch and uncommitted changes, all None or empty outside of a repository; so is what git cannot tell.
+    """Commit, branch and uncommitted changes, all None or empty outside of a repository; so is what
+    git cannot tell.
 
     A package installed inside another project must not get that project's commit.
     """
@@ -79,18 +92,29 @@ def git_state(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
     text = diff_without_secrets(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
     branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
     kept = text.encode()[:MOST_DIFF].decode("utf-8", "ignore")
-    return {"commit": commit, "branch": branch, "dirty": bool(names) if known else None, "changes": names, "diff": kept}
+    return {
+        "commit": commit,
+        "branch": branch,
+        "dirty": bool(names) if known else None,
+        "changes": names,
+        "diff": kept,
+    }
 
 
 def tracked_files(folder: Path, pattern: str) -> set[str]:
     """The paths below the folder that git tracks and that fit; none outside of a repository."""
-    listed = None if "site-packages" in folder.parts else _git(folder, "ls-files", "-z", "--", pattern)
+    listed = (
+        None if "site-packages" in folder.parts else _git(folder, "ls-files", "-z", "--", pattern)
+    )
     return set(filter(None, (listed or "").split("\0")))
 
 
 def with_attempt(content: Provenance, record: Provenance) -> Provenance:
-    """The content of ``provenance.json`` with this record, in the place of that of the same attempt."""
-    others = [attempt for attempt in attempts(content) if attempt.get("attempt") != record["attempt"]]
+    """The content of ``provenance.json`` with this record, in the place of that of the same
+    attempt."""
+    others = [
+        attempt for attempt in attempts(content) if attempt.get("attempt") != record["attempt"]
+    ]
     found = [*others, record]
     last = next((each for each in reversed(found) if each["from"] < each["steps"]), found[-1])
     told = {name: value for each in found for name, value in each.get("about", {}).items()}
@@ -99,12 +123,15 @@ def with_attempt(content: Provenance, record: Provenance) -> Provenance:
 
 
 def with_scoring(content: Provenance, by: Provenance, on: str) -> Provenance:
-    """The content with this set's scoring by a process; the sets that one attempt scores are one scoring."""
+    """The content with this set's scoring by a process; the sets that one attempt scores are one
+    scoring."""
     others: list[Provenance] = [{}, *scorings(content)]
     last = others.pop()
     if by.get("attempt") is None or last.get("attempt") != by["attempt"]:
         others, last = [*others, last], {"scoring": len(others) + 1, "sets": []}
-    kept = {name: by.get(name) for name in ("attempt", "ts", "host", "versions", "own_files", "code")}
+    kept = {
+        name: by.get(name) for name in ("attempt", "ts", "host", "versions", "own_files", "code")
+    }
     return {**content, "scorings": [*others[1:], {**last, **kept, "sets": [*last["sets"], on]}]}
 
 
@@ -121,8 +148,8 @@ def scorings(content: Mapping[str, Any]) -> list[Provenance]:
 def trained_by(content: Mapping[str, Any], step: int) -> list[Provenance]:
     """The records of the attempts whose steps are in the weights of ``step``, the oldest first.
 
-    An attempt goes on from a checkpoint of the attempt ``of``; without one, of the last that began before that step.
-    A scoring alone begins at the end.
+    An attempt goes on from a checkpoint of the attempt ``of``; without one, of the last that began
+    before that step. A scoring alone begins at the end.
     """
     found: list[Provenance] = []
     of = None
@@ -142,7 +169,8 @@ def scored_by(content: Mapping[str, Any], on: str) -> Provenance:
 
 
 def prepared_place(folder: Path, task: str, fingerprint: str, code: str = "") -> Path:
-    """Where the data of this fingerprint lies below ``paths.data``, as that version of the user's code prepared it.
+    """Where the data of this fingerprint lies below ``paths.data``, as that version of the user's
+    code prepared it.
 
     ``code`` is its hash; "" for our own task, whose fingerprint names its version.
     """
@@ -166,7 +194,9 @@ def own_version() -> str | None:
 def _git(folder: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False, errors="replace")
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=10, check=False, errors="replace"
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

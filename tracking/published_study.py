@@ -1,7 +1,8 @@
-"""A study as it is published: its finished trials without checkpoints, in small files and without text of a corpus.
+"""A study as it is published: its finished trials without checkpoints, in small files and without
+text of a corpus.
 
-Everything that reads a study reads a published one. Of its outputs it has ten lines per trial, at the same places.
-Journals and statistics are gzipped, and statistics are packed by columns.
+Everything that reads a study reads a published one. Of its outputs it has ten lines per trial, at
+the same places. Journals and statistics are gzipped, and statistics are packed by columns.
 """
 
 import gzip
@@ -30,19 +31,23 @@ class Publication:
 
 
 def is_published(study: Path) -> bool:
-    """Whether nothing is added to the folder. One that was copied back to train on has a journal that is not zipped."""
+    """Whether nothing is added to the folder. One that was copied back to train on has a journal
+    that is not zipped."""
     return (study / MARK).is_file() and not any(study.glob("*/journal.jsonl"))
 
 
 def copy_finished(study: Study, folder: Path) -> Publication:
-    """Copy the finished trials to ``folder``. What is there already stays, and equal files are not written again."""
+    """Copy the finished trials to ``folder``. What is there already stays, and equal files are not
+    written again."""
     finished = [standing.trial for standing in study.standings() if standing.result is not None]
     for name in (STUDY_FILE, LOCK_FILE):
         content = read_whole(study.folder / name)
         if content is not None:
             _write(folder / name, content)
     sets = study.task.sets_without_artifacts
-    changed = [trial.name for trial in finished if _publish_trial(study, trial, folder / trial.name, sets)]
+    changed = [
+        trial.name for trial in finished if _publish_trial(study, trial, folder / trial.name, sets)
+    ]
     mark = {"lines_of_outputs": EXCERPT_LINES, "left_out": ["checkpoints", "code", *sets]}
     _write(folder / MARK, f"{to_json(mark)}\n".encode())
     return Publication(tuple(changed), len(finished))
@@ -59,7 +64,9 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _publish_trial(study: Study, trial: StudyTrial, target: Path, left_out: tuple[str, ...]) -> bool:
+def _publish_trial(
+    study: Study, trial: StudyTrial, target: Path, left_out: tuple[str, ...]
+) -> bool:
     """Returns whether any file was written."""
     source = study.trial_folder(trial)
     contents = dict(_plain_files(source))

@@ -1,7 +1,8 @@
-"""Versions of code that have trained the same weights bit by bit, as ``allelse sweep --vouch`` has shown.
+"""Versions of code that have trained the same weights bit by bit, as ``allelse sweep --vouch`` has
+shown.
 
-``study.json`` has a record of each such comparison. A version is a hash of the user's code, of our own files, or the
-version of allelse.
+``study.json`` has a record of each such comparison. A version is a hash of the user's code, of our
+own files, or the version of allelse.
 """
 
 from collections.abc import Iterable, Mapping

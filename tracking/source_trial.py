@@ -1,4 +1,5 @@
-"""The trial of another study from which a trial was taken, as ``attempts.jsonl`` and ``provenance.json`` name it."""
+"""The trial of another study from which a trial was taken, as ``attempts.jsonl`` and
+``provenance.json`` name it."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,5 @@
-"""A study on disk: the ordered trials of a sweep, and the commands that requested them; all studies of a folder."""
+"""A study on disk: the ordered trials of a sweep, and the commands that requested them; all studies
+of a folder."""
 
 import json
 import os
@@ -39,7 +40,13 @@ FORM: Form = {
     **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
 }
 """What it holds besides the study's name, in this order."""
-NEUTRAL: dict[str, Any] = {"identity": "", "code": [], "vouched": [], "margins": {}, "paired": False}
+NEUTRAL: dict[str, Any] = {
+    "identity": "",
+    "code": [],
+    "vouched": [],
+    "margins": {},
+    "paired": False,
+}
 """What a study that lacks one of these has."""
 
 
@@ -70,7 +77,8 @@ class StudyTrial:
 
 @dataclass(frozen=True)
 class Standing:
-    """A trial, read once, since it may finish at any moment. A result of another configuration is none."""
+    """A trial, read once, since it may finish at any moment. A result of another configuration is
+    none."""
 
     trial: StudyTrial
     state: TrialState
@@ -91,22 +99,39 @@ class Standing:
 class Study:
     """`<paths.runs>/<sweep.name>`: its trials in table order.
 
-    A row holds its dotted `values`, its `change` in its own words, and that `before_scaling`, before scaling.
+    A row holds its dotted `values`, its `change` in its own words, and that `before_scaling`,
+    before scaling.
     """
 
     folder: Path
     trials: tuple[StudyTrial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
-    asked: tuple[dict[str, Any], ...]  # every command: {"ts", "command", "added", "dropped", "saw_results"}
+    asked: tuple[
+        dict[str, Any], ...
+    ]  # every command: {"ts", "command", "added", "dropped", "saw_results"}
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows
-    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling", "size"}
+    rows: tuple[
+        dict[str, Any], ...
+    ] = ()  # {"row", "group", "change", "published", "values", "before_scaling", "size"}
     seeds: tuple[int, ...] = ()
-    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
-    identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
-    code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
-    vouched: tuple[dict[str, Any], ...] = ()  # versions that trained the same weights, see ``tracking.same_code``
-    margins: dict[str, float] = field(default_factory=dict)  # by metric, the δ of ``sweep.margin``, in its units
-    paired: bool = False  # ``sweep.paired``: whether trained rows are tested at the seeds that base has, too
+    chosen: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # {"options", "values"} of the command line
+    identity: str = (
+        ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
+    )
+    code: tuple[
+        str, ...
+    ] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
+    vouched: tuple[
+        dict[str, Any], ...
+    ] = ()  # versions that trained the same weights, see ``tracking.same_code``
+    margins: dict[str, float] = field(
+        default_factory=dict
+    )  # by metric, the δ of ``sweep.margin``, in its units
+    paired: bool = (
+        False  # ``sweep.paired``: whether trained rows are tested at the seeds that base has, too
+    )
     task: Card = field(kw_only=True)
 
     @property
@@ -120,22 +145,27 @@ class Study:
 
     @property
     def begun(self) -> bool:
-        """Whether any trial has a configuration on disk, with which other settings could be mixed."""
+        """Whether any trial has a configuration on disk, with which other settings could be
+        mixed."""
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
 
     @property
     def has_results(self) -> bool:
         """Whether any trial is finished, so that somebody may have seen its scores."""
-        return any(self.trial_folder(trial).finished_result(trial.key) is not None for trial in self.trials)
+        return any(
+            self.trial_folder(trial).finished_result(trial.key) is not None for trial in self.trials
+        )
 
     @property
     def showed_results(self) -> bool:
-        """Whether results are there, or were when a command was recorded, as those of trials that were dropped."""
+        """Whether results are there, or were when a command was recorded, as those of trials that
+        were dropped."""
         return self.has_results or any(command.get("saw_results") for command in self.asked)
 
     @property
     def sizes(self) -> dict[str, str]:
-        """A note for each row whose model differs from base's in size, although the row changes no size."""
+        """A note for each row whose model differs from base's in size, although the row changes no
+        size."""
         return {row["row"]: row["size"] for row in self.rows if row["size"]}
 
     @property
@@ -151,12 +181,14 @@ class Study:
         return next((each for each in self.trials if each.name == trial.weights), None)
 
     def host_fault(self, trial: StudyTrial) -> str:
-        """Why there are no weights for a trial that only scores, such as "base-s1 failed"; or ""."""
+        """Why there are no weights for a trial that only scores, such as "base-s1 failed"; or
+        ""."""
         host = self.host(trial)
         return weights_fault(self.trial_folder(host), host.key) if host else ""
 
     def standing(self, trial: StudyTrial) -> Standing:
-        """Scores of other weights than those of its host are none: the trial is to be scored again."""
+        """Scores of other weights than those of its host are none: the trial is to be scored
+        again."""
         state, result = self.trial_folder(trial).standing(trial.key)
         if result is not None and not self.has_scored_weights(trial, result):
             return Standing(trial, TO_SCORE_AGAIN, None)
@@ -174,11 +206,16 @@ class Study:
         return [self.standing(trial) for trial in (self.trials if trials is None else trials)]
 
     def measured_sets(self) -> dict[str, list[str]]:
-        """The sets with scores in any trial that counts, each with the metrics that have a value there."""
+        """The sets with scores in any trial that counts, each with the metrics that have a value
+        there."""
         found: dict[str, list[str]] = {}
         for each in self.standings():
             for name, of_set in (each.counted or {}).get("scores", {}).items():
-                metrics = [metric.name for metric in self.task.metrics if of_set.get(metric.name) is not None]
+                metrics = [
+                    metric.name
+                    for metric in self.task.metrics
+                    if of_set.get(metric.name) is not None
+                ]
                 found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
         return found
 
@@ -189,7 +226,8 @@ def trial_folder(study: Path, name: str, card: Card) -> TrialFolder:
 
 
 def weights_fault(host: TrialFolder, key: str) -> str:
-    """Why the trial in this folder has no weights for others to score, such as "base-s1 failed"; or ""."""
+    """Why the trial in this folder has no weights for others to score, such as "base-s1 failed"; or
+    ""."""
     state, result = host.standing(key)
     if result is not None and result.get("diverged") is not None:
         return f"{host.path.name} diverged"
@@ -204,7 +242,9 @@ def read_study(folder: Path) -> Study:
     except UnreadableError:
         raise
     except DamagedFileError as error:
-        if error.path == folder:  # a file lies in its place: what needs a folder there refuses it by its key
+        if (
+            error.path == folder
+        ):  # a file lies in its place: what needs a folder there refuses it by its key
             raise StudyMissing(f"no study at {path}") from None
         at = f" (line {error.line})" if error.line else ""
         raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None
@@ -220,7 +260,8 @@ def read_study(folder: Path) -> Study:
 
 
 def task_of(folder: Path) -> Card | None:
-    """The task of the study in ``folder``; None where no study is, as for a trial that was copied alone.
+    """The task of the study in ``folder``; None where no study is, as for a trial that was copied
+    alone.
 
     Raises DamagedFileError or UnreadableError."""
     try:
@@ -230,7 +271,8 @@ def task_of(folder: Path) -> Card | None:
 
 
 def separate(folder: Path) -> None:
-    """Give the study a new identity, so that trackers make new runs. Raises StudyMissing, DamagedFileError."""
+    """Give the study a new identity, so that trackers make new runs. Raises StudyMissing,
+    DamagedFileError."""
     with FileLock(folder / ".locks" / "study"):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
@@ -243,7 +285,8 @@ def write_study(study: Study) -> None:
 
 
 def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -> Study:
-    """The study with a table of these metrics, by default those it has, each on its own or on this set.
+    """The study with a table of these metrics, by default those it has, each on its own or on this
+    set.
 
     Published values belong to the metric's own set, so that they are left out on another one."""
     if not names and set_name is None:
@@ -252,14 +295,22 @@ def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -
     shown = [known[name] for name in names or [metric.name for metric in study.task.tabled]]
     tabled = [replace(metric, tabled=True, set=set_name or metric.set) for metric in shown]
     others = [replace(metric, tabled=False) for metric in known.values() if metric not in shown]
-    moved = {new.published_name for new, metric in zip(tabled, shown, strict=True) if new.set != metric.set}
+    moved = {
+        new.published_name
+        for new, metric in zip(tabled, shown, strict=True)
+        if new.set != metric.set
+    }
     note = "" if len(moved) == len(tabled) else study.task.published_note
     card = replace(study.task, metrics=(*tabled, *others), published_note=note)
-    return replace(study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials))
+    return replace(
+        study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials)
+    )
 
 
 def _without_published(trial: StudyTrial, names: Collection[str]) -> StudyTrial:
-    return replace(trial, published={name: of for name, of in trial.published.items() if name not in names})
+    return replace(
+        trial, published={name: of for name, of in trial.published.items() if name not in names}
+    )
 
 
 def study_of_seeds(study: Study, seeds: Iterable[int]) -> Study:
@@ -274,7 +325,8 @@ def study_folders(runs: Path) -> list[Path]:
 
 
 def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
-    """Every study, the most recently active first; and the faults of studies that cannot be read."""
+    """Every study, the most recently active first; and the faults of studies that cannot be
+    read."""
     found = list[Study]()
     faults = list[DamagedFileError]()
     for folder in study_folders(runs):
@@ -288,7 +340,8 @@ def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
 
 
 def last_active(study: Study) -> float:
-    """When a command asked for the study, or a trial reported, in Unix seconds. Copying a study does not change it."""
+    """When a command asked for the study, or a trial reported, in Unix seconds. Copying a study
+    does not change it."""
     return max([0.0, *_times(study)])
 
 

@@ -1,4 +1,5 @@
-"""What a study is to be: `lock.json`, written before its first result, and how the study deviates from it."""
+"""What a study is to be: `lock.json`, written before its first result, and how the study deviates
+from it."""
 
 import hashlib
 import json
@@ -19,7 +20,13 @@ from tracking.words import cell_text, listed
 LOCK_FILE = "lock.json"
 TRIAL: Form = {"row": str, "seed": int, "key": str}
 RULE: Form = {"version": int, "negligible": float, "agrees_within": float | None, "text": str}
-TESTS: Form = {"reference": str, "level": float, "paired": bool, "margins": {...: float}, "rules": {...: RULE}}
+TESTS: Form = {
+    "reference": str,
+    "level": float,
+    "paired": bool,
+    "margins": {...: float},
+    "rules": {...: RULE},
+}
 FORM: Form = {
     **{"ts": str, "digest": str, "settings": dict, "rows": {...: dict}},
     **{"trials": [TRIAL], "metrics": {...: [str]}, "tests": TESTS},
@@ -27,7 +34,11 @@ FORM: Form = {
 SHOWN_DIGITS = 12
 """Of a digest of 64, in a caption."""
 MOST_NAMED = 4
-WORDS_OF_TESTS = {"level": "level of the tests", "paired": "sweep.paired", "margins": "sweep.margin"}
+WORDS_OF_TESTS = {
+    "level": "level of the tests",
+    "paired": "sweep.paired",
+    "margins": "sweep.margin",
+}
 FOLLOWS = "Follows"
 """The first word of the line of a study that follows its lock."""
 EDITED = f"{LOCK_FILE} was edited after it was written: its digest is not that of its content."
@@ -35,8 +46,9 @@ EDITED = f"{LOCK_FILE} was edited after it was written: its digest is not that o
 
 @dataclass(frozen=True)
 class Lock:
-    """``settings`` are base's by dotted key, ``rows`` the settings of each row that differ from them. ``metrics`` are
-    by set. ``tests`` say how differences are tested, and when a row agrees with the published one."""
+    """``settings`` are base's by dotted key, ``rows`` the settings of each row that differ from
+    them. ``metrics`` are by set. ``tests`` say how differences are tested, and when a row agrees
+    with the published one."""
 
     ts: str  # UTC
     settings: dict[str, Any]
@@ -66,7 +78,8 @@ class Lock:
 
 @dataclass(frozen=True)
 class Output:
-    """What an output shows: trials of ``study``, and metrics with differences from ``reference``."""
+    """What an output shows: trials of ``study``, and metrics with differences from
+    ``reference``."""
 
     study: Study
     metrics: Sequence[Metric]
@@ -74,13 +87,16 @@ class Output:
 
 
 def lock_of(study: Study, keys: Collection[str], metrics: Mapping[str, list[str]]) -> Lock:
-    """The lock of a study as it is now, with the settings of these ``keys`` and the names of metrics by set."""
+    """The lock of a study as it is now, with the settings of these ``keys`` and the names of
+    metrics by set."""
     settings, rows = _settings(study)
     kept_rows = {row: _only(values, keys) for row, values in rows.items()}
     trials = [{"row": trial.row, "seed": trial.seed, "key": trial.key} for trial in study.trials]
     names = dict.fromkeys(name for of_set in metrics.values() for name in of_set)
     moment = datetime.now(UTC).isoformat(timespec="seconds")
-    lock = Lock(moment, _only(settings, keys), kept_rows, trials, dict(metrics), _tests(study, names))
+    lock = Lock(
+        moment, _only(settings, keys), kept_rows, trials, dict(metrics), _tests(study, names)
+    )
     return replace(lock, digest=lock.content_digest())
 
 
@@ -96,7 +112,8 @@ def read_lock(folder: Path) -> Lock | None:
 
 
 def lock_line(study: Study, output: Output | None = None) -> str:
-    """Whether the study, and an output of it, follow its lock; and how many trials are missing. "" without a lock."""
+    """Whether the study, and an output of it, follow its lock; and how many trials are missing. ""
+    without a lock."""
     try:
         lock = read_lock(study.folder)
     except DamagedFileError as error:
@@ -156,14 +173,17 @@ def _setting_deviations(lock: Lock, study: Study) -> Iterator[str]:
                 change = f"{key} {_value_words(locked)}, now {_value_words(today[key])}"
                 rows_of_change.setdefault(change, []).append(row)
     if rows_of_change:
-        changes = [f"{change} ({_row_words(names, lock)})" for change, names in rows_of_change.items()]
+        changes = [
+            f"{change} ({_row_words(names, lock)})" for change, names in rows_of_change.items()
+        ]
         yield f"Settings changed: {'; '.join(changes)}."
     changed_rows = {row for names in rows_of_change.values() for row in names}
     locked_keys = lock.keys
     unexplained = [
         trial.name
         for trial in study.trials
-        if locked_keys.get((trial.row, trial.seed), trial.key) != trial.key and trial.row not in changed_rows
+        if locked_keys.get((trial.row, trial.seed), trial.key) != trial.key
+        and trial.row not in changed_rows
     ]
     if unexplained:
         yield f"Trials with other data, or of another version of the task: {listed(unexplained)}."
@@ -179,7 +199,11 @@ def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
     ]
     if changes:
         yield f"Tests changed: {'; '.join(changes)}."
-    rules = [name for name, rule in lock.tests["rules"].items() if _is_other_rule(rule, today["rules"].get(name))]
+    rules = [
+        name
+        for name, rule in lock.tests["rules"].items()
+        if _is_other_rule(rule, today["rules"].get(name))
+    ]
     if rules:
         yield f'The rule for "agrees" changed: {listed(_labels(study.task, rules))}.'
 
@@ -190,7 +214,8 @@ def _is_other_rule(locked: Mapping[str, Any], today: Mapping[str, Any] | None) -
 
 
 def not_locked(study: Study, metrics: Sequence[Metric]) -> list[str]:
-    """Those of the metrics that were not locked, such as "BLEU on dev"; [] without a lock that can be read."""
+    """Those of the metrics that were not locked, such as "BLEU on dev"; [] without a lock that can
+    be read."""
     lock = unless_damaged(lambda: read_lock(study.folder), None)
     return [] if lock is None else _not_locked(lock, metrics)
 
@@ -224,7 +249,9 @@ def missing_trials(study: Study) -> list[str]:
 
 def _missing_names(lock: Lock, study: Study) -> list[str]:
     locked = _with_names(lock, _renamed_rows(lock, study)).keys
-    standings = study.standings(trial for trial in study.trials if (trial.row, trial.seed) in locked)
+    standings = study.standings(
+        trial for trial in study.trials if (trial.row, trial.seed) in locked
+    )
     finished_trials = [standing.trial for standing in standings if standing.result is not None]
     finished = {(trial.row, trial.seed) for trial in finished_trials}
     return [_trial_name(pair) for pair in locked if pair not in finished]
@@ -262,14 +289,24 @@ def _with_names(lock: Lock, renamed: Mapping[str, str]) -> Lock:
 
 
 def _tests(study: Study, metrics: Iterable[str]) -> dict[str, Any]:
-    """How the study's table tests differences, and its rule for "agrees" by the name of each metric."""
+    """How the study's table tests differences, and its rule for "agrees" by the name of each
+    metric."""
     metrics_by_name = {metric.name: metric for metric in study.task.metrics}
     rules = {name: _rule_of(metrics_by_name[name]) for name in metrics if name in metrics_by_name}
-    return {"reference": BASE, "level": ALPHA, "paired": study.paired, "margins": study.margins, "rules": rules}
+    return {
+        "reference": BASE,
+        "level": ALPHA,
+        "paired": study.paired,
+        "margins": study.margins,
+        "rules": rules,
+    }
 
 
 def _rule_of(metric: Metric) -> dict[str, Any]:
-    from tracking.statistics.verdict import VERSION_OF_RULE, rule  # NumPy, which a plan does not need
+    from tracking.statistics.verdict import (
+        VERSION_OF_RULE,
+        rule,
+    )  # NumPy, which a plan does not need
 
     numbers = {"negligible": metric.negligible, "agrees_within": metric.agrees_within}
     return {"version": VERSION_OF_RULE, **numbers, "text": rule(metric, BASE)}
@@ -277,9 +314,15 @@ def _rule_of(metric: Metric) -> dict[str, Any]:
 
 def _settings(study: Study) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Base's settings by dotted key, and those of each row that differ, as JSON has them."""
-    settings = {f"{group}.{name}": value for group, values in study.settings.items() for name, value in values.items()}
+    settings = {
+        f"{group}.{name}": value
+        for group, values in study.settings.items()
+        for name, value in values.items()
+    }
     rows = {row["row"]: row["values"] for row in study.rows}
-    as_json: tuple[dict[str, Any], dict[str, dict[str, Any]]] = json.loads(json.dumps([settings, rows]))
+    as_json: tuple[dict[str, Any], dict[str, dict[str, Any]]] = json.loads(
+        json.dumps([settings, rows])
+    )
     return as_json
 
 

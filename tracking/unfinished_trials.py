@@ -1,4 +1,5 @@
-"""Trials without a result: what stands in a row's note for each of them, and the causes of their errors."""
+"""Trials without a result: what stands in a row's note for each of them, and the causes of their
+errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,11 @@ class UnfinishedTrial:
 
 def unfinished_trials(study: Study, seen: Sequence[Standing]) -> list[UnfinishedTrial]:
     """A state stands alone if a retry or a repair has just removed the cause."""
-    return [UnfinishedTrial(each.trial.seed, *_why_unfinished(study, each)) for each in seen if each.result is None]
+    return [
+        UnfinishedTrial(each.trial.seed, *_why_unfinished(study, each))
+        for each in seen
+        if each.result is None
+    ]
 
 
 def _why_unfinished(study: Study, standing: Standing) -> tuple[str, str]:
@@ -40,7 +45,8 @@ def _why_unfinished(study: Study, standing: Standing) -> tuple[str, str]:
 
 
 def note_on(texts: Sequence[str], unfinished: Sequence[UnfinishedTrial], trials: int) -> str:
-    """``texts`` say of each unfinished trial why. The most serious comes first: a failure needs a person."""
+    """``texts`` say of each unfinished trial why. The most serious comes first: a failure needs a
+    person."""
     if len(unfinished) == trials:
         return "; ".join(dict.fromkeys(sorted(texts, key=_gravity)))
     rest = [f"s{each.seed} {text}" for each, text in zip(unfinished, texts, strict=True)]

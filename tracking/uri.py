@@ -1,4 +1,5 @@
-"""The URI of MLflow's store, and texts without their secrets: in URIs, and behind names such as ``api_key``."""
+"""The URI of MLflow's store, and texts without their secrets: in URIs, and behind names such as
+``api_key``."""
 
 import os
 import re
@@ -9,7 +10,9 @@ from typing import Any
 URI_VARIABLE = "ALLELSE_TRACKING_URI"  # passes the store's address to our processes
 HERE = "<paths.runs>/mlflow.db"  # how the files of a study name the default store, which may be moved with them
 MASK = "***"  # replaces a secret
-_WORD_ENDS = r"""(?:\s|\Z|['"](?:[\s,;:)\]}]|\Z))"""  # a quote inside a word may belong to a password
+_WORD_ENDS = (
+    r"""(?:\s|\Z|['"](?:[\s,;:)\]}]|\Z))"""  # a quote inside a word may belong to a password
+)
 _NO_AT = rf"(?:(?!{_WORD_ENDS})[^@])*"
 _PASSWORD = r"(?:(?!://)[^@\n])*@(?:[^/?#@\s]*@)*"  # drivers take one with / ? # and spaces, as SQLAlchemy does
 _USERINFO = re.compile(  # digits are a port only where no @ follows in the same word
@@ -41,19 +44,23 @@ _NAMED = re.compile(
     rf"""({_NAME})(?!(?:None|null|True|true|False|false|\*\*\*)\b)({_TEXT}|[^\s,;)\]}}&"'*][^\s,;)\]}}&"']*)""",
     re.IGNORECASE,
 )
-_LITERAL = re.compile(rf"({_NAME}[\w.(\[]*)({_TEXT})", re.IGNORECASE)  # in Python, also as an argument of a call
+_LITERAL = re.compile(
+    rf"({_NAME}[\w.(\[]*)({_TEXT})", re.IGNORECASE
+)  # in Python, also as an argument of a call
 _OF_FILE = re.compile(r"(?m)^(?=diff --git )")
 SHORTEST = 8
 """Characters of an environment's secret that is searched for in texts: shorter ones are words."""
 
 
 def default_uri(runs: Path) -> str:
-    """`sqlite:///<runs>/mlflow.db`, absolute: a relative one would depend on the current directory."""
+    """`sqlite:///<runs>/mlflow.db`, absolute: a relative one would depend on the current
+    directory."""
     return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
 
 
 def store_name(uri: str, runs: Path) -> str:
-    """How the files of a study below ``runs`` name the store at this address: without a password."""
+    """How the files of a study below ``runs`` name the store at this address: without a
+    password."""
     return HERE if uri == default_uri(runs) else without_password(uri, mark="")
 
 
@@ -63,14 +70,20 @@ def artifact_folder(runs: Path) -> Path:
 
 
 def without_password(text: str, mark: str = MASK, named: re.Pattern[str] = _NAMED) -> str:
-    """`text` with `mark` for the user, password and secret query values of every URI in it, and for secrets.
+    """`text` with `mark` for the user, password and secret query values of every URI in it, and for
+    secrets.
 
-    These stand behind a name that ends in password, secret, token or api_key, or in the environment under such a name.
+    These stand behind a name that ends in password, secret, token or api_key, or in the environment
+    under such a name.
 
     For every text that others may read: files, screens, MLflow. An empty mark also removes the @.
     """
     user = f"{mark}@" if mark else ""
-    for pattern, shown in ((_USERINFO, f"://{user}"), (_ENCODED, rf"\1{mark}"), (_QUERY, rf"\1{mark}")):
+    for pattern, shown in (
+        (_USERINFO, f"://{user}"),
+        (_ENCODED, rf"\1{mark}"),
+        (_QUERY, rf"\1{mark}"),
+    ):
         text = pattern.sub(shown, text)
     text = named.sub(lambda found: f"{found[1]}{_quoted(found[2], mark)}", text)
     for value in _secrets_of_environment():
@@ -86,17 +99,24 @@ def code_without_secrets(text: str) -> str:
 def diff_without_secrets(diff: str) -> str:
     """The same for what `git diff` prints, by the kind of each file."""
     parts = [(part, part.partition("\n")[0].endswith(".py")) for part in _OF_FILE.split(diff)]
-    return "".join((code_without_secrets if python else without_password)(part) for part, python in parts)
+    return "".join(
+        (code_without_secrets if python else without_password)(part) for part, python in parts
+    )
 
 
 def shown_words(words: Iterable[str]) -> list[str]:
-    """The words of a command line without secrets: of KEY=VALUE all of the value, whatever is in it."""
+    """The words of a command line without secrets: of KEY=VALUE all of the value, whatever is in
+    it."""
     split = [(word, *word.partition("=")) for word in words]
-    return [f"{key}={MASK}" if mark and is_secret(key) else without_password(word) for word, key, mark, _ in split]
+    return [
+        f"{key}={MASK}" if mark and is_secret(key) else without_password(word)
+        for word, key, mark, _ in split
+    ]
 
 
 def shown_tree(tree: Any) -> Any:
-    """``without_passwords`` for a reader: the whole value of a key that names a secret is hidden."""
+    """``without_passwords`` for a reader: the whole value of a key that names a secret is
+    hidden."""
     return without_passwords(tree, is_secret)
 
 
@@ -112,13 +132,23 @@ def is_secret(name: str) -> bool:
 
 
 def _secrets_of_environment() -> list[str]:
-    return [value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)]
+    return [
+        value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)
+    ]
 
 
 def without_passwords(tree: Any, hidden: Callable[[str], bool] = lambda key: False) -> Any:
-    """The same for every text within nested dicts and lists. The values of ``hidden`` keys are left out whole."""
+    """The same for every text within nested dicts and lists. The values of ``hidden`` keys are left
+    out whole."""
     if isinstance(tree, str):
         return without_password(tree)
     if isinstance(tree, dict):
-        return {key: MASK if of and hidden(str(key)) else without_passwords(of, hidden) for key, of in tree.items()}
-    return [without_passwords(value, hidden) for value in tree] if isinstance(tree, list | tuple) else tree
+        return {
+            key: MASK if of and hidden(str(key)) else without_passwords(of, hidden)
+            for key, of in tree.items()
+        }
+    return (
+        [without_passwords(value, hidden) for value in tree]
+        if isinstance(tree, list | tuple)
+        else tree
+    )

@@ -1,4 +1,5 @@
-"""Which training the weights behind scores come from, as ``result.json`` and the heads of statistics record it."""
+"""Which training the weights behind scores come from, as ``result.json`` and the heads of
+statistics record it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,13 +20,15 @@ def weights_record(lineage: Lineage, attempt: int, step: int) -> WeightsRecord:
 
 
 def weights_of(result: Mapping[str, Any]) -> WeightsRecord:
-    """The weights that a result scores. Earlier versions recorded none: their last attempt stands for them."""
+    """The weights that a result scores. Earlier versions recorded none: their last attempt stands
+    for them."""
     recorded: WeightsRecord | None = result.get(WEIGHTS)
     return recorded or {"attempt": result["attempt"], "step": result["step"]}
 
 
 def are_scored(weights: WeightsRecord, result: Mapping[str, Any]) -> bool:
-    """Whether a result scores these weights. One of an earlier version, which records none, does."""
+    """Whether a result scores these weights. One of an earlier version, which records none,
+    does."""
     return result.get(WEIGHTS) in (None, weights)
 
 
@@ -35,7 +38,8 @@ def are_current(result: Mapping[str, Any], host: Mapping[str, Any] | None) -> bo
 
 
 def is_head_of(weights: WeightsRecord, head: Mapping[str, Any]) -> bool:
-    """Whether the statistics with this head are of these weights. A trial's own training has only its attempt there."""
+    """Whether the statistics with this head are of these weights. A trial's own training has only
+    its attempt there."""
     if WEIGHTS in head:
         return bool(head[WEIGHTS] == weights)
     is_recorded = "run" in weights  # earlier versions did not record which attempt trained
@@ -43,10 +47,20 @@ def is_head_of(weights: WeightsRecord, head: Mapping[str, Any]) -> bool:
 
 
 def joined_scores(
-    before: dict[str, Any] | None, key: str, weights: WeightsRecord, scores: dict[str, dict[str, Any]]
+    before: dict[str, Any] | None,
+    key: str,
+    weights: WeightsRecord,
+    scores: dict[str, dict[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """The scores by set, with those of other sets from an earlier result of these weights and settings."""
-    if before is None or (before["key"], before["step"]) != (key, weights["step"]) or not are_scored(weights, before):
+    """The scores by set, with those of other sets from an earlier result of these weights and
+    settings."""
+    if (
+        before is None
+        or (before["key"], before["step"]) != (key, weights["step"])
+        or not are_scored(weights, before)
+    ):
         return scores
     settings = [of_set["decode"] for of_set in scores.values()]
-    return {name: of_set for name, of_set in before["scores"].items() if of_set["decode"] in settings} | scores
+    return {
+        name: of_set for name, of_set in before["scores"].items() if of_set["decode"] in settings
+    } | scores

@@ -1,4 +1,5 @@
-"""Words for people: numbers and times as text, commands as one types them, the cause of an error in one line.
+"""Words for people: numbers and times as text, commands as one types them, the cause of an error in
+one line.
 
 A number that is None becomes the empty string; the caller explains why it is missing."""
 
@@ -18,16 +19,20 @@ HYDRA_PLAIN = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
 """What Hydra reads as a text without quotes, unless it is one of HYDRA_NO_TEXT."""
 HYDRA_NO_TEXT = ("null", "true", "false", "nan", "inf")
 MORE_PLACES = 2
-"""How many more decimals than usual a small number may have before it is written with an exponent."""
+"""How many more decimals than usual a small number may have before it is written with an
+exponent."""
 UNKNOWN_STEP = "ended at an unknown step"
 NO_ANSWER = ("ConnectionError", "Timeout", "TimeoutError", "OperationalError", "InterfaceError")
-"""Classes of the standard library, of requests, and of databases' drivers; the latter also for a locked database."""
+"""Classes of the standard library, of requests, and of databases' drivers; the latter also for a
+locked database."""
 
 
 def number(value: float | None, places: int) -> str:
-    """Fixed decimals; four significant digits for a huge value, such as the perplexity of a diverged run.
+    """Fixed decimals; four significant digits for a huge value, such as the perplexity of a
+    diverged run.
 
-    Only 0 itself is shown as 0: a value that these decimals would hide has more of them, or two significant digits.
+    Only 0 itself is shown as 0: a value that these decimals would hide has more of them, or two
+    significant digits.
     """
     if value is None:
         return ""
@@ -46,17 +51,22 @@ def _small(value: float, places: int) -> str:
 
 
 def stopped_at(result: Mapping[str, Any] | None) -> str:
-    """Such as "stopped at 100 of 500", of a result whose training ended before its ``steps``, or "diverged at step 40";
-    otherwise empty."""
+    """Such as "stopped at 100 of 500", of a result whose training ended before its ``steps``, or
+    "diverged at step 40"; otherwise empty."""
     if result and result.get("diverged") is not None:
         return f"diverged at step {result['diverged']}"
     if not (result and result.get("steps")):
         return ""
-    return UNKNOWN_STEP if known_step(result) is None else f"stopped at {result['step']} of {result['steps']}"
+    return (
+        UNKNOWN_STEP
+        if known_step(result) is None
+        else f"stopped at {result['step']} of {result['steps']}"
+    )
 
 
 def known_step(result: Mapping[str, Any]) -> int | None:
-    """The step at which a trial ended; None if it has neither reported nor saved any of its ``steps``."""
+    """The step at which a trial ended; None if it has neither reported nor saved any of its
+    ``steps``."""
     step: int | None = result.get("step")
     return None if result.get("steps") and not step else step
 
@@ -145,7 +155,11 @@ def time(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    for size, part, big, small in ((86400, 3600, "d", "h"), (3600, 60, "h", "min"), (60, 1, "min", "s")):
+    for size, part, big, small in (
+        (86400, 3600, "d", "h"),
+        (3600, 60, "h", "min"),
+        (60, 1, "min", "s"),
+    ):
         if whole >= size:
             return f"{whole // size} {big} {whole % size // part:02d} {small}"
     raise AssertionError(seconds)
@@ -172,7 +186,8 @@ def quoted(text: str) -> str:
 
 
 def file_name(text: str) -> str:
-    """A name for a file, and for an id of HTML, that no other text has: itself, or its plain part and a digest."""
+    """A name for a file, and for an id of HTML, that no other text has: itself, or its plain part
+    and a digest."""
     if re.fullmatch(r"[A-Za-z0-9_][\w.-]{,99}", text, re.ASCII):
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -181,22 +196,27 @@ def file_name(text: str) -> str:
 
 
 def cause_of(error: BaseException) -> str:
-    """One line that is safe to show: the message of a database driver or a connection, if there is one."""
+    """One line that is safe to show: the message of a database driver or a connection, if there is
+    one."""
     if isinstance(error, DamagedFileError):
         return without_password(f"{error}; {error.remedy}")
     root = next(_roots(error), error)
     lines = [line.strip() for line in str(root).splitlines() if line.strip()]
-    return without_password(f"{type(root).__name__}: {lines[0] if lines else 'no reason was given'}")
+    return without_password(
+        f"{type(root).__name__}: {lines[0] if lines else 'no reason was given'}"
+    )
 
 
 def out_of_reach(error: BaseException) -> bool:
-    """Whether the store did not answer, or refused every request: the next one would wait as long, and fail as well."""
+    """Whether the store did not answer, or refused every request: the next one would wait as long,
+    and fail as well."""
     found = [*_chain(error), *_roots(error)]
     return any(kind.__name__ in NO_ANSWER for link in found for kind in type(link).__mro__)
 
 
 def _roots(error: BaseException) -> Iterator[BaseException]:
-    """The errors that SQLAlchemy keeps as ``orig`` and urllib3 as ``reason``, along the chain of causes."""
+    """The errors that SQLAlchemy keeps as ``orig`` and urllib3 as ``reason``, along the chain of
+    causes."""
     for link in _chain(error):
         for name in ("orig", "reason"):
             if isinstance(root := getattr(link, name, None), BaseException):

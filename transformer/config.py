@@ -88,7 +88,9 @@ class TrainConfig:
     tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None
     adam_beta1: Annotated[Probability, Symbol("β₁"), Neutral(ADAM_BETA1)] = ADAM_BETA1
     adam_beta2: Annotated[Probability, Symbol("β₂"), Neutral(ADAM_BETA2)] = ADAM_BETA2
-    adam_epsilon: Annotated[float, Range(0, above=True), Symbol("ε"), Neutral(ADAM_EPSILON)] = ADAM_EPSILON
+    adam_epsilon: Annotated[float, Range(0, above=True), Symbol("ε"), Neutral(ADAM_EPSILON)] = (
+        ADAM_EPSILON
+    )
 
 
 @dataclass(frozen=True)

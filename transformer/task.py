@@ -24,7 +24,13 @@ from sweeps.task import (
 )
 from transformer.card import CARD, words
 from transformer.cautions import cautions
-from transformer.config import SEMANTICS, TOKENS_PER_MICRO_BATCH, DataConfig, TrialConfig, sacrebleu_set
+from transformer.config import (
+    SEMANTICS,
+    TOKENS_PER_MICRO_BATCH,
+    DataConfig,
+    TrialConfig,
+    sacrebleu_set,
+)
 from transformer.cost import parameters, planned_lengths, training_flops, training_memory
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS

@@ -1,4 +1,5 @@
-"""Handwritten digits (8×8 pixels) by a small network. Base and rows of the task lie in ``conf/task/digits``."""
+"""Handwritten digits (8×8 pixels) by a small network. Base and rows of the task lie in
+``conf/task/digits``."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -48,7 +49,11 @@ def work(trial: Trial[Config]) -> None:
     torch.set_num_threads(trial.threads)
     torch.manual_seed(trial.seed)
     train, net, data = trial.config.train, trial.config.model.network(), load_digits()
-    pixels, labels, split = torch.tensor(data.data).float() / 16, torch.tensor(data.target), int(0.8 * len(data.target))
+    pixels, labels, split = (
+        torch.tensor(data.data).float() / 16,
+        torch.tensor(data.target),
+        int(0.8 * len(data.target)),
+    )
     loss_of = nn.functional.mse_loss if train.loss == "squared" else nn.functional.cross_entropy
     optimizer = torch.optim.Adam(net.parameters(), lr=train.lr)
     if trial.saved:
@@ -57,21 +62,43 @@ def work(trial: Trial[Config]) -> None:
     with trial.process_group():
         shared = nn.parallel.DistributedDataParallel(net) if trial.world > 1 else net
         for step in range(trial.saved.step + 1 if trial.saved else 1, train.steps + 1):
-            chance = torch.Generator().manual_seed(trial.seed * 1_000_003 + step)  # so that a resume draws the same
-            chosen = torch.randint(split, (train.batch,), generator=chance)[trial.rank :: trial.world]
-            loss = loss_of(shared(pixels[chosen]), nn.functional.one_hot(labels[chosen], 10).float())
+            chance = torch.Generator().manual_seed(
+                trial.seed * 1_000_003 + step
+            )  # so that a resume draws the same
+            chosen = torch.randint(split, (train.batch,), generator=chance)[
+                trial.rank :: trial.world
+            ]
+            loss = loss_of(
+                shared(pixels[chosen]), nn.functional.one_hot(labels[chosen], 10).float()
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             if (stops := trial.stopping()) or step % train.report_every == 0 or step == train.steps:
                 trial.report(step, {"train/loss": loss.item()})
-                trial.checkpoint(step, {"net": net.state_dict(), "optimizer": optimizer.state_dict()})
+                trial.checkpoint(
+                    step, {"net": net.state_dict(), "optimizer": optimizer.state_dict()}
+                )
             if stops:
                 return
     images = pixels[split:].reshape(-1, 8, 8).roll(trial.config.test.shift, dims=2)
     right = net(images.flatten(1)).argmax(dim=1) == labels[split:]
-    trial.evaluated("test", {"accuracy": right.float().mean()}, samples=[{"right": hit} for hit in right.tolist()])
+    trial.evaluated(
+        "test",
+        {"accuracy": right.float().mean()},
+        samples=[{"right": hit} for hit in right.tolist()],
+    )
 
 
-accuracy = Metric("accuracy", "", "share of digits that are right", "up", 3, "test", from_counts=("mean", "right"))
-task = Task("digits", 1, Config, (accuracy,), steps=lambda config: config.train.steps, work=work, costs=Config.costs)
+accuracy = Metric(
+    "accuracy", "", "share of digits that are right", "up", 3, "test", from_counts=("mean", "right")
+)
+task = Task(
+    "digits",
+    1,
+    Config,
+    (accuracy,),
+    steps=lambda config: config.train.steps,
+    work=work,
+    costs=Config.costs,
+)

@@ -1,4 +1,5 @@
-"""The training text of WMT 2014, English and German: downloaded, cleaned, and written with one file per side.
+"""The training text of WMT 2014, English and German: downloaded, cleaned, and written with one file
+per side.
 
     python wmt14.py               # writes text/train.en and text/train.de
 
@@ -23,17 +24,24 @@ SIDES = ("en", "de")
 CORPORA = {
     "europarl-v7": ("wmt13/training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en"),
     "commoncrawl": ("wmt13/training-parallel-commoncrawl.tgz", "commoncrawl.de-en"),
-    "news-commentary-v9": ("wmt14/training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en"),
+    "news-commentary-v9": (
+        "wmt14/training-parallel-nc-v9.tgz",
+        "training/news-commentary-v9.de-en",
+    ),
 }
 """By name: the archive below URL, and the two files in it, without the language at their end."""
 LETTER = re.compile(r"[^\W\d_]")
-UNREADABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd]")  # control characters, and the sign for a letter that was lost
+UNREADABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\ufffd]"
+)  # control characters, and the sign for a letter that was lost
 MOST_WORDS = 250  # of a side
 MOST_RATIO = 3
 RULES: dict[str, Callable[[str, str], bool]] = {
     "empty side": lambda english, german: not english or not german,
     "unreadable letter": lambda english, german: UNREADABLE.search(english + german) is not None,
-    "side without a letter": lambda english, german: not (LETTER.search(english) and LETTER.search(german)),
+    "side without a letter": lambda english, german: (
+        not (LETTER.search(english) and LETTER.search(german))
+    ),
     "identical sides": lambda english, german: english == german,
     "too long": lambda english, german: max(len(english.split()), len(german.split())) > MOST_WORDS,
     "length ratio": lambda english, german: word_ratio(english, german) > MOST_RATIO,
@@ -68,17 +76,25 @@ def unpack(archive: Path, stem: str, folder: Path) -> list[Path]:
                     shutil.copyfileobj(content, file)
                 missing.remove(name)
     if missing:
-        sys.exit(f"{archive} lacks {', '.join(sorted(missing))} as a plain file; delete it to download it again.")
+        sys.exit(
+            f"{archive} lacks {', '.join(sorted(missing))} as a plain file; delete it to download it again."
+        )
     return list(targets.values())
 
 
 def pairs(english: Path, german: Path) -> Iterator[tuple[str, str]]:
-    """The lines of both files, with single spaces. Exits if one has more lines, or a line is not UTF-8."""
+    """The lines of both files, with single spaces. Exits if one has more lines, or a line is not
+    UTF-8."""
     try:
-        with english.open(encoding="utf-8", newline="\n") as left, german.open(encoding="utf-8", newline="\n") as right:
+        with (
+            english.open(encoding="utf-8", newline="\n") as left,
+            german.open(encoding="utf-8", newline="\n") as right,
+        ):
             for number, (source, target) in enumerate(zip_longest(left, right), 1):
                 if source is None or target is None:
-                    sys.exit(f"{english} and {german} differ in length: one ends before line {number}.")
+                    sys.exit(
+                        f"{english} and {german} differ in length: one ends before line {number}."
+                    )
                 yield " ".join(source.split()), " ".join(target.split())
     except UnicodeDecodeError as error:
         sys.exit(f"{english} or {german} is not UTF-8: {error}")
@@ -88,10 +104,17 @@ def write_text(folder: Path, url: str) -> None:
     """Write train.en and train.de into the folder, and keep the archives in its folder raw."""
     raw = folder / "raw"
     raw.mkdir(parents=True, exist_ok=True)
-    unfinished = [folder / f"train.{side}.part" for side in SIDES]  # whole text alone gets the names
-    with unfinished[0].open("w", encoding="utf-8") as english, unfinished[1].open("w", encoding="utf-8") as german:
+    unfinished = [
+        folder / f"train.{side}.part" for side in SIDES
+    ]  # whole text alone gets the names
+    with (
+        unfinished[0].open("w", encoding="utf-8") as english,
+        unfinished[1].open("w", encoding="utf-8") as german,
+    ):
         for name, (archive, stem) in CORPORA.items():
-            path = Path(pooch.retrieve(url.rstrip("/") + "/" + archive, None, Path(archive).name, raw))
+            path = Path(
+                pooch.retrieve(url.rstrip("/") + "/" + archive, None, Path(archive).name, raw)
+            )
             counts = Counter[str | None]()
             files = unpack(path, stem, raw)
             for source, target in pairs(*files):
@@ -102,16 +125,24 @@ def write_text(folder: Path, url: str) -> None:
                     german.write(f"{target}\n")
             for file in files:
                 file.unlink()
-            print(f"{name}: {counts.total():,} pairs, {counts[None]:,} kept, SHA-256 {pooch.file_hash(path)}")
+            print(
+                f"{name}: {counts.total():,} pairs, {counts[None]:,} kept, SHA-256 {pooch.file_hash(path)}"
+            )
             print("".join(f"  {counts[rule]:,} {rule}\n" for rule in RULES), end="", flush=True)
     for path in unfinished:
         path.replace(path.with_suffix(""))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("text"), help="where to write; default: text")
-    parser.add_argument("--url", default=URL, help="where the folders wmt13 and wmt14 lie; default: %(default)s")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path("text"), help="where to write; default: text"
+    )
+    parser.add_argument(
+        "--url", default=URL, help="where the folders wmt13 and wmt14 lie; default: %(default)s"
+    )
     options = parser.parse_args()
     try:
         write_text(options.folder, options.url)

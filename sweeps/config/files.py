@@ -1,4 +1,5 @@
-"""A task's configuration files: the folders that Hydra searches, in order, and problems of the files."""
+"""A task's configuration files: the folders that Hydra searches, in order, and problems of the
+files."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,8 @@ from sweeps.config.tasks import OURS, TaskSource
 from sweeps.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
 
 TASKS = "task"
-"""The folder of ``conf/`` for users' tasks: each has a folder in it, and they share the files next to these."""
+"""The folder of ``conf/`` for users' tasks: each has a folder in it, and they share the files next
+to these."""
 SHARED_FOLDER = "shared"
 """The folder of ``conf/`` that all tasks share: cluster, tracking, sweep."""
 CONFIG = "config"
@@ -32,7 +34,8 @@ SHIPPED = shipped_folder(Path(sweeps.__file__).resolve().parent)
 
 @dataclass(frozen=True)
 class Folders:
-    """The folders of a task for a command in the folder ``here``, where you may have a ``conf/``."""
+    """The folders of a task for a command in the folder ``here``, where you may have a
+    ``conf/``."""
 
     here: Path
     source: TaskSource
@@ -51,7 +54,8 @@ class Folders:
 
     @cached_property
     def searched(self) -> tuple[Path, ...]:
-        """The task's folder, the folders around it, and the shared one. Shipped folders come before the user's.
+        """The task's folder, the folders around it, and the shared one. Shipped folders come before
+        the user's.
 
         Hydra reads ``config`` from the first folder, which is always a shipped one.
         """
@@ -114,7 +118,8 @@ class Folders:
     def unknown_option(
         self, group: str, name: str, location: str | None = None, more_names: Iterable[str] = ()
     ) -> Problem | None:
-        """The refusal of an option that doesn't exist; None if it does. ``more_names`` need no file."""
+        """The refusal of an option that doesn't exist; None if it does. ``more_names`` need no
+        file."""
         options = list(dict.fromkeys([*self.options(group), *more_names]))
         if name in options:
             return None
@@ -138,12 +143,15 @@ class Folders:
             if shipped.is_file() and file.exists() and _differs(file, shipped):
                 allowed = "rename it, or make it identical to the shipped file"
                 location = self.show(file)
-                problems.append(Problem(f"{path}.yaml", "shadows a shipped file", allowed, place=location))
+                problems.append(
+                    Problem(f"{path}.yaml", "shadows a shipped file", allowed, place=location)
+                )
         return problems
 
     @property
     def ignored(self) -> str | None:
-        """The user's ``conf/config.yaml``, if it isn't ours. Nothing reads it: another program may own it."""
+        """The user's ``conf/config.yaml``, if it isn't ours. Nothing reads it: another program may
+        own it."""
         if self.user_folder is None:
             return None
         file = self.user_folder / f"{CONFIG}.yaml"
@@ -162,7 +170,8 @@ def _differs(file: Path, shipped: Path) -> bool:
 
 
 ABOUT_ALL_GROUPS = ("row", "scale")
-"""Groups whose files set keys of all groups. Without the header, Hydra reads them as keys of that group."""
+"""Groups whose files set keys of all groups. Without the header, Hydra reads them as keys of that
+group."""
 HEADER = re.compile(r"([ \t]*(#.*)?\n)*?[ \t]*#[ \t]*@package[ \t]+(?P<package>\S+)")
 """The package in the first comments; a license may come before it."""
 MISREAD = re.compile(r"[-+]?0[\d_]+$|.*:")
@@ -187,8 +196,8 @@ class FileKey:
 def file_problems(path: Path, file: str, group: str, schema: Schema) -> list[Problem]:
     """The problems of a file with an option of ``group``, which is "" for base.
 
-    ``file`` is the path for messages. Raises RefusedError if Hydra cannot read the file, or reads other values than
-    it seems to hold.
+    ``file`` is the path for messages. Raises RefusedError if Hydra cannot read the file, or reads
+    other values than it seems to hold.
     """
     about_all = group in ("", *ABOUT_ALL_GROUPS)
     try:
@@ -284,7 +293,9 @@ def _missing_values(keys: Iterable[FileKey], file: str) -> Iterator[Problem]:
             yield Problem(file_key.key, f"is {MISSING}", HOW_TO_GIVE, place=location)
 
 
-def _unknown_groups(root: yaml.MappingNode, group: str, file: str, schema: Schema) -> Iterator[Problem]:
+def _unknown_groups(
+    root: yaml.MappingNode, group: str, file: str, schema: Schema
+) -> Iterator[Problem]:
     """The problems of groups that the file of a row, a scale or base may not set."""
     groups = (group, *schema.groups) if group else schema.groups
     owner = _owner(group)

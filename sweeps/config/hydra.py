@@ -1,4 +1,5 @@
-"""Hydra and OmegaConf: a task's configuration composed, overrides read by their grammar, references resolved.
+"""Hydra and OmegaConf: a task's configuration composed, overrides read by their grammar, references
+resolved.
 
 No other module imports them. What this one returns is plain data.
 """
@@ -36,7 +37,8 @@ from tracking.words import quoted
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
 CALL = re.compile(r"\$\{\s*(?!oc\.)[\w.]+\s*:")
-"""A resolver's call. OmegaConf's own resolvers, which start with ``oc.``, always give the same value."""
+"""A resolver's call. OmegaConf's own resolvers, which start with ``oc.``, always give the same
+value."""
 HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
 HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
 FIXED = ("scale", "cluster", "tracking", "sweep")
@@ -44,10 +46,11 @@ FIXED = ("scale", "cluster", "tracking", "sweep")
 
 
 class Library:
-    """The configuration of a task for a command in the folder ``here``: its keys, and what Hydra composes.
+    """The configuration of a task for a command in the folder ``here``: its keys, and what Hydra
+    composes.
 
-    ``keys`` has the type of each dotted key. ``row_keys`` are the keys that a row may change, in the order of the
-    schema. Each combination of options is composed once.
+    ``keys`` has the type of each dotted key. ``row_keys`` are the keys that a row may change, in
+    the order of the schema. Each combination of options is composed once.
     """
 
     def __init__(self, source: TaskSource, here: Path) -> None:
@@ -68,7 +71,11 @@ class Library:
         elif self.folders.task_path != Path():
             raise RefusedError(self._missing_base())
         choices = self._composed_with_hydra()["hydra"]["runtime"]["choices"]
-        return {str(group): str(name) for group, name in choices.items() if not group.startswith("hydra/")}
+        return {
+            str(group): str(name)
+            for group, name in choices.items()
+            if not group.startswith("hydra/")
+        }
 
     def _missing_base(self) -> list[Problem]:
         """The problem of a task without a base: its file ends in .yml, or there is none."""
@@ -85,7 +92,8 @@ class Library:
         return tuple(self.defaults)
 
     def compose(self, *options: str) -> Tree:
-        """As ``hydra.compose("config", options)``. References aren't resolved yet. Raises RefusedError."""
+        """As ``hydra.compose("config", options)``. References aren't resolved yet. Raises
+        RefusedError."""
         tree = self._composed_with_hydra(options)
         return {key: value for key, value in tree.items() if key != "hydra"}
 
@@ -103,12 +111,16 @@ class Library:
             return dict(join_surrogates(container))
 
     def files(self, *options: str) -> list[tuple[Path, str]]:
-        """The composed files, each with its package. A later file's values win. Raises RefusedError."""
+        """The composed files, each with its package. A later file's values win. Raises
+        RefusedError."""
         with _refusals(self.folders, options), self._initialized():
             loader = GlobalHydra.instance().config_loader()
             overrides = self._hydra_overrides(options)
             defaults = loader.compute_defaults_list(CONFIG, overrides, RunMode.RUN).defaults
-        paths = [(self.folders.find(default.config_path or ""), default.package or "") for default in defaults]
+        paths = [
+            (self.folders.find(default.config_path or ""), default.package or "")
+            for default in defaults
+        ]
         return [(path, package) for path, package in paths if path is not None]
 
     def place_of(self, key: str, *options: str) -> str | None:
@@ -124,7 +136,9 @@ class Library:
         if not group:
             return None
         group_file = next((file for file, package in files if package == group), None)
-        return f"{self.folders.show(group_file)}:1" if group_file else self.place_of(group, *options)
+        return (
+            f"{self.folders.show(group_file)}:1" if group_file else self.place_of(group, *options)
+        )
 
     def _last_first(self, options: tuple[str, ...]) -> list[tuple[Path, str]]:
         """The composed files, the last one first; none if they cannot be composed."""
@@ -191,7 +205,8 @@ def _refusals(folders: Folders, options: tuple[str, ...]) -> Iterator[None]:
 
 
 def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Problem:
-    """The problem with its file, and the line if YAML has one; without a file, with the composed row."""
+    """The problem with its file, and the line if YAML has one; without a file, with the composed
+    row."""
     row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
     marked = Path(getattr(getattr(error, "problem_mark", None), "name", ""))
     file = marked if marked.is_absolute() else folders.find(f"row/{row}")
@@ -208,7 +223,8 @@ def option(group: str, name: str) -> str:
 
 
 def parsed(text: str, folders: Folders | None = None) -> Override | None:
-    """One override as Hydra reads it; None if Hydra cannot. ``folders`` has the options for ``glob()``."""
+    """One override as Hydra reads it; None if Hydra cannot. ``folders`` has the options for
+    ``glob()``."""
     parser = OverridesParser.create()
     try:
         override = parser.parse_overrides([_in_ascii(text)])[0]
@@ -229,7 +245,8 @@ class _Options:
 
 
 def swept_values(override: Override) -> list[str]:
-    """The values of a sweep override, as you would type them. Raises HydraException if Hydra cannot list them."""
+    """The values of a sweep override, as you would type them. Raises HydraException if Hydra cannot
+    list them."""
     return list(override.sweep_string_iterator())
 
 
@@ -249,7 +266,8 @@ def _in_quotes(item: re.Match[str]) -> str:
 
 
 def changing_keys(tree: Tree) -> list[str]:
-    """The dotted keys whose value changes from call to call: it has ``${now:…}`` or a task's resolver."""
+    """The dotted keys whose value changes from call to call: it has ``${now:…}`` or a task's
+    resolver."""
     if not any(CALL.search(text) for text in _texts(tree)):
         return []
     calls = count()
@@ -268,7 +286,9 @@ def changing_problem(key: str, tree: Tree) -> Problem:
     """The refusal of a value that changes from call to call: no command would resume its trial."""
     group, _, name = key.partition(".")
     values = tree[group]
-    value = values.get(name) if isinstance(values, dict) else values  # a reference instead of a group
+    value = (
+        values.get(name) if isinstance(values, dict) else values
+    )  # a reference instead of a group
     fault = f"is {value}, which changes from call to call"
     return Problem(key, fault, "must be a fixed value, so that the same command resumes the trial")
 
@@ -291,7 +311,8 @@ def _resolved(tree: Tree) -> Any:
 
 
 def resolved(tree: Tree) -> tuple[Tree | None, list[Problem]]:
-    """The tree without references such as ``${model.d_model}``, or the problem of the first wrong one."""
+    """The tree without references such as ``${model.d_model}``, or the problem of the first wrong
+    one."""
     if not refers(tree):
         return tree, []
     try:

@@ -1,8 +1,9 @@
 """Rows without a file: ``sweep.vary`` makes them, and overrides with several values.
 
-``vary`` makes one row per value, which differs from base only in that key, or one row per entry of several keys. These
-values are scaled, like those of a file. An override with several values means the same as in Hydra: one row per
-combination, with final values. A row is named by its changes, so it has the same name in every study.
+``vary`` makes one row per value, which differs from base only in that key, or one row per entry of
+several keys. These values are scaled, like those of a file. An override with several values means
+the same as in Hydra: one row per combination, with final values. A row is named by its changes, so
+it has the same name in every study.
 """
 
 import math
@@ -26,7 +27,8 @@ PlaceOf = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class MadeRow:
-    """A row made from its ``parent``: with other ``options``, with ``values`` to scale, or with ``final`` values.
+    """A row made from its ``parent``: with other ``options``, with ``values`` to scale, or with
+    ``final`` values.
 
     ``group`` is its section of the table; None means the parent's.
     """
@@ -60,7 +62,8 @@ class MadeRows:
         self.problems: list[Problem] = []
 
     def vary(self, lists: Any, base: Tree) -> None:
-        """Make the rows of ``sweep.vary``, or collect its problems. ``base`` is at the paper's size."""
+        """Make the rows of ``sweep.vary``, or collect its problems. ``base`` is at the paper's
+        size."""
         self.asked.append(VARY)
         n_problems = len(self.problems)
         base_values = self.library.schema.neutral | dotted(base)
@@ -82,10 +85,13 @@ class MadeRows:
         elif like_base:
             self.notes.append(f"{VARY} makes no row of {'; '.join(like_base)}: that is base.")
 
-    def sweep(self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]) -> list[str]:
+    def sweep(
+        self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]
+    ) -> list[str]:
         """The names of the rows, each with each combination of the swept options and values.
 
-        ``final`` returns a row's value of a key after scaling. A row keeps its name if nothing changes.
+        ``final`` returns a row's value of a key after scaling. A row keeps its name if nothing
+        changes.
         """
         self.asked += list(sweeps)
         problems = self._sweep_problems(sweeps)
@@ -93,10 +99,14 @@ class MadeRows:
         n_rows = len(rows) * math.prod(map(len, sweeps.values()))
         if not self._fits(next(iter(sweeps)), n_rows) or problems:
             return []
-        combinations = [dict(zip(sweeps, values, strict=True)) for values in product(*sweeps.values())]
+        combinations = [
+            dict(zip(sweeps, values, strict=True)) for values in product(*sweeps.values())
+        ]
         names_by_content = {self._content(BASE, {}, {}, final): BASE}
         return [
-            self._swept_name(row, combination, final, names_by_content) for row in rows for combination in combinations
+            self._swept_name(row, combination, final, names_by_content)
+            for row in rows
+            for combination in combinations
         ]
 
     def _sweep_problems(self, sweeps: Iterable[str]) -> list[Problem]:
@@ -111,7 +121,8 @@ class MadeRows:
         final: Callable[[str, str], Any],
         names_by_content: dict[str, str],
     ) -> str:
-        """The name of the row with these options and values, which is made if no row has the same content."""
+        """The name of the row with these options and values, which is made if no row has the same
+        content."""
         options = {}
         values = {}
         for key, value in combination.items():
@@ -128,7 +139,8 @@ class MadeRows:
         return names_by_content[content]
 
     def _made_name(self, row: str, options: dict[str, str], values: Values) -> str:
-        """The name of the row with these changes, which is made; without changes, the row itself."""
+        """The name of the row with these changes, which is made; without changes, the row
+        itself."""
         if not values and not options:
             return row
         name = self._name({**options, **values}, [*options, *self.order])
@@ -139,8 +151,11 @@ class MadeRows:
         self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
         return name
 
-    def _content(self, row: str, options: Values, values: Values, final: Callable[[str, str], Any]) -> str:
-        """What distinguishes rows: their chosen options and final values. Equal rows have equal texts."""
+    def _content(
+        self, row: str, options: Values, values: Values, final: Callable[[str, str], Any]
+    ) -> str:
+        """What distinguishes rows: their chosen options and final values. Equal rows have equal
+        texts."""
         final_values = [values.get(key, final(row, key)) for key in self.order]
         return repr((sorted(options.items()), final_values))
 
@@ -189,7 +204,8 @@ class MadeRows:
             self._refuse(VARY, "is empty" if lists == "" else f"is {lists}", allowed)
 
     def _valid_lists(self, lists: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
-        """The lists by key, each value once. Problems are collected, and lists with a wrong key are left out.
+        """The lists by key, each value once. Problems are collected, and lists with a wrong key are
+        left out.
 
         A list with another problem stays, so that its values are checked too.
         """

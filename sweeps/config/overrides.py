@@ -1,4 +1,5 @@
-"""The command line's overrides: read with Hydra's grammar, checked against the schema, with hints for typos."""
+"""The command line's overrides: read with Hydra's grammar, checked against the schema, with hints
+for typos."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -38,7 +39,8 @@ class Overrides:
     sweeps: dict[str, list[Any]] = field(default_factory=dict)
 
     def names_rows(self, seed: str | None) -> bool:
-        """Whether the user names rows. ``seed`` is the task's key for a seed, which makes no rows."""
+        """Whether the user names rows. ``seed`` is the task's key for a seed, which makes no
+        rows."""
         has_values = not self.values.keys().isdisjoint({"sweep.rows", VARY})
         has_choices = not self.choices.keys().isdisjoint({"sweep", "row"})
         sweeps_rows = bool(self.sweeps.keys() - {seed})
@@ -62,8 +64,8 @@ def parse_overrides(
 ) -> tuple[Overrides, list[Problem]]:
     """The parsed overrides, and their problems.
 
-    ``row=`` also takes rows without a file: those in ``recorded_rows``, and any name if the overrides may make rows.
-    ``sweeps`` says whether the verb takes several values of a key.
+    ``row=`` also takes rows without a file: those in ``recorded_rows``, and any name if the
+    overrides may make rows. ``sweeps`` says whether the verb takes several values of a key.
     """
     makes_rows = any(text.startswith((VARY, "sweep=")) for text in overrides)
     reader = _Reader(library, list(recorded_rows), sweeps, makes_rows)
@@ -85,7 +87,9 @@ class _Reader:
     If two overrides contradict each other, the second one is refused.
     """
 
-    def __init__(self, library: Library, recorded_rows: list[str], sweeps: bool, makes_rows: bool) -> None:
+    def __init__(
+        self, library: Library, recorded_rows: list[str], sweeps: bool, makes_rows: bool
+    ) -> None:
         self.library = library
         self.recorded_rows = recorded_rows
         self.sweeps = sweeps
@@ -136,7 +140,8 @@ class _Reader:
             self._refuse(key, fault, "give it once")
 
     def refuse_unreadable(self, texts: list[str]) -> None:
-        """Refuse them together: they may be parts of one text, which the shell split at its spaces."""
+        """Refuse them together: they may be parts of one text, which the shell split at its
+        spaces."""
         key = next(iter(self.library.schema.short_names))
         allowed = f"must look like {key}=VALUE, such as {EXAMPLE}"
         are_plain = all(re.fullmatch(r"[\w./-]+", text) for text in texts)
@@ -160,7 +165,9 @@ class _Reader:
         """The override for the name of each recorded study, task and option."""
         folders = self.library.folders
         runs = folders.here / at_home(str(self.overrides.values.get("paths.runs", "runs")))
-        overrides = {folder.name: f"sweep.name={quoted(folder.name)}" for folder in study_folders(runs)}
+        overrides = {
+            folder.name: f"sweep.name={quoted(folder.name)}" for folder in study_folders(runs)
+        }
         for name in known_tasks(folders.here):
             overrides[name] = f"task={name}"
         for group in self.library.groups:
@@ -169,7 +176,8 @@ class _Reader:
         return overrides
 
     def _is_supported(self, override: Override, typed_value: str) -> bool:
-        """Whether the key and the form of the override are right. Its problem is kept; values are not checked."""
+        """Whether the key and the form of the override are right. Its problem is kept; values are
+        not checked."""
         key = override.key_or_group
         n_problems = len(self.problems)
         if override.is_hydra_override():
@@ -199,7 +207,9 @@ class _Reader:
             allowed = "give one value; only `plan` and `sweep` take several"
             self._refuse(key, "lists several values", allowed)
         elif override.is_interval_sweep():
-            self._refuse(key, "is an interval", "list its values, such as 0.1,0.2, or use range(1,4)")
+            self._refuse(
+                key, "is an interval", "list its values, such as 0.1,0.2, or use range(1,4)"
+            )
         elif group in FIXED or group == "paths":
             takes_list = key in ("sweep.rows", "sweep.seeds", "sweep.base_seeds")
             list_form = f"give one list, such as {key}=[…]"
@@ -293,7 +303,9 @@ def other_name(key: str, known_keys: Collection[str]) -> str | None:
     return None
 
 
-def unknown_key(known_keys: Collection[str], key: str, groups: Iterable[str] = ()) -> tuple[str | None, str]:
+def unknown_key(
+    known_keys: Collection[str], key: str, groups: Iterable[str] = ()
+) -> tuple[str | None, str]:
     """The key or group that an unknown key most likely means, and what is allowed instead."""
     is_branch = any(name.startswith(f"{key}.") for name in known_keys)
     parent = next((name for name in known_keys if key.startswith(f"{name}.")), None)
@@ -304,7 +316,9 @@ def unknown_key(known_keys: Collection[str], key: str, groups: Iterable[str] = (
     if synonym in NOTES:
         return suggestion, NOTES[synonym]
     branch = key if is_branch else (suggestion or key).rpartition(".")[0]
-    siblings = [name.removeprefix(f"{branch}.") for name in known_keys if name.startswith(f"{branch}.")]
+    siblings = [
+        name.removeprefix(f"{branch}.") for name in known_keys if name.startswith(f"{branch}.")
+    ]
     if not siblings:
         return suggestion, "`allelse config` shows every key"
     return suggestion, f"keys under {branch} are {', '.join(siblings)}"

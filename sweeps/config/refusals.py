@@ -14,8 +14,8 @@ from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem
 class FoundProblems:
     """Collects a command's problems in ``every``, each with its place.
 
-    ``typed`` are the command's overrides. ``overrides`` are these on top of the ones that the ``study`` has recorded
-    with its ``rows``.
+    ``typed`` are the command's overrides. ``overrides`` are these on top of the ones that the
+    ``study`` has recorded with its ``rows``.
     """
 
     def __init__(
@@ -61,7 +61,9 @@ class FoundProblems:
         """Whether an unknown key was already reported with what its file may set."""
         if problem.found != UNKNOWN_KEY:
             return False
-        return any((earlier.key, earlier.place) == (problem.key, location) for earlier in self.every)
+        return any(
+            (earlier.key, earlier.place) == (problem.key, location) for earlier in self.every
+        )
 
     def _completed(self, problem: Problem, location: str | None, row: str) -> Problem:
         """The problem with its place, and with a hint at what you may have meant."""
@@ -77,9 +79,12 @@ class FoundProblems:
         return replace(problem, found=fault, allowed=allowed, place=location, nearest=nearest)
 
     def options(self, row: str, extra: Mapping[str, str] | None = None) -> list[str]:
-        """The options from which Hydra composes a row, without its scale. ``extra`` options replace chosen ones."""
+        """The options from which Hydra composes a row, without its scale. ``extra`` options replace
+        chosen ones."""
         choices = {**self.chosen, **(extra or {})}
-        options = [option(group, name) for group, name in choices.items() if group not in ("row", "scale")]
+        options = [
+            option(group, name) for group, name in choices.items() if group not in ("row", "scale")
+        ]
         if row != self.library.defaults["row"]:
             options.append(option("row", row))
         return options
@@ -89,7 +94,8 @@ class FoundProblems:
         return [option("scale", self.chosen["scale"])] if "scale" in self.chosen else []
 
     def source(self, key: str) -> str | None:
-        """The command line or the study's record, whichever overrides the key; None if neither does."""
+        """The command line or the study's record, whichever overrides the key; None if neither
+        does."""
         synonyms = {"sweep.rows": "row", "sweep.seeds": self.library.schema.seed}
         synonym = synonyms.get(key, key)
         typed_keys = {*self.typed.values, *self.typed.sweeps}
@@ -98,7 +104,8 @@ class FoundProblems:
         return self.record if key in self.overrides.values else None
 
     def place_of_maker(self, key: str) -> str | None:
-        """Where a key that makes rows is set. ``key`` may be longer, such as sweep.vary.model.n_heads."""
+        """Where a key that makes rows is set. ``key`` may be longer, such as
+        sweep.vary.model.n_heads."""
         maker = ".".join(key.split(".")[:2])
         return self.source(maker) or self.library.place_of(key, *self.options(BASE))
 

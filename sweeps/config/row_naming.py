@@ -1,4 +1,5 @@
-"""The name of a made row: its changes, each a key with its value. Other values give another name."""
+"""The name of a made row: its changes, each a key with its value. Other values give another
+name."""
 
 import hashlib
 import re
@@ -14,10 +15,13 @@ TRUTH = ("true", "false")
 def made_name(values: Mapping[str, Any], order: list[str], types: Mapping[str, Any]) -> str:
     """``n_heads_16-p_drop_0.2``: the keys in the order of the schema, each with its value.
 
-    ``types`` has the type of each key. It decides whether two different values look the same when typed.
+    ``types`` has the type of each key. It decides whether two different values look the same when
+    typed.
     """
     keys = sorted(values, key=order.index)
-    changes = [f"{_short_key(key, order)}_{_value_name(values[key], types.get(key))}" for key in keys]
+    changes = [
+        f"{_short_key(key, order)}_{_value_name(values[key], types.get(key))}" for key in keys
+    ]
     name = "-".join(changes)
     return name if len(name.encode()) <= LONGEST_ROW else _cut(name)
 

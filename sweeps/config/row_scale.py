@@ -1,7 +1,8 @@
-"""How a scale changes a row: it divides widths, depth and steps, and keeps the row's differences from base.
+"""How a scale changes a row: it divides widths, depth and steps, and keeps the row's differences
+from base.
 
-A scale divides only evenly. It may also set values, which become base's. If a row changes such a value, a number stays
-in proportion to base, and text or a switch stays unchanged.
+A scale divides only evenly. It may also set values, which become base's. If a row changes such a
+value, a number stays in proportion to base, and text or a switch stays unchanged.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -27,7 +28,8 @@ class Layered:
 class Kept:
     """A row's differences in keys that the scale sets.
 
-    ``values`` are the differences that changed in proportion to base. ``left_out`` are keys with a divisor of null.
+    ``values`` are the differences that changed in proportion to base. ``left_out`` are keys with a
+    divisor of null.
     """
 
     values: Tree = field(default_factory=dict)
@@ -37,7 +39,8 @@ class Kept:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A row's difference that the scale's value replaced: ``row`` and ``base`` are at the paper's size."""
+    """A row's difference that the scale's value replaced: ``row`` and ``base`` are at the paper's
+    size."""
 
     key: str
     row: Any
@@ -132,11 +135,13 @@ def _lost_difference(difference: Replaced, scale: str) -> Problem:
     return Problem(key, fault, f"remove it from the row, or {other_scale}")
 
 
-def apply_scale(tree: Tree, scale: Scale, schema: Schema, changed: Collection[str] = ()) -> list[Problem]:
+def apply_scale(
+    tree: Tree, scale: Scale, schema: Schema, changed: Collection[str] = ()
+) -> list[Problem]:
     """Divide values in ``tree``, and return a problem for each that does not divide.
 
-    ``changed`` are the keys in which a row differs from base: there the row's value is at fault, not the scale. The
-    schema refuses values that are no positive whole numbers.
+    ``changed`` are the keys in which a row differs from base: there the row's value is at fault,
+    not the scale. The schema refuses values that are no positive whole numbers.
     """
     problems = []
     undivided: dict[str, list[str]] = {}
@@ -164,7 +169,8 @@ def apply_scale(tree: Tree, scale: Scale, schema: Schema, changed: Collection[st
 def before_scaling(row: Layered, base: Layered, schema: Schema, own_keys: Iterable[str]) -> str:
     """The row's change at the paper's size: the words of its file, or its values in symbols.
 
-    "" if scaling touches neither a difference from base nor a key in ``own_keys``, which the row's file sets.
+    "" if scaling touches neither a difference from base nor a key in ``own_keys``, which the row's
+    file sets.
     """
     changed = differences(base.paper, row.paper, schema.groups)
     scaled_keys = differences(row.paper, row.scaled, schema.groups).keys()

@@ -14,7 +14,8 @@ from sweeps.config.settings import VARY, Scale, parse_scale
 from sweeps.schema import Problem, RefusedError, Tree, assigned, differences, merged, nested
 
 ALL = "all"
-"""``sweep.rows=all``: the rows that the sweep's file lists. In that file: base, and every row with a file."""
+"""``sweep.rows=all``: the rows that the sweep's file lists. In that file: base, and every row with
+a file."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Scaled:
 
 
 class RowTrees:
-    """Composes each row once. The ``values`` of overrides in the group ``scale`` decide how rows are scaled."""
+    """Composes each row once. The ``values`` of overrides in the group ``scale`` decide how rows
+    are scaled."""
 
     def __init__(self, collector: FoundProblems, values: dict[str, Any]) -> None:
         self.collector = collector
@@ -98,8 +100,11 @@ class RowTrees:
         change = before_scaling(scaled_row, base, self.schema, file_keys)
         return Scaled(tree, kept_differences, change)
 
-    def _divide(self, layered: Layered, base: Layered, scale: Scale, problems: list[Problem], row: str) -> None:
-        """Divide the row's values, and collect its ``problems`` unless base has some: those are the scale's fault."""
+    def _divide(
+        self, layered: Layered, base: Layered, scale: Scale, problems: list[Problem], row: str
+    ) -> None:
+        """Divide the row's values, and collect its ``problems`` unless base has some: those are the
+        scale's fault."""
         changed = differences(base.paper, layered.paper, self.schema.groups)
         undivided = apply_scale(layered.scaled, scale, self.schema, changed)
         undivided_in_base = apply_scale(deepcopy(base.scaled), scale, self.schema)
@@ -119,7 +124,8 @@ class RowTrees:
         return Layered(resolved_paper, resolved_scaled)
 
     def resolved(self, tree: Tree, row: str) -> Tree | None:
-        """The tree without references; None if one cannot be resolved. Its problems are collected."""
+        """The tree without references; None if one cannot be resolved. Its problems are
+        collected."""
         plain, problems = resolved(tree)
         for key in changing_keys(tree):
             if self._must_stay(key):
@@ -137,14 +143,17 @@ class RowTrees:
     def _overlay(self) -> Tree | None:
         """The values that the scale sets, with their references.
 
-        If the scale sets a value in the place of a group, it is here too, and the schema refuses it.
+        If the scale sets a value in the place of a group, it is here too, and the schema refuses
+        it.
         """
         base = self._paper(BASE)
         scaled = self._composed(*self.collector.options(BASE), *self.collector.scale_option)
         if base is None or scaled is None:
             return None
         no_groups = {
-            group: scaled[group] for group in self.schema.groups if not isinstance(scaled.get(group, {}), dict)
+            group: scaled[group]
+            for group in self.schema.groups
+            if not isinstance(scaled.get(group, {}), dict)
         }
         return _changed_values(base, scaled) | no_groups
 
@@ -169,7 +178,8 @@ class RowTrees:
         return tree
 
     def _drop_inherited_words(self, tree: Tree, row: str) -> None:
-        """Remove words and published figures that are not in the row's own file, but in that of its parent."""
+        """Remove words and published figures that are not in the row's own file, but in that of its
+        parent."""
         file = self.library.folders.find(f"row/{row}")
         row_group = tree.get("row")
         if file is None or not isinstance(row_group, dict):
@@ -180,11 +190,14 @@ class RowTrees:
         published = row_group.get("published")
         if isinstance(published, dict):
             row_group["published"] = {
-                name: figure for name, figure in published.items() if f"row.published.{name}" in file_keys
+                name: figure
+                for name, figure in published.items()
+                if f"row.published.{name}" in file_keys
             }
 
     def _composed(self, *options: str) -> Tree | None:
-        """The tree from Hydra, without lists that make rows; None after a refusal, whose problems are collected."""
+        """The tree from Hydra, without lists that make rows; None after a refusal, whose problems
+        are collected."""
         try:
             tree = deepcopy(self.library.compose(*options))
         except RefusedError as error:

@@ -1,4 +1,5 @@
-"""A task's configuration: its keys and their roles, the trial key, and the task's dataclass from plain data."""
+"""A task's configuration: its keys and their roles, the trial key, and the task's dataclass from
+plain data."""
 
 import hashlib
 import json
@@ -93,7 +94,8 @@ class Schema:
 
     @cached_property
     def short_names(self) -> dict[str, str]:
-        """The name of each key in tables: its last component, with its group where two groups have it."""
+        """The name of each key in tables: its last component, with its group where two groups have
+        it."""
         hints = field_types(self.task.schema)
         pairs = [(group, name) for group in self.groups for name in field_types(hints[group])]
         counts = Counter(name for _, name in pairs)
@@ -110,11 +112,14 @@ class Schema:
         """Values by short name as text, such as "h 4, d_k = d_v = 16"."""
         if self.task.words is not None:
             shortened = {
-                name: cell_text(value) if len(str(value)) > LONGEST_VALUE else value for name, value in values.items()
+                name: cell_text(value) if len(str(value)) > LONGEST_VALUE else value
+                for name, value in values.items()
             }
             return self.task.words(shortened)
         symbols = {self.short(key): symbol for key, symbol in self.symbols.items()}
-        changes = [f"{symbols.get(name, name)} {cell_text(value)}" for name, value in values.items()]
+        changes = [
+            f"{symbols.get(name, name)} {cell_text(value)}" for name, value in values.items()
+        ]
         return ", ".join(changes)
 
     def config(self, tree: dict[str, Any]) -> Any:
@@ -158,7 +163,9 @@ class Schema:
         values = self.values(config)
         return {key: values[key] for key in self.fingerprinted} or values
 
-    def trial_key(self, config: Any, seed: int, fingerprint: str, version: int | None = None) -> str:
+    def trial_key(
+        self, config: Any, seed: int, fingerprint: str, version: int | None = None
+    ) -> str:
         """SHA-256 (64 hex digits) of exactly what determines the trained weights.
 
         Keys that were added later don't count while they are neutral.
@@ -187,7 +194,8 @@ class Schema:
         return key != self.seed and (role is None or role.lasting)
 
     def decides_weights(self, key: str) -> bool:
-        """Whether a study cannot change the key: all except the seed, places, and what only scores or observes."""
+        """Whether a study cannot change the key: all except the seed, places, and what only scores
+        or observes."""
         role = self.fingerprinted.get(key)
         is_place = role is not None and role.place
         return self._trains(key) and not is_place
@@ -215,7 +223,9 @@ def task_card(task: Task[Any]) -> Card:
     schema = Schema.of(task)
     symbols = {schema.short(key): symbol for key, symbol in schema.symbols.items()}
     scoring = {key: key for key in sorted(schema.scores)}
-    return Card(task.name, task.version, task.metrics, symbols, scoring=scoring, groups=schema.groups)
+    return Card(
+        task.name, task.version, task.metrics, symbols, scoring=scoring, groups=schema.groups
+    )
 
 
 def one_line(text: str) -> str:

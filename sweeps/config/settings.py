@@ -27,7 +27,8 @@ Count = Annotated[int, Range(1, 2**31 - 1)]
 
 @dataclass(frozen=True)
 class DeclaredRow:
-    """A configuration's row in the study's table. ``published`` holds a paper's figures by metric."""
+    """A configuration's row in the study's table. ``published`` holds a paper's figures by
+    metric."""
 
     group: str
     change: str = ""
@@ -36,7 +37,8 @@ class DeclaredRow:
 
 @dataclass(frozen=True)
 class Scale:
-    """Divisors that shrink all rows equally. With a divisor of null, a key keeps the scale's value."""
+    """Divisors that shrink all rows equally. With a divisor of null, a key keeps the scale's
+    value."""
 
     name: str
     divisors: dict[str, int | None]
@@ -46,10 +48,11 @@ class Scale:
 class Cluster:
     """Where trials run, and the resources of each worker.
 
-    ``dashboard``: also start Ray's dashboard with a local Ray. Its address is printed, also that of a cluster.
+    ``dashboard``: also start Ray's dashboard with a local Ray. Its address is printed, also that of
+    a cluster.
 
-    ``sustained_tflops``: the TFLOP/s that one device sustains; with null, each worker measures it. A device is a GPU,
-    or the CPUs of one worker.
+    ``sustained_tflops``: the TFLOP/s that one device sustains; with null, each worker measures it.
+    A device is a GPU, or the CPUs of one worker.
     """
 
     address: str | None
@@ -64,11 +67,11 @@ class Cluster:
 class Sweep:
     """The rows and seeds of a study, and how they run.
 
-    ``vary`` has keys with lists of values, which make rows, or a list of entries, each with the keys and values of one
-    row. Then ``rows`` is optional.
+    ``vary`` has keys with lists of values, which make rows, or a list of entries, each with the
+    keys and values of one row. Then ``rows`` is optional.
 
-    ``base_seeds`` are the seeds of base, by default ``seeds``: base enters every difference. ``margin`` has the δ of
-    each metric, in the metric's units. A smaller difference doesn't matter.
+    ``base_seeds`` are the seeds of base, by default ``seeds``: base enters every difference.
+    ``margin`` has the δ of each metric, in the metric's units. A smaller difference doesn't matter.
 
     ``paired`` compares a row with base seed by seed, for rows that share luck by seed.
 
@@ -91,7 +94,8 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Tracking:
-    """Where runs are sent. Unless ``enabled``, runs send nothing to MLflow; `allelse sync` does later."""
+    """Where runs are sent. Unless ``enabled``, runs send nothing to MLflow; `allelse sync` does
+    later."""
 
     uri: str | None
     experiment: str | None
@@ -140,7 +144,8 @@ class Settings:
 
 @cache
 def tree_type(task: Task[Any]) -> type:
-    """A dataclass with all keys and types of the files: every group of the platform and of the task."""
+    """A dataclass with all keys and types of the files: every group of the platform and of the
+    task."""
     schema = Schema.of(task)
     published = Named(_published_names(task))
     row = make_dataclass(
@@ -148,7 +153,11 @@ def tree_type(task: Task[Any]) -> type:
         [
             ("group", str),
             ("change", str, field(default="")),
-            ("published", Annotated[dict[str, float | None], published], field(default_factory=dict)),
+            (
+                "published",
+                Annotated[dict[str, float | None], published],
+                field(default_factory=dict),
+            ),
         ],
         frozen=True,
     )
@@ -179,7 +188,8 @@ def _divisor_fields(schema: Schema) -> list[tuple[str, Any, Any]]:
 
 
 def _published_names(task: Task[Any]) -> tuple[str, ...]:
-    """The figures of a paper that a row may have: the table's metrics, and parameters in millions."""
+    """The figures of a paper that a row may have: the table's metrics, and parameters in
+    millions."""
     names = dict.fromkeys([metric.name for metric in task.metrics if metric.tabled])
     return (*names, "params_m")
 
@@ -224,7 +234,9 @@ def _settings(source: TaskSource, tree: Any) -> Settings:
     row = DeclaredRow(tree.row.group, tree.row.change, published)
     groups = {group: getattr(tree, group) for group in Schema.of(source.task).groups}
     trial = source.task.schema(**groups)
-    return Settings(source, row, _scale(tree.scale), trial, tree.cluster, tree.sweep, tree.tracking, tree.paths)
+    return Settings(
+        source, row, _scale(tree.scale), trial, tree.cluster, tree.sweep, tree.tracking, tree.paths
+    )
 
 
 def _scale(tree: Any) -> Scale:
@@ -251,7 +263,8 @@ def _absolute_path(text: str, here: Path) -> str:
 
 
 def at_home(text: str) -> str:
-    """The path with ``~`` replaced by the home folder. ``~NAME`` of an unknown user stays, and is refused later."""
+    """The path with ``~`` replaced by the home folder. ``~NAME`` of an unknown user stays, and is
+    refused later."""
     return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for an unknown user
 
 

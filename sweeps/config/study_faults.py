@@ -21,11 +21,14 @@ STORE = re.compile(
     re.IGNORECASE,
 )
 """The form of a store's address."""
-STORES = "must be http(s)://HOST:PORT, sqlite:////PATH, postgresql://…, mysql://…, mssql://…, or null"
+STORES = (
+    "must be http(s)://HOST:PORT, sqlite:////PATH, postgresql://…, mysql://…, mssql://…, or null"
+)
 
 
 def study_problems(settings: Settings) -> list[Problem]:
-    """Problems in the form of a study's seeds, name, places and addresses. Preflight checks look at the machine."""
+    """Problems in the form of a study's seeds, name, places and addresses. Preflight checks look at
+    the machine."""
     return [
         *_name_problems(settings),
         *_place_problems(settings.paths),
@@ -38,9 +41,15 @@ def study_problems(settings: Settings) -> list[Problem]:
 
 def _seed_problems(sweep: Sweep) -> Iterator[Problem]:
     if not sweep.seeds or len(set(sweep.seeds)) < len(sweep.seeds):
-        yield Problem("sweep.seeds", f"is {sweep.seeds}", "must list at least one seed, and each seed once")
+        yield Problem(
+            "sweep.seeds", f"is {sweep.seeds}", "must list at least one seed, and each seed once"
+        )
     if len(set(sweep.base_seeds)) < len(sweep.base_seeds):
-        yield Problem("sweep.base_seeds", f"is {sweep.base_seeds}", "must list each seed once; [] means sweep.seeds")
+        yield Problem(
+            "sweep.base_seeds",
+            f"is {sweep.base_seeds}",
+            "must list each seed once; [] means sweep.seeds",
+        )
 
 
 def _margin_problems(settings: Settings) -> Iterator[Problem]:

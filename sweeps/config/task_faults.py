@@ -36,7 +36,10 @@ RESULTS: dict[str, tuple[str, Fits]] = {
     "precision": ("text", lambda value: isinstance(value, str)),
     "memory": ("a number or None", lambda value: value is None or type(value) in (int, float)),
     "prepare": ("", lambda value: True),
-    "resolved": ("the task's configuration", lambda value: True),  # `checked_functions` knows its type
+    "resolved": (
+        "the task's configuration",
+        lambda value: True,
+    ),  # `checked_functions` knows its type
 }
 """The functions of a task whose results are checked at each call: what each must return."""
 LISTING = ("problems", "data_problems", "cautions")
@@ -44,7 +47,8 @@ LISTING = ("problems", "data_problems", "cautions")
 
 
 def task_faults(task: Task[Any]) -> list[str]:
-    """Every fault of the task, each as a clause such as "its verbs must be a tuple of functions"."""
+    """Every fault of the task, each as a clause such as "its verbs must be a tuple of
+    functions"."""
     faults: list[str] = []
     if type(task.version) is not int or task.version < 1:
         faults.append(f"its version {task.version!r} must be a whole number of at least 1")

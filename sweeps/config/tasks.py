@@ -1,4 +1,5 @@
-"""Finds and imports the task of ``task=``: ours, an installed one, or ``module:attribute`` in this folder."""
+"""Finds and imports the task of ``task=``: ours, an installed one, or ``module:attribute`` in this
+folder."""
 
 import importlib
 import re
@@ -39,14 +40,39 @@ ATTRIBUTE = "task"
 IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 """Our packages that a task's file or process imports."""
 OUTSIDE_PACKAGES = (
-    *("filelock", "fsspec", "hydra", "jinja2", "matplotlib", "mlflow", "numpy", "omegaconf", "pandas", "plotext"),
-    *("pooch", "psutil", "ray", "rich", "sacrebleu", "sacremoses", "safetensors", "scipy", "sentencepiece"),
+    *(
+        "filelock",
+        "fsspec",
+        "hydra",
+        "jinja2",
+        "matplotlib",
+        "mlflow",
+        "numpy",
+        "omegaconf",
+        "pandas",
+        "plotext",
+    ),
+    *(
+        "pooch",
+        "psutil",
+        "ray",
+        "rich",
+        "sacrebleu",
+        "sacremoses",
+        "safetensors",
+        "scipy",
+        "sentencepiece",
+    ),
     *("sqlalchemy", "torch", "typer", "yaml"),
 )
 """Packages of other projects that the platform imports in these processes."""
 TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
-HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
-MAKES_TASK = re.compile(r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
+HOW_TO_NAME = (
+    f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
+)
+MAKES_TASK = re.compile(
+    r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL
+)
 """Matches the text of a module that declares a task."""
 
 
@@ -56,7 +82,8 @@ def source_of(name: str, here: Path) -> TaskSource:
 
 
 def load_task(name: str, here: Path) -> Task[Any]:
-    """Import the task. Raises RefusedError with the reason and, for an error in the file, its line."""
+    """Import the task. Raises RefusedError with the reason and, for an error in the file, its
+    line."""
     if name not in OURS:
         _refuse_hidden_packages(here)
         enter(str(here))
@@ -124,7 +151,8 @@ def _loaded(name: str, here: str) -> Task[Any]:
     if faults:
         location = _relative(getattr(content, "__file__", None) or here, here)
         raise RefusedError(
-            Problem("task", f'is "{name}", but {fault}', "fix the file", place=location) for fault in faults
+            Problem("task", f'is "{name}", but {fault}', "fix the file", place=location)
+            for fault in faults
         )
     return task if name in OURS else checked_functions(task, name, here)
 
@@ -184,7 +212,8 @@ def _imported(name: str, module: str, here: str) -> Any:
 
 @contextmanager
 def without_arguments() -> Iterator[None]:
-    """Hide the command's arguments from the user's code: they aren't meant for its ``parse_args()``."""
+    """Hide the command's arguments from the user's code: they aren't meant for its
+    ``parse_args()``."""
     arguments = sys.argv[1:]
     del sys.argv[1:]
     try:
@@ -214,7 +243,8 @@ def _unknown(fault: str, name: str, here: str) -> RefusedError:
 
 
 def _not_a_task(name: str, content: Any, attribute: str) -> RefusedError:
-    """The refusal of an attribute that is missing or no task, with the nearest task of the module."""
+    """The refusal of an attribute that is missing or no task, with the nearest task of the
+    module."""
     module = content.__name__
     tasks = [variable for variable, value in vars(content).items() if isinstance(value, Task)]
     similar = nearest(attribute, tasks) or next(iter(tasks), None)
@@ -227,13 +257,15 @@ def _not_a_task(name: str, content: Any, attribute: str) -> RefusedError:
 
 
 ENTERED: dict[str, tuple[frozenset[str], bool]] = {}
-"""The folder from which tasks are imported, with the modules loaded before, and whether Python already searched it."""
+"""The folder from which tasks are imported, with the modules loaded before, and whether Python
+already searched it."""
 
 
 def enter(here: str) -> None:
     """Import from this folder, besides installed packages.
 
-    Modules and tasks of the folder before are forgotten: this one may have modules of the same names.
+    Modules and tasks of the folder before are forgotten: this one may have modules of the same
+    names.
     """
     if here in ENTERED:
         return
@@ -252,7 +284,9 @@ def enter(here: str) -> None:
 def _forget_modules(folder: str, earlier_modules: frozenset[str]) -> None:
     """Forget the modules of the folder, unless they were loaded before it was entered."""
     forgotten = [
-        name for name in sys.modules if name.partition(".")[0] not in earlier_modules and _lies_in(name, folder)
+        name
+        for name in sys.modules
+        if name.partition(".")[0] not in earlier_modules and _lies_in(name, folder)
     ]
     for name in forgotten:
         del sys.modules[name]
@@ -266,7 +300,8 @@ def _lies_in(name: str, folder: str) -> bool:
 
 
 def checked_functions(task: Task[Any], name: str, here: str) -> Task[Any]:
-    """The task with functions whose only error is RefusedError: for what they raise or return wrongly."""
+    """The task with functions whose only error is RefusedError: for what they raise or return
+    wrongly."""
     config_type = (type_name(task.schema), lambda config: isinstance(config, task.schema))
     results = {**RESULTS, "resolved": config_type}
     checked: dict[str, Any] = {}
@@ -280,7 +315,8 @@ def checked_functions(task: Task[Any], name: str, here: str) -> Task[Any]:
 def _checked(
     function: Callable[..., Any], function_name: str, result: tuple[str, Fits], task: str, here: str
 ) -> Callable[..., Any]:
-    """The function of the ``task``, with a refusal for an error, or for a result that doesn't fit ``result``."""
+    """The function of the ``task``, with a refusal for an error, or for a result that doesn't fit
+    ``result``."""
     allowed_result, fits = result
 
     def call(*arguments: Any) -> Any:
@@ -309,7 +345,9 @@ def _checked(
 SITE = "site-packages"
 
 
-def failed(fault: str, error: BaseException, here: str, allowed: str = "fix the file") -> RefusedError:
+def failed(
+    fault: str, error: BaseException, here: str, allowed: str = "fix the file"
+) -> RefusedError:
     """The refusal of a task whose code has raised ``error``."""
     location = _line_of_error(error, here)
     return RefusedError([Problem("task", f"{fault}: {cause_of(error)}", allowed, place=location)])
@@ -326,7 +364,8 @@ def _line_of_error(error: BaseException, here: str) -> str | None:
 
 
 def _line_of_function(function: Callable[..., Any], here: str) -> str | None:
-    """file:line at which a function of the user's code begins; None if the code is not in ``here``."""
+    """file:line at which a function of the user's code begins; None if the code is not in
+    ``here``."""
     code = getattr(function, "__code__", None)
     if code is None or not Path(code.co_filename).is_relative_to(here):
         return None

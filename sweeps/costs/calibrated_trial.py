@@ -1,7 +1,7 @@
 """A process that runs the work of one trial for some steps and measures how long they take.
 
-It works like the worker of a trial, but belongs to no study and keeps its checkpoints in a temporary folder. It ends
-when the process that started it ends.
+It works like the worker of a trial, but belongs to no study and keeps its checkpoints in a
+temporary folder. It ends when the process that started it ends.
 """
 
 import json
@@ -29,7 +29,8 @@ CONNECTION_BYTES = 40_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """Training runs for at least ``least_seconds`` and ``least_steps``, and for at most ``most_seconds``.
+    """Training runs for at least ``least_seconds`` and ``least_steps``, and for at most
+    ``most_seconds``.
 
     Scoring runs for at most ``scoring_seconds``.
     """
@@ -62,14 +63,15 @@ class Spent:
 
 
 class EnoughError(BaseException):
-    """The work has reported often enough. Not an Exception: the work could catch that as its own."""
+    """The work has reported often enough. Not an Exception: the work could catch that as its
+    own."""
 
 
 class Stopwatch:
     """Times the steps of the work and asks it to stop. Work that never checks is ended at a report.
 
-    ``first`` marks the first report or check for a stop, ``last`` the last report, ``stopped`` the request to stop, and
-    ``finished`` the end of the work. Each is None until then.
+    ``first`` marks the first report or check for a stop, ``last`` the last report, ``stopped`` the
+    request to stop, and ``finished`` the end of the work. Each is None until then.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -82,7 +84,8 @@ class Stopwatch:
         self._stop_checks = 0
 
     def stop(self) -> bool:
-        """Whether the work should stop: the answer to ``trial.stopping()``, called once per step."""
+        """Whether the work should stop: the answer to ``trial.stopping()``, called once per
+        step."""
         self._stop_checks += 1
         if self.first is None:
             self.first = Mark(1)
@@ -91,7 +94,8 @@ class Stopwatch:
         return self.stopped is not None
 
     def handle(self, event: Event) -> None:
-        """Note the time of an event. Raises EnoughError if work that never checks ran long enough."""
+        """Note the time of an event. Raises EnoughError if work that never checks ran long
+        enough."""
         if isinstance(event, Finished):
             self.finished = Mark(event.step)
         if not isinstance(event, Report):
@@ -108,7 +112,8 @@ class Stopwatch:
         return reached_least or seconds >= self.limits.most_seconds
 
     def answer(self) -> dict[str, Any]:
-        """Steps, seconds per step, and setup seconds. Raises LookupError if no step was reported."""
+        """Steps, seconds per step, and setup seconds. Raises LookupError if no step was
+        reported."""
         if self.first is None or self.last is None:
             raise LookupError("the work reported no step")
         end = self._end(self.last)
@@ -133,7 +138,8 @@ class Stopwatch:
         }
 
     def _end(self, last: Mark) -> Mark:
-        """The end of the last step: its report comes after the request to stop, maybe after an evaluation."""
+        """The end of the last step: its report comes after the request to stop, maybe after an
+        evaluation."""
         return replace(self.stopped, step=last.step) if self.stopped else last
 
 
@@ -216,7 +222,8 @@ class Run:
 
 
 def _run(assignment: Assignment, watch: Stopwatch, as_trained: bool = False) -> Run:
-    """Run the work until the watch stops it. With ``as_trained``, its checkpoint counts as the last step.
+    """Run the work until the watch stops it. With ``as_trained``, its checkpoint counts as the last
+    step.
 
     Raises what the work raises, and LookupError if ``as_trained`` finds no checkpoint.
     """

@@ -1,4 +1,5 @@
-"""Calibration runs the real work of some trials for some steps, in separate processes. It doesn't touch the study."""
+"""Calibration runs the real work of some trials for some steps, in separate processes. It doesn't
+touch the study."""
 
 import json
 import os
@@ -30,7 +31,8 @@ MODULE = ("-P", "-m", "sweeps.costs.calibrated_trial")
 """``-P`` keeps files in the current folder from hiding our modules."""
 LOOK_S = 0.1
 SILENT_S = 600.0
-"""How long a process may take to answer. Besides training and scoring, it only imports modules and opens its data."""
+"""How long a process may take to answer. Besides training and scoring, it only imports modules and
+opens its data."""
 PREFIX = "allelse-calibration-"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
@@ -57,7 +59,8 @@ class Process:
 
 
 def refuse_calibration(plan: Plan) -> None:
-    """Raise RefusedError if calibration could not predict the sweep's times, or would disturb running trials."""
+    """Raise RefusedError if calibration could not predict the sweep's times, or would disturb
+    running trials."""
     problems = list(_plan_problems(plan)) or list(_size_problems(plan.composition.shared.cluster))
     if problems:
         raise RefusedError(problems)
@@ -100,10 +103,11 @@ def calibrate(
     say: Callable[[str], None],
     limits: Limits | None = None,
 ) -> list[Measurement]:
-    """Measure the cheapest, a middle and the dearest pending trial, and save the results for later plans.
+    """Measure the cheapest, a middle and the dearest pending trial, and save the results for later
+    plans.
 
-    Runs as many trials at a time as the sweep will, since concurrent trials slow each other down. The plan's data must
-    be prepared. Raises CalibrationError, KeyboardInterrupt.
+    Runs as many trials at a time as the sweep will, since concurrent trials slow each other down.
+    The plan's data must be prepared. Raises CalibrationError, KeyboardInterrupt.
     """
     chosen = trials_to_measure([planned for planned in plan.pending if planned.host is None])
     slots = min(slots_of(plan.composition.shared.cluster, [this_machine()]), len(plan.pending))
@@ -120,7 +124,8 @@ def calibrate(
 
 
 def trials_to_measure(pending: Sequence[PlannedTrial]) -> list[PlannedTrial]:
-    """At most three trials: the cheapest, a middle and the dearest row by FLOPs per step, or else by parameters.
+    """At most three trials: the cheapest, a middle and the dearest row by FLOPs per step, or else
+    by parameters.
 
     The middle is base if base is neither the cheapest nor the dearest, since most rows resemble it.
     """
@@ -147,7 +152,8 @@ def _step_cost(planned: PlannedTrial) -> float:
 
 
 def waves(chosen: Sequence[PlannedTrial], slots: int) -> Iterator[list[PlannedTrial]]:
-    """The trials in groups of ``slots``. Trials from the start of ``chosen`` fill up the last group."""
+    """The trials in groups of ``slots``. Trials from the start of ``chosen`` fill up the last
+    group."""
     for start in range(0, len(chosen), slots):
         wave = list(chosen[start : start + slots])
         for number in range(slots - len(wave)):
@@ -249,7 +255,8 @@ def _gpu_numbers() -> list[str]:
 
 
 def _wait_for_answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
-    """The answer of each process. Raises CalibrationError as soon as one fails, or if they take too long."""
+    """The answer of each process. Raises CalibrationError as soon as one fails, or if they take too
+    long."""
     deadline = time.monotonic() + SILENT_S
     while True:
         waiting = 0
@@ -317,7 +324,8 @@ def _measurement(planned: PlannedTrial, plan: Plan, answer: Mapping[str, Any]) -
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that this process cleans up before it ends."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that this process cleans up before it
+    ends."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -33,8 +33,8 @@ class Memory:
 class Estimate:
     """Predicted times and memory by trial name.
 
-    ``slots`` is how many trials run at a time; None if the nodes of a cluster are unknown. ``here`` means that trials
-    run only on this machine, whose memory is ``machine_bytes``.
+    ``slots`` is how many trials run at a time; None if the nodes of a cluster are unknown. ``here``
+    means that trials run only on this machine, whose memory is ``machine_bytes``.
     """
 
     plan: Plan
@@ -89,7 +89,8 @@ class Estimate:
 def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) -> Estimate:
     """The estimate from finished trials and earlier calibration. Reads files, and starts nothing.
 
-    ``nodes`` holds each node's resources by kind: {"CPU": 2.0, "GPU": 0.0}. Omit it if a cluster's nodes are unknown.
+    ``nodes`` holds each node's resources by kind: {"CPU": 2.0, "GPU": 0.0}. Omit it if a cluster's
+    nodes are unknown.
     """
     cluster = plan.composition.shared.cluster
     here = cluster.address is None
@@ -132,7 +133,8 @@ def _times(
 
 
 def work_to_predict(planned: PlannedTrial) -> Work:
-    """The work of a trial. A trial that only scores has the work of the trial whose weights it scores."""
+    """The work of a trial. A trial that only scores has the work of the trial whose weights it
+    scores."""
     group = group_of(planned.settings.cluster)
     trained = planned.host or planned
     flops = trained.costs.flops
@@ -149,7 +151,8 @@ def group_of(cluster: Cluster) -> Group:
 
 
 def comparable_measurements(plan: Plan, works: Iterable[Work]) -> list[Measurement]:
-    """The measurements under the conditions of these works, finished trials before calibrated ones."""
+    """The measurements under the conditions of these works, finished trials before calibrated
+    ones."""
     conditions_to_predict = {work.conditions for work in works}
     shared = plan.composition.shared
     runs = Path(shared.paths.runs)
@@ -163,7 +166,8 @@ def comparable_measurements(plan: Plan, works: Iterable[Work]) -> list[Measureme
 
 
 def version_of(plan: Plan) -> str:
-    """The version of allelse and the digest of the task's code. Calibrations are valid only for this version."""
+    """The version of allelse and the digest of the task's code. Calibrations are valid only for
+    this version."""
     code = plan.code.digest if plan.code else ""
     return f"{own_version()} {code}".strip()
 
@@ -197,7 +201,8 @@ def _memories(
 
 
 def _computed_bytes(plan: Plan, device: Literal["cpu", "cuda"]) -> dict[str, float]:
-    """The bytes by trial name that the task's formula gives, without the trials for which it gives none."""
+    """The bytes by trial name that the task's formula gives, without the trials for which it gives
+    none."""
     sizes = dict[str, float]()
     for planned in plan.trials:
         size = planned.task.memory(planned.config, device)

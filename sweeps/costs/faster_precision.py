@@ -1,7 +1,7 @@
 """Whether this machine trains faster in a precision that the configuration doesn't choose.
 
-Each machine measures this once per model size. The results go to the user's cache folder, since a plan writes nothing
-into the current folder.
+Each machine measures this once per model size. The results go to the user's cache folder, since a
+plan writes nothing into the current folder.
 """
 
 import hashlib
@@ -69,7 +69,8 @@ def faster_precision(settings: Settings) -> FasterPrecision | None:
 
 
 def examine_precisions(folder: Path) -> Iterator[Examined]:
-    """Check each scale of the default task in ``folder``: does this machine train faster in another precision?"""
+    """Check each scale of the default task in ``folder``: does this machine train faster in another
+    precision?"""
     library = library_of([], folder, trains=False)
     for scale in library.folders.options("scale"):
         base = compose_base([f"scale={scale}"], folder, library).base
@@ -85,7 +86,8 @@ def examine_precisions(folder: Path) -> Iterator[Examined]:
 
 
 def _seconds(task: Task[Any], choice: PrecisionChoice[Any], config: Any) -> Mapping[str, float]:
-    """Seconds by precision, from the cache or measured now; {} without the packages that training needs."""
+    """Seconds by precision, from the cache or measured now; {} without the packages that training
+    needs."""
     path = cache_path()
     identity = _identity(task, config)
     entries = _entries(path)

@@ -1,4 +1,5 @@
-"""The seconds and memory of trials on one machine, from the results of finished trials or from calibration."""
+"""The seconds and memory of trials on one machine, from the results of finished trials or from
+calibration."""
 
 import json
 import socket
@@ -24,11 +25,12 @@ MOST_ENTRIES = 500
 class Measurement:
     """The seconds and bytes of one trial. None means unknown.
 
-    `sweeps.worker.pace` defines ``work``, ``conditions`` and ``machine``. A process needs ``start_seconds`` before its
-    first trial begins, and ``first_seconds`` more for that trial, which imports what the work needs. Each trial needs
-    ``setup_seconds`` before its first step. Finished trials include all of these in ``seconds_per_step``.
-    ``other_cpu_seconds`` covers setup and scoring. ``version`` is set only by calibration: the version of allelse and
-    the digest of the task's code.
+    `sweeps.worker.pace` defines ``work``, ``conditions`` and ``machine``. A process needs
+    ``start_seconds`` before its first trial begins, and ``first_seconds`` more for that trial,
+    which imports what the work needs. Each trial needs ``setup_seconds`` before its first step.
+    Finished trials include all of these in ``seconds_per_step``. ``other_cpu_seconds`` covers setup
+    and scoring. ``version`` is set only by calibration: the version of allelse and the digest of
+    the task's code.
     """
 
     work: str
@@ -85,7 +87,8 @@ def finished_trials(
     conditions: Collection[str],
     machine: str | None,
 ) -> list[Measurement]:
-    """The finished trials of all studies in ``runs`` under one of these conditions, on this type of machine.
+    """The finished trials of all studies in ``runs`` under one of these conditions, on this type of
+    machine.
 
     With ``machine`` None, those on any machine. Skips results that cannot be read.
     """
@@ -136,7 +139,8 @@ def calibrated_trials(
     machine: str,
     version: str,
 ) -> list[Measurement]:
-    """The calibrated trials of this machine under one of these conditions, measured with this version of the code."""
+    """The calibrated trials of this machine under one of these conditions, measured with this
+    version of the code."""
     expected = (machine, version)
     return [
         entry
@@ -146,7 +150,8 @@ def calibrated_trials(
 
 
 def keep_calibrated(runs: Path, measurements: Iterable[Measurement]) -> Path:
-    """Write measurements to this machine's cache, replacing older ones of the same work. Returns the file."""
+    """Write measurements to this machine's cache, replacing older ones of the same work. Returns
+    the file."""
     path = cache_path(runs)
     entries = {_identity(entry): entry for entry in _entries(path)}
     for measurement in measurements:

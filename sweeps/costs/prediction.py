@@ -1,7 +1,8 @@
 """The seconds of a trial, predicted from measurements under the same conditions.
 
-Measurements of the same row count first, with any seed. Otherwise seconds per step are interpolated as a + b · FLOPs
-per step, fitted to all measured rows. Predictions end at ``REACH`` beyond the measured range.
+Measurements of the same row count first, with any seed. Otherwise seconds per step are interpolated
+as a + b · FLOPs per step, fitted to all measured rows. Predictions end at ``REACH`` beyond the
+measured range.
 """
 
 from collections.abc import Sequence
@@ -30,8 +31,9 @@ class Work:
 class Prediction:
     """The predicted seconds of a trial.
 
-    ``scoring_seconds`` is None if unknown; ``seconds`` then leaves it out. A process needs ``start_seconds`` before its
-    first trial begins. That trial takes ``first_seconds`` and ``first_cpu_seconds`` more.
+    ``scoring_seconds`` is None if unknown; ``seconds`` then leaves it out. A process needs
+    ``start_seconds`` before its first trial begins. That trial takes ``first_seconds`` and
+    ``first_cpu_seconds`` more.
     """
 
     training_seconds: float
@@ -110,7 +112,8 @@ def _prediction(
 
 
 def _cpu_seconds(work: Work, runs: Sequence[Measurement], per_step: float) -> float | None:
-    """The CPU seconds of a trial, from the ratio of CPU seconds to seconds in the measured steps."""
+    """The CPU seconds of a trial, from the ratio of CPU seconds to seconds in the measured
+    steps."""
     shares = list[float]()
     for run in runs:
         if run.cpu_seconds_per_step:
@@ -142,7 +145,8 @@ def _seconds_per_step(flops: float | None, runs: Sequence[Measurement]) -> float
 def fitted_line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Fit y = a + b·x to the points (x, y). Returns a and b, neither of them negative.
 
-    Minimizes the squared relative error. If all points share one x, the line goes through the origin.
+    Minimizes the squared relative error. If all points share one x, the line goes through the
+    origin.
     """
     weighted = [(1 / (y * y), x, y) for x, y in points]
     total = sum(weight for weight, _, _ in weighted)

@@ -13,7 +13,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def slots_of(cluster: Cluster, nodes: Iterable[Mapping[str, float]]) -> int:
-    """How many worker groups fit on nodes with these resources by kind: {"CPU": 2.0, "GPU": 0.0}."""
+    """How many worker groups fit on nodes with these resources by kind: {"CPU": 2.0, "GPU":
+    0.0}."""
     needs = {"CPU": float(cluster.cpus_per_worker), "GPU": cluster.gpus_per_worker}
     needs = {resource: amount for resource, amount in needs.items() if amount}
     workers = 0
@@ -31,7 +32,8 @@ def this_machine() -> dict[str, float]:
 
 
 def end_times(durations: Sequence[float], slots: int, start_seconds: float = 0.0) -> list[float]:
-    """When each trial ends, in seconds from the start. Trials begin in this order, each as soon as a slot is free.
+    """When each trial ends, in seconds from the start. Trials begin in this order, each as soon as
+    a slot is free.
 
     The first trial of each slot waits ``start_seconds`` for its workers to start.
     """

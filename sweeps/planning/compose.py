@@ -1,4 +1,5 @@
-"""The task of a command and the rows of a study: composed, scaled, overridden, checked; all errors at once."""
+"""The task of a command and the rows of a study: composed, scaled, overridden, checked; all errors
+at once."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,10 +28,13 @@ from tracking.words import plural
 TASK_KEY = "task"
 
 
-def library_of(overrides: list[str], here: Path, record: StudyRecord | None = None, trains: bool = True) -> Library:
+def library_of(
+    overrides: list[str], here: Path, record: StudyRecord | None = None, trains: bool = True
+) -> Library:
     """The configuration of the command's task. Raises RefusedError if it cannot be imported.
 
-    To read a study needs no task: without ``trains``, the default task's files stand in for those of a recorded task.
+    To read a study needs no task: without ``trains``, the default task's files stand in for those
+    of a recorded task.
     """
     try:
         return Library(record.source if record else source_named(overrides, here), here)
@@ -41,20 +45,24 @@ def library_of(overrides: list[str], here: Path, record: StudyRecord | None = No
 
 
 def source_named(overrides: list[str], here: Path) -> TaskSource:
-    """By ``task=NAME``, or by the study that ``sweep.name`` and ``paths.runs`` name. Raises RefusedError."""
+    """By ``task=NAME``, or by the study that ``sweep.name`` and ``paths.runs`` name. Raises
+    RefusedError."""
     starts = (TASK_KEY, "paths.runs=", "sweep.name=")
     typed = dict(pair for text in overrides if text.startswith(starts) for pair in _named(text))
     if TASK_KEY in typed:
         try:
             return source_of(typed[TASK_KEY], here)
         except RefusedError as error:
-            raise RefusedError(replace(each, place=each.place or COMMAND_LINE) for each in error.problems) from None
+            raise RefusedError(
+                replace(each, place=each.place or COMMAND_LINE) for each in error.problems
+            ) from None
     study = _study(typed.get("paths.runs", "runs"), typed.get("sweep.name"), here)
     return source_of(usual_task(here), here) if study is None else source_of_study(study, here)
 
 
 def source_of_study(study: Study, here: Path) -> TaskSource:
-    """The task that a study has recorded. Raises RefusedError if another task has that name today."""
+    """The task that a study has recorded. Raises RefusedError if another task has that name
+    today."""
     source = source_of(str(study.chosen.get("options", {}).get(TASK_KEY, study.task.name)), here)
     if source.task.name != study.task.name:
         found = f'is "{source.name}", now a task named {source.task.name}; {study.name} was made with {study.task.name}'
@@ -70,7 +78,9 @@ def _named(text: str) -> list[tuple[str, str]]:
     value = override.value()
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return []
-    return [(override.key_or_group, value if isinstance(value, str) else text.partition("=")[2].strip())]
+    return [
+        (override.key_or_group, value if isinstance(value, str) else text.partition("=")[2].strip())
+    ]
 
 
 def _study(runs: str, name: str | None, here: Path) -> Study | None:
@@ -81,9 +91,13 @@ def _study(runs: str, name: str | None, here: Path) -> Study | None:
 
 
 def compose_sweep(
-    overrides: list[str], here: Path | None = None, record: StudyRecord | None = None, library: Library | None = None
+    overrides: list[str],
+    here: Path | None = None,
+    record: StudyRecord | None = None,
+    library: Library | None = None,
 ) -> Composition:
-    """Every row that the overrides name or make, after those of ``record``. Raises RefusedError with every problem."""
+    """Every row that the overrides name or make, after those of ``record``. Raises RefusedError
+    with every problem."""
     composer = _Composer(overrides, here or Path.cwd(), record, library, sweeps=True)
     composer.take_seeds()
     composer.make_rows()
@@ -91,7 +105,10 @@ def compose_sweep(
 
 
 def compose_row(
-    overrides: list[str], here: Path | None = None, record: StudyRecord | None = None, library: Library | None = None
+    overrides: list[str],
+    here: Path | None = None,
+    record: StudyRecord | None = None,
+    library: Library | None = None,
 ) -> Composition:
     """The one row that ``row=`` names, by default base, after those of ``record``.
 
@@ -103,12 +120,16 @@ def compose_row(
     return composer.compose([*(record.rows if record else ()), *composer.one_row()])
 
 
-def compose_base(overrides: list[str], here: Path | None = None, library: Library | None = None) -> Composition:
+def compose_base(
+    overrides: list[str], here: Path | None = None, library: Library | None = None
+) -> Composition:
     """Base alone, for what all rows share: its trials may be incomplete. Raises RefusedError."""
     return _Composer(overrides, here or Path.cwd(), None, library, trains=False).compose([BASE])
 
 
-def compose_settings(overrides: list[str], here: Path | None = None, library: Library | None = None) -> Settings:
+def compose_settings(
+    overrides: list[str], here: Path | None = None, library: Library | None = None
+) -> Settings:
     """A study's name and location, for verbs that only read it. Raises RefusedError."""
     return compose_base(overrides, here, library).shared
 
@@ -130,12 +151,22 @@ class _Composer:
         self.schema, known = self.library.schema, tuple(record.rows) if record else ()
         self.typed, problems = parse_overrides(overrides, self.library, known, sweeps)
         replaced = self.schema.scoring_groups & self.typed.choices.keys()
-        given = self.typed if record is None else self.typed.after(record.options, record.overrides(replaced))
+        given = (
+            self.typed
+            if record is None
+            else self.typed.after(record.options, record.overrides(replaced))
+        )
         self.overrides, self.values = given, dict(given.values)
         self.is_vary_typed = VARY in self.values
         self.varied = self.values.pop(VARY, None)
-        self.found = FoundProblems(self.library, self.typed, given, record.study.folder if record else None, known)
-        self.found.way_out = f"; recorded by {record.study.name}: {other_study(record.study.folder)}" if record else ""
+        self.found = FoundProblems(
+            self.library, self.typed, given, record.study.folder if record else None, known
+        )
+        self.found.way_out = (
+            f"; recorded by {record.study.name}: {other_study(record.study.folder)}"
+            if record
+            else ""
+        )
         self.found.every += problems
         self.rows = RowTrees(self.found, self.values)
         self._check_files()
@@ -148,7 +179,11 @@ class _Composer:
         if key is None or key not in (*self.typed.values, *self.typed.sweeps):
             return
         if "sweep.seeds" in self.typed.values:
-            self.found.refuse(key, "and sweep.seeds are both given", "give the seeds once, with sweep.seeds=[1,2,3]")
+            self.found.refuse(
+                key,
+                "and sweep.seeds are both given",
+                "give the seeds once, with sweep.seeds=[1,2,3]",
+            )
         self.values["sweep.seeds"] = self.typed.sweeps.get(key) or [self.values.pop(key)]
 
     def refuse_several(self) -> None:
@@ -158,7 +193,11 @@ class _Composer:
             listed = self.typed.values.get(key)
             several = isinstance(listed, list) and len(listed) > 1
             if key in self.typed.values and (key != single or several):
-                meant = f"{single}={listed[0]}" if isinstance(listed, list) and len(listed) == 1 else None
+                meant = (
+                    f"{single}={listed[0]}"
+                    if isinstance(listed, list) and len(listed) == 1
+                    else None
+                )
                 allowed = f"for one trial, use row=NAME and {seed or 'sweep.seeds'}={'N' if seed else '[N]'}"
                 self.found.refuse(key, "is for `allelse sweep`", allowed, meant)
 
@@ -169,12 +208,17 @@ class _Composer:
             self.found.made.vary(asked, base.paper)
 
     def row_names(self) -> list[str]:
-        """All rows of a sweep, without unknown names, which are refused. Empty if only the record names rows."""
+        """All rows of a sweep, without unknown names, which are refused. Empty if only the record
+        names rows."""
         made = self.found.made
         if self.record and not self.typed.names_rows(self.schema.seed) and not made.asked:
             return []
         typed = self._typed_rows()
-        swept = {key: each for key, each in self.typed.sweeps.items() if key not in ("row", self.schema.seed)}
+        swept = {
+            key: each
+            for key, each in self.typed.sweeps.items()
+            if key not in ("row", self.schema.seed)
+        }
         listed = typed or self.values.get("sweep.rows", self.rows.listed)
         makes = bool(made.asked or swept) and not typed and "sweep.rows" not in self.values
         if makes and (listed is None or "sweep" not in self.found.chosen):
@@ -206,11 +250,17 @@ class _Composer:
         """Complete rows. Raises RefusedError with every problem found so far."""
         self.found.note(self.found.made.problems)
         names = list(dict.fromkeys(asked))
-        scaled = {name: row for name in dict.fromkeys([BASE, *names]) if (row := self._scaled(name)) is not None}
+        scaled = {
+            name: row
+            for name in dict.fromkeys([BASE, *names])
+            if (row := self._scaled(name)) is not None
+        }
         if BASE not in scaled:
             raise RefusedError(dict.fromkeys(self.found.every))
         base = scaled[BASE].tree
-        changes = {name: differences(base, row.tree, self.schema.groups) for name, row in scaled.items()}
+        changes = {
+            name: differences(base, row.tree, self.schema.groups) for name, row in scaled.items()
+        }
         settings = {name: self._settings(name, row.tree, base) for name, row in scaled.items()}
         self._refuse_erased({name: changes[name] for name in names if name in changes})
         if self.found.every:
@@ -231,9 +281,15 @@ class _Composer:
         self.rows.readable("", BASE)
         for group in self.library.groups:
             name = self.found.chosen.get(group, self.library.defaults[group])
-            gone = self.library.folders.unknown_option(group, name, self.found.record) if group != "row" else None
+            gone = (
+                self.library.folders.unknown_option(group, name, self.found.record)
+                if group != "row"
+                else None
+            )
             if gone:  # that of a recorded option
-                self.found.every.append(replace(gone, allowed="restore the file, or choose another sweep.name"))
+                self.found.every.append(
+                    replace(gone, allowed="restore the file, or choose another sweep.name")
+                )
             if gone or (group != "row" and not self.rows.readable(group, name)):
                 self.found.chosen.pop(group, None)  # the default lets the rest be checked
 
@@ -243,7 +299,9 @@ class _Composer:
             return self.rows.scaled(row)
         base, recorded = self.rows.scaled(BASE), self.record.rows[row]
         about = {"row": {"change": "", "published": {}, **recorded.about}}
-        return base and Scaled(assigned(base.tree, recorded.values) | about, before=recorded.before_scaling)
+        return base and Scaled(
+            assigned(base.tree, recorded.values) | about, before=recorded.before_scaling
+        )
 
     def _settings(self, row: str, tree: Tree, base: Tree) -> Settings | None:
         """One complete row. Overrides are final values; those that make a row stand above them."""
@@ -256,26 +314,39 @@ class _Composer:
         self.found.note(problems, row)
         # base's values replace wrong ones, so that conflicts between the others are reported too
         wrong = {problem.key for problem in problems}
-        repaired = assigned(plain, {key: value for key, value in dotted(base).items() if key in wrong})
+        repaired = assigned(
+            plain, {key: value for key, value in dotted(base).items() if key in wrong}
+        )
         checked = settings or parse_settings(self.library.source, repaired)[0]
         if checked is not None:
-            between = [*(self.library.task.problems(checked.trial) if self.trains else []), *study_problems(checked)]
+            between = [
+                *(self.library.task.problems(checked.trial) if self.trains else []),
+                *study_problems(checked),
+            ]
             self.found.note((each for each in between if each.key not in wrong), row)
         return settings and absolute(settings, self.here)
 
     def _values_for(self, row: str, tree: Tree, base: Tree) -> dict[str, Any]:
-        """The overrides, without those of scoring keys that the row sets itself: they are for the other rows."""
+        """The overrides, without those of scoring keys that the row sets itself: they are for the
+        other rows."""
         if row == BASE:
             return self.values
-        own = {*differences(base, tree, self.schema.groups), *own_keys(self.found, row)} & self.schema.scores
+        own = {
+            *differences(base, tree, self.schema.groups),
+            *own_keys(self.found, row),
+        } & self.schema.scores
         return {key: value for key, value in self.values.items() if key not in own}
 
-    def _row(self, name: str, settings: Settings, changes: dict[str, Any], scaled: Scaled) -> ComposedRow:
+    def _row(
+        self, name: str, settings: Settings, changes: dict[str, Any], scaled: Scaled
+    ) -> ComposedRow:
         made, folders = self.found.made.rows.get(name), self.library.folders
         file, place = folders.find(f"row/{name}"), made.place if made else None
         if file and folders.is_own(file):
             place = folders.show(file)
-        return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before, builds_on(self.found, name))
+        return ComposedRow(
+            name, settings, changes, scaled.kept, place, scaled.before, builds_on(self.found, name)
+        )
 
     def _unknown(self, row: str) -> Problem | None:
         """The refusal of a row that is nowhere."""
@@ -287,14 +358,23 @@ class _Composer:
         one = self.typed.choices.get("row")
         rows = self.typed.sweeps.get("row") or ([one] if one else None)
         if rows and "sweep.rows" in self.typed.values:
-            self.found.refuse("row", "and sweep.rows are both given", "name all rows in one of them")
+            self.found.refuse(
+                "row", "and sweep.rows are both given", "name all rows in one of them"
+            )
         return rows
 
     def _selected(self, asked: Any) -> list[str]:
-        """The rows of a list that exist, each once; names that do not exist or are listed twice are refused."""
+        """The rows of a list that exist, each once; names that do not exist or are listed twice are
+        refused."""
         if not isinstance(asked, list) or not asked:
             self.found.note(
-                [Problem("sweep.rows", f"is {asked}", "must be a list of rows, such as [base,big], or all")]
+                [
+                    Problem(
+                        "sweep.rows",
+                        f"is {asked}",
+                        "must be a list of rows, such as [base,big], or all",
+                    )
+                ]
             )
             return []
         names = [str(name) for name in asked]
@@ -302,7 +382,10 @@ class _Composer:
         twice = sorted({name for name in names if names.count(name) > 1})
         problems = [replace(each, key="sweep.rows", place=None) for each in unknown.values()]
         listed = "must list each row once"
-        problems += [Problem("sweep.rows", f"lists {name} {names.count(name)} times", listed) for name in twice]
+        problems += [
+            Problem("sweep.rows", f"lists {name} {names.count(name)} times", listed)
+            for name in twice
+        ]
         self.found.note(problems)
         return [name for name in dict.fromkeys(names) if name not in unknown]
 
@@ -336,7 +419,8 @@ def job_of(overrides: list[str]) -> dict[str, Any]:
 
 
 def defaults_of(overrides: list[str]) -> Table:
-    """The composed files with their packages; a value of a later one counts. Raises RefusedError."""
+    """The composed files with their packages; a value of a later one counts. Raises
+    RefusedError."""
     library, typed = _checked(overrides)
     table = Table("file", "package", box=box.SIMPLE_HEAD)
     for file, package in library.files(*typed):

@@ -26,8 +26,8 @@ class Weights:
 
 
 class Hosts:
-    """``trials``: all of the study in order. ``base``: with each of their seeds, in the study or not. ``recorded``:
-    the names of trials that the study has recorded as trained."""
+    """``trials``: all of the study in order. ``base``: with each of their seeds, in the study or
+    not. ``recorded``: the names of trials that the study has recorded as trained."""
 
     def __init__(
         self,
@@ -54,7 +54,10 @@ class Hosts:
 
     def problems(self) -> Iterator[Problem]:
         """Rows that equal an earlier one, and rows whose host is not in the study."""
-        seen = {(trial.key, _text(trial.scoring)): trial for trial in reversed(list(self._trained.values()))}
+        seen = {
+            (trial.key, _text(trial.scoring)): trial
+            for trial in reversed(list(self._trained.values()))
+        }
         for trial in self._trials:
             host = self._trained.get(trial.key)
             twin = seen.setdefault((trial.key, _text(trial.scoring)), trial)
@@ -74,12 +77,15 @@ class Hosts:
         found = f"lists {trial.row}, which only scores the weights of {host}"
         if any(of.row == host for of in self._trials):
             allowed = f"give {host} the seed, too: each trial scores the weights of its own seed"
-            return Problem("sweep.seeds", f"{found}, but {host} has no seed {trial.seed}", allowed, None, place)
+            return Problem(
+                "sweep.seeds", f"{found}, but {host} has no seed {trial.seed}", allowed, None, place
+            )
         found += f", but {host} is not in the study"
         return Problem("sweep.rows", found, f"add {host} to the rows", None, place)
 
     def _host_row(self, name: str) -> str:
-        """The row that trains what this one scores; a row that builds on a scoring row has the same host."""
+        """The row that trains what this one scores; a row that builds on a scoring row has the same
+        host."""
         above = self._rows[name].builds_on or BASE
         while above in self._rows and (further := self._rows[above].builds_on) is not None:
             above = further

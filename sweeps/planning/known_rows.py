@@ -1,4 +1,5 @@
-"""Rows that a study has trained under another name: their files were renamed, and their trial keys are the same."""
+"""Rows that a study has trained under another name: their files were renamed, and their trial keys
+are the same."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -15,7 +16,8 @@ from tracking.words import quoted
 
 
 def known_rows(composition: Composition, record: StudyRecord, here: Path) -> dict[str, str]:
-    """By the name of a row's file, the name under which the study has the row; only if that has no file any more."""
+    """By the name of a row's file, the name under which the study has the row; only if that has no
+    file any more."""
     folders = Folders(here, record.source)
     files = set(folders.options("row"))
     gone = [name for name in record.rows if name not in files and name != BASE]
@@ -48,7 +50,8 @@ def _is_own(folders: Folders, name: str) -> bool:
 
 
 def _composed(names: list[str], record: StudyRecord, here: Path) -> Iterator[ComposedRow]:
-    """The rows of these files; none if any of them cannot be composed, since nobody asked for them."""
+    """The rows of these files; none if any of them cannot be composed, since nobody asked for
+    them."""
     if names:
         with suppress(RefusedError):
             listed = ",".join(quoted(name) for name in [BASE, *names])

@@ -24,7 +24,8 @@ from tracking.words import shell_line
 
 @dataclass(frozen=True)
 class Taken:
-    """A study with the settings that name it. ``notices`` say which one was taken, if there was a choice."""
+    """A study with the settings that name it. ``notices`` say which one was taken, if there was a
+    choice."""
 
     study: Study
     settings: Settings
@@ -32,22 +33,29 @@ class Taken:
 
 
 def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Settings:
-    """``compose_settings`` for a verb that only reads: what it would not use is refused. Raises RefusedError.
+    """``compose_settings`` for a verb that only reads: what it would not use is refused. Raises
+    RefusedError.
 
     It uses names and places of a study, and keys that begin as ``used``.
     """
     library = library_of(overrides or [], Path.cwd(), trains=False)
     typed, problems = parse_overrides(overrides or [], library)
-    unused = [key for key in (*typed.choices, *typed.values) if not chosen([f"{key}="], NAMING, used)]
+    unused = [
+        key for key in (*typed.choices, *typed.values) if not chosen([f"{key}="], NAMING, used)
+    ]
     allowed = "to find a study and its runs it takes task=, data=, scale=, sweep.name=, paths. and tracking."
-    problems += [Problem(key, "is not used by a verb that only reads", allowed, None, COMMAND_LINE) for key in unused]
+    problems += [
+        Problem(key, "is not used by a verb that only reads", allowed, None, COMMAND_LINE)
+        for key in unused
+    ]
     if problems:
         raise RefusedError(problems)
     return compose_settings(overrides or [], library=library)
 
 
 def named_study(settings: Settings) -> Study:
-    """The study of these settings. Raises RefusedError with the nearest name if it is not recorded."""
+    """The study of these settings. Raises RefusedError with the nearest name if it is not
+    recorded."""
     folder = settings.study_folder
     runs = Path(settings.paths.runs)
     study = known_study(folder)
@@ -55,7 +63,14 @@ def named_study(settings: Settings) -> Study:
         near = nearest(folder.name, study_names(runs))
         found = f'is "{folder.name}", but {runs} has no such study'
         raise RefusedError(
-            [Problem("sweep.name", found, studies_there(runs), near and shell_line([by_name(runs / near)]))]
+            [
+                Problem(
+                    "sweep.name",
+                    found,
+                    studies_there(runs),
+                    near and shell_line([by_name(runs / near)]),
+                )
+            ]
         )
     return study
 
@@ -78,7 +93,8 @@ def study_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Ta
 
 
 def study_to_change(overrides: list[str] | None) -> Taken:
-    """The named study, or the only one: what removes something does not guess. Raises RefusedError."""
+    """The named study, or the only one: what removes something does not guess. Raises
+    RefusedError."""
     settings = settings_to_read(overrides)
     names = study_names(Path(settings.paths.runs))
     if not names_study(overrides) and len(names) > 1:
@@ -111,17 +127,23 @@ def _choice(found: list[Study]) -> list[str]:
     return [f"{chosen}; sweep.name=NAME takes another, and `allelse studies` lists them"]
 
 
-def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...], scores_again: bool = False) -> list[str]:
+def going_on(
+    study: Path, overrides: list[str] | None, *more: tuple[str, ...], scores_again: bool = False
+) -> list[str]:
     """The overrides for a verb that runs the study: its name, and the settings that may change.
 
     ``scores_again``: with those that score trials again.
     """
     observing, scoring = _keys(overrides)
-    return [by_name(study), *chosen(overrides, (*FREE, *observing), scoring if scores_again else (), *more)]
+    return [
+        by_name(study),
+        *chosen(overrides, (*FREE, *observing), scoring if scores_again else (), *more),
+    ]
 
 
 def _keys(overrides: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How overrides begin that only observe, and those that only score; none if the task cannot be imported."""
+    """How overrides begin that only observe, and those that only score; none if the task cannot be
+    imported."""
     try:
         schema = Schema.of(source_named(overrides or [], Path.cwd()).task)
     except RefusedError:

@@ -1,4 +1,5 @@
-"""The overrides that name a study, those of the next command on it, and the study on disk. It needs no Hydra."""
+"""The overrides that name a study, those of the next command on it, and the study on disk. It needs
+no Hydra."""
 
 import os
 import shutil
@@ -14,8 +15,16 @@ from tracking.words import quoted, shell_line
 PLACES = ("paths.", "tracking")
 STUDY_NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
 NAMING = (*STUDY_NAMES, *PLACES)
-FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "sweep.share=", "data.mirror=")
-"""The settings of a study that may change at any time, besides those that only observe its training."""
+FREE = (
+    *PLACES,
+    "cluster",
+    "sweep.max_failures=",
+    "sweep.stall_minutes=",
+    "sweep.share=",
+    "data.mirror=",
+)
+"""The settings of a study that may change at any time, besides those that only observe its
+training."""
 SELECTING = (
     "sweep=",
     "sweep.rows=",
@@ -83,7 +92,8 @@ def must_finish(study: Path) -> str:
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
-    """The overrides for a verb that reads the study: its name, unless it is the only one, and its places."""
+    """The overrides for a verb that reads the study: its name, unless it is the only one, and its
+    places."""
     name = [by_name(study)] if len(study_folders(study.parent)) > 1 else []
     return [*name, *chosen(overrides, PLACES)]
 

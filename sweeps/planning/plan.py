@@ -1,4 +1,5 @@
-"""What will run: every trial of a study with its key, its cost and whether it is finished. Starts nothing."""
+"""What will run: every trial of a study with its key, its cost and whether it is finished. Starts
+nothing."""
 
 import uuid
 from collections import Counter
@@ -12,7 +13,14 @@ from typing import Any
 from sweeps.config.files import BASE
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
-from sweeps.planning.composition import Composition, cells, recording, shown_change, size_notes, values_of
+from sweeps.planning.composition import (
+    Composition,
+    cells,
+    recording,
+    shown_change,
+    size_notes,
+    values_of,
+)
 from sweeps.planning.hosts import Hosts, Weights
 from sweeps.planning.naming import known_study
 from sweeps.planning.source_trial import Source
@@ -39,7 +47,9 @@ class PlannedTrial:
     costs: Costs
     code: str = ""  # the hash of the user's code with which it will be trained; "" for our own task
     host: "PlannedTrial | None" = None  # whose weights it only scores; None if it trains its own
-    kept_steps: tuple[int, ...] = ()  # the checkpoints that stay for its scoring, and for rows that score its weights
+    kept_steps: tuple[
+        int, ...
+    ] = ()  # the checkpoints that stay for its scoring, and for rows that score its weights
 
     @property
     def task(self) -> Task[Any]:
@@ -56,7 +66,8 @@ class PlannedTrial:
 
     @property
     def effort(self) -> float:
-        """What the trial takes, relative to the others of its study: its FLOPs, or its steps if these are unknown."""
+        """What the trial takes, relative to the others of its study: its FLOPs, or its steps if
+        these are unknown."""
         return 0.0 if self.host else self.costs.flops or float(self.steps)
 
     @property
@@ -112,7 +123,9 @@ class PlannedTrial:
     @property
     def can_run(self) -> bool:
         """Whether it is not finished, and the weights that it is to score did not diverge."""
-        diverged = self.host and (self.host.folder.finished_result(self.host.trial.key) or {}).get("diverged")
+        diverged = self.host and (self.host.folder.finished_result(self.host.trial.key) or {}).get(
+            "diverged"
+        )
         return not self.finished and diverged is None
 
     @property
@@ -122,18 +135,23 @@ class PlannedTrial:
             result = self.folder.finished_result(self.trial.key)
         else:
             result = unless_damaged(self.folder.result, None)  # its key holds the settings
-        return result is not None and not (result["key"] == self.trial.key and self.is_scored(result))
+        return result is not None and not (
+            result["key"] == self.trial.key and self.is_scored(result)
+        )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The requested trials of a study. ``before`` is the study as recorded, ``added`` names the new trials.
+    """The requested trials of a study. ``before`` is the study as recorded, ``added`` names the new
+    trials.
 
-    ``code`` is the user's, as the trials import it; None for our own task. ``codes`` are the hashes of all that the
-    study has been trained with, then. ``origin`` is what provenance has of all attempts of one sweep.
+    ``code`` is the user's, as the trials import it; None for our own task. ``codes`` are the hashes
+    of all that the study has been trained with, then. ``origin`` is what provenance has of all
+    attempts of one sweep.
 
-    ``sources`` are by name the finished trials of other studies that are taken, ``not_taken`` lines on others, and
-    ``vouched`` the comparisons of versions of the code that this rests on, besides those that are recorded."""
+    ``sources`` are by name the finished trials of other studies that are taken, ``not_taken`` lines
+    on others, and ``vouched`` the comparisons of versions of the code that this rests on, besides
+    those that are recorded."""
 
     composition: Composition
     trials: tuple[PlannedTrial, ...]
@@ -158,26 +176,35 @@ class Plan:
     def partial(self) -> bool:
         """Whether the study has recorded trials that were not requested."""
         asked = {planned.trial.name for planned in self.trials}
-        return self.before is not None and any(trial.name not in asked for trial in self.before.trials)
+        return self.before is not None and any(
+            trial.name not in asked for trial in self.before.trials
+        )
 
     @cached_property
     def sizes(self) -> dict[str, str]:
-        """Words on rows whose model is of another size than base's, although they do not change sizes."""
+        """Words on rows whose model is of another size than base's, although they do not change
+        sizes."""
         costs = {row.name: self.task.costs(row.settings.trial) for row in self.composition.rows}
         return size_notes(self.composition, costs)
 
     @cached_property
     def pending(self) -> list[PlannedTrial]:
-        """Unfinished trials in the order of work, without those that are only taken. Reads every result once.
+        """Unfinished trials in the order of work, without those that are only taken. Reads every
+        result once.
 
-        One seed of every row comes first, so that a first table appears early; within a seed the longest trial.
+        One seed of every row comes first, so that a first table appears early; within a seed the
+        longest trial.
         """
         rows = Counter[str]()
         turns = dict[str, int]()
         for planned in self.trials:
             turns[planned.trial.name] = rows[planned.trial.row]
             rows[planned.trial.row] += 1
-        pending = [planned for planned in self.trials if planned.can_run and not self._is_scored_source(planned)]
+        pending = [
+            planned
+            for planned in self.trials
+            if planned.can_run and not self._is_scored_source(planned)
+        ]
         return sorted(pending, key=lambda planned: (turns[planned.trial.name], -planned.effort))
 
     @property
@@ -201,18 +228,27 @@ class Plan:
         return replace(self)
 
 
-def make_plan(composition: Composition, seeds: list[int], base_seeds: list[int] | None = None) -> Plan:
+def make_plan(
+    composition: Composition, seeds: list[int], base_seeds: list[int] | None = None
+) -> Plan:
     """Each row with each seed, and base with its own, if there are any.
 
     Raises RefusedError if two trials are the same, or a folder holds another trial."""
     return plan_trials(
         composition,
-        [(row.name, seed) for row in composition.rows for seed in (row.name == BASE and base_seeds) or seeds],
+        [
+            (row.name, seed)
+            for row in composition.rows
+            for seed in (row.name == BASE and base_seeds) or seeds
+        ],
     )
 
 
-def plan_trials(composition: Composition, pairs: list[tuple[str, int]], before: Study | None = None) -> Plan:
-    """These rows with these seeds. ``before`` is the study as recorded. Raises RefusedError as ``make_plan``."""
+def plan_trials(
+    composition: Composition, pairs: list[tuple[str, int]], before: Study | None = None
+) -> Plan:
+    """These rows with these seeds. ``before`` is the study as recorded. Raises RefusedError as
+    ``make_plan``."""
     trained = tuple(_trials(composition, pairs))
     hosts = _hosts(composition, trained, before)
     trials = _with_hosts(trained, hosts.of_scoring_trials())
@@ -229,19 +265,26 @@ def _hosts(composition: Composition, trials: Sequence[PlannedTrial], before: Stu
     scoring = Schema.of(task).scoring(base)
     seeds = dict.fromkeys(planned.trial.seed for planned in trials)
     of_base = [Weights(BASE, seed, make_key(seed=seed), scoring) for seed in seeds]
-    weights = [Weights(planned.trial.row, planned.trial.seed, planned.trial.key, planned.scoring) for planned in trials]
+    weights = [
+        Weights(planned.trial.row, planned.trial.seed, planned.trial.key, planned.scoring)
+        for planned in trials
+    ]
     recorded = [trial.name for trial in before.trials if not trial.weights] if before else []
     return Hosts(composition, weights, of_base, recorded)
 
 
-def _with_hosts(trials: Sequence[PlannedTrial], host_names: Mapping[str, str]) -> tuple[PlannedTrial, ...]:
+def _with_hosts(
+    trials: Sequence[PlannedTrial], host_names: Mapping[str, str]
+) -> tuple[PlannedTrial, ...]:
     """The trials, of which those in ``host_names`` only score the weights of the named one."""
     steps: dict[str, set[int]] = {}
     for planned in trials:
         trained_by = host_names.get(planned.trial.name, planned.trial.name)
         steps.setdefault(trained_by, set()).update(planned.task.keep(planned.config).steps)
     by_name = {
-        planned.trial.name: replace(planned, kept_steps=tuple(sorted(steps.get(planned.trial.name, ()))))
+        planned.trial.name: replace(
+            planned, kept_steps=tuple(sorted(steps.get(planned.trial.name, ())))
+        )
         for planned in trials
     }
     hosts = {name: by_name.get(host) for name, host in host_names.items()}
@@ -249,7 +292,8 @@ def _with_hosts(trials: Sequence[PlannedTrial], host_names: Mapping[str, str]) -
 
 
 def _scoring_trial(planned: PlannedTrial, host: PlannedTrial | None) -> PlannedTrial:
-    """The trial as one that scores the weights of ``host``, if there is one. It costs nothing to train."""
+    """The trial as one that scores the weights of ``host``, if there is one. It costs nothing to
+    train."""
     if host is None:
         return planned
     key = Schema.of(planned.task).scoring_key(host.trial.key, planned.config)
@@ -272,13 +316,17 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
             fingerprints[declared] = task.fingerprint(row.settings.trial)
         fingerprint = fingerprints[declared]
         key = schema.trial_key(settings.trial, seed, fingerprint)
-        trial = StudyTrial(name, settings.row.group, changes[name], seed, key, settings.row.published)
+        trial = StudyTrial(
+            name, settings.row.group, changes[name], seed, key, settings.row.published
+        )
         yield PlannedTrial(trial, settings, fingerprint, task.costs(settings.trial))
 
 
 def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
     """Those of the trials, each once whatever its seed."""
-    return list({repr(Schema.of(each.task).seeded(each.config, 1)): each.config for each in trials}.values())
+    return list(
+        {repr(Schema.of(each.task).seeded(each.config, 1)): each.config for each in trials}.values()
+    )
 
 
 def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
@@ -290,9 +338,16 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
             stored = folder.config()
         except DamagedFileError as error:
             if not is_recorded(planned):
-                yield replace(damaged(error), allowed="no other file identifies the trial; move the folder away")
+                yield replace(
+                    damaged(error),
+                    allowed="no other file identifies the trial; move the folder away",
+                )
             continue
-        if stored is not None and stored["key"] != planned.trial.key and not _scores_same_weights(stored, planned):
+        if (
+            stored is not None
+            and stored["key"] != planned.trial.key
+            and not _scores_same_weights(stored, planned)
+        ):
             yield _taken(stored, planned)
 
 
@@ -306,17 +361,24 @@ def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     name = planned.trial.name
     place = str(planned.folder.path)
     if version := _older_version(stored, planned):
-        found = f"names a study whose {name} was trained with version {version} of {planned.task.name}"
-        found += f"; version {planned.task.version} trains to different weights with the same settings"
+        found = (
+            f"names a study whose {name} was trained with version {version} of {planned.task.name}"
+        )
+        found += (
+            f"; version {planned.task.version} trains to different weights with the same settings"
+        )
         allowed = "finish it with the commit in its provenance.json, or choose another sweep.name"
         return Problem("sweep.name", found, allowed, None, place)
     differing = _differing_keys(stored, planned) or ["the text of its data"]
     found = f"names a study whose {name} has other settings: {'; '.join(differing)}"
-    return Problem("sweep.name", found, "choose another sweep.name, or remove that folder", None, place)
+    return Problem(
+        "sweep.name", found, "choose another sweep.name, or remove that folder", None, place
+    )
 
 
 def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
-    """The keys in which the folder's trial differs from the plan, such as "train.steps 600, now 700"."""
+    """The keys in which the folder's trial differs from the plan, such as "train.steps 600, now
+    700"."""
     schema = Schema.of(planned.task)
     recorded = {group: stored[group] for group in schema.groups if group in stored}
     before = schema.neutral | dotted(recorded)
@@ -330,12 +392,22 @@ def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
 
 def _older_version(stored: dict[str, Any], planned: PlannedTrial) -> int | None:
     """The version of the task with which the folder's trial was trained, if only that differs."""
-    make = partial(Schema.of(planned.task).trial_key, planned.config, planned.trial.seed, planned.fingerprint)
-    return next((version for version in range(planned.task.version - 1, 0, -1) if make(version) == stored["key"]), None)
+    make = partial(
+        Schema.of(planned.task).trial_key, planned.config, planned.trial.seed, planned.fingerprint
+    )
+    return next(
+        (
+            version
+            for version in range(planned.task.version - 1, 0, -1)
+            if make(version) == stored["key"]
+        ),
+        None,
+    )
 
 
 def is_recorded(planned: PlannedTrial) -> bool:
-    """Whether the study's or the trial's record confirms that the folder holds this trial, or no folder exists."""
+    """Whether the study's or the trial's record confirms that the folder holds this trial, or no
+    folder exists."""
     if not planned.folder.path.is_dir() or planned.folder.finished_result(planned.trial.key):
         return True
     study = known_study(planned.folder.path.parent)
@@ -345,7 +417,11 @@ def is_recorded(planned: PlannedTrial) -> bool:
 def config_dict(planned: PlannedTrial) -> dict[str, Any]:
     """The resolved configuration for the trial's folder, without passwords: others may read it."""
     settings = without_passwords(planned.settings.to_dict())
-    head = {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, "task": planned.settings.source.name}
+    head = {
+        "key": planned.trial.key,
+        "data_fingerprint": planned.fingerprint,
+        "task": planned.settings.source.name,
+    }
     if planned.host is not None:
         head |= {"weights": planned.trial.weights, "weights_key": planned.host.trial.key}
     return {**head, **settings}
@@ -373,13 +449,19 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     return replace(
         recording(plan.composition, before, ordered, plan.sizes),
         trials=ordered,
-        cells={**before.cells, **{row.name: cells(row, plan.composition.base, changed) for row in rows}},
+        cells={
+            **before.cells,
+            **{row.name: cells(row, plan.composition.base, changed) for row in rows},
+        },
         asked=(*before.asked, asked),
         margins=before.margins or plan.composition.shared.sweep.margin,
         paired=recorded_pairing(plan.composition, before),
         identity=before.identity or uuid.uuid4().hex,
         code=plan.codes,
-        vouched=(*before.vouched, *(voucher for voucher in plan.vouched if voucher not in before.vouched)),
+        vouched=(
+            *before.vouched,
+            *(voucher for voucher in plan.vouched if voucher not in before.vouched),
+        ),
     )
 
 
@@ -394,14 +476,20 @@ def recorded_pairing(composition: Composition, before: Study) -> bool:
 def _refuse_changed_settings(plan: Plan, before: Study) -> None:
     known = plan.before
     now = values_of(plan.composition.base)
-    differing = [key for key, value in dotted(before.settings).items() if now.get(key, value) != value]
+    differing = [
+        key for key, value in dotted(before.settings).items() if now.get(key, value) != value
+    ]
     if known is not None and known.settings == before.settings:
         differing = []
     if before.code not in (known.code if known else (), plan.codes):
         differing.append("the task's code")
     if differing:
-        found = f"is {plan.folder.name}, in which another process has changed {', '.join(differing)}"
-        raise RefusedError([Problem("sweep.name", found, "run the command again, or choose another sweep.name")])
+        found = (
+            f"is {plan.folder.name}, in which another process has changed {', '.join(differing)}"
+        )
+        raise RefusedError(
+            [Problem("sweep.name", found, "run the command again, or choose another sweep.name")]
+        )
 
 
 def _table_order(plan: Plan, before: Study) -> Any:

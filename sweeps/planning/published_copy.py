@@ -1,4 +1,5 @@
-"""The copy of a published study to which MLflow's files are added: a published study stays as it is."""
+"""The copy of a published study to which MLflow's files are added: a published study stays as it
+is."""
 
 import os
 import shutil

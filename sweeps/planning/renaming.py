@@ -1,7 +1,9 @@
-"""A row or a study under another name: its folders, its record, and, by the next sync, its runs in MLflow.
+"""A row or a study under another name: its folders, its record, and, by the next sync, its runs in
+MLflow.
 
-Several folders cannot move at once. So a note says what is being renamed, until the record has the new name. A command
-that was killed in between can be repeated, and until then no trial of the study starts.
+Several folders cannot move at once. So a note says what is being renamed, until the record has the
+new name. A command that was killed in between can be repeated, and until then no trial of the study
+starts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +68,9 @@ def study_problems(study: Study, new: str) -> Iterator[Problem]:
     if not _is_name(new) or len(new.encode()) > 200:
         yield Problem("NEW", f'is "{new}"', NAME)
     elif study.folder.with_name(new).exists():
-        yield Problem("NEW", f"is {new}, and {study.folder.parent} has that already", "must be a new name")
+        yield Problem(
+            "NEW", f"is {new}, and {study.folder.parent} has that already", "must be a new name"
+        )
 
 
 def rename_row(folder: Path, old: str, new: str, typed: Sequence[str]) -> Study:
@@ -102,7 +106,9 @@ def _with_new_row(study: Study, old: str, new: str, typed: Sequence[str]) -> Stu
         row = new if trial.row == old else trial.row
         return replace(trial, row=row, weights=new_names.get(trial.weights, trial.weights))
 
-    new_names = {trial.name: replace(trial, row=new).name for trial in study.trials if trial.row == old}
+    new_names = {
+        trial.name: replace(trial, row=new).name for trial in study.trials if trial.row == old
+    }
     names = {trial.name: new_names.get(trial.name, trial.name) for trial in study.trials}
     before = [_renamed(asked, names) for asked in study.asked]
     return replace(

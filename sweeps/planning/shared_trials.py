@@ -1,4 +1,5 @@
-"""Which finished trials of other studies a plan takes instead of training: those with the same key and the same code.
+"""Which finished trials of other studies a plan takes instead of training: those with the same key
+and the same code.
 
 A trial that has begun is not replaced, and one that runs elsewhere is not waited for.
 """
@@ -41,11 +42,14 @@ def with_sources(plan: Plan) -> Plan:
     refused = {name: about for name, about in reasons.items() if name not in sources}
     codes = _codes(plan, sources)
     vouched = _vouched(plan, sources)
-    return replace(plan, sources=sources, codes=codes, vouched=vouched, not_taken=tuple(_lines(refused)))
+    return replace(
+        plan, sources=sources, codes=codes, vouched=vouched, not_taken=tuple(_lines(refused))
+    )
 
 
 def on_this_data(plan: Plan) -> Plan:
-    """The plan once its data is prepared: without the sources that were trained on another copy of it."""
+    """The plan once its data is prepared: without the sources that were trained on another copy of
+    it."""
     pairs = [(planned, plan.sources[planned.trial.name]) for planned in plan.to_take]
     others = {planned.trial.name for planned, source in pairs if _has_other_data(planned, source)}
     return without_sources(plan, others)
@@ -57,7 +61,9 @@ def without_sources(plan: Plan, names: Collection[str]) -> Plan:
         return plan
     sources = {name: source for name, source in plan.sources.items() if name not in names}
     recorded = plan.before.code if plan.before else ()
-    own = tuple(code for code in plan.codes if code in recorded or (plan.code and code == plan.code.digest))
+    own = tuple(
+        code for code in plan.codes if code in recorded or (plan.code and code == plan.code.digest)
+    )
     codes = _codes(replace(plan, codes=own), sources)
     return replace(plan, sources=sources, codes=codes, vouched=_vouched(plan, sources))
 
@@ -83,7 +89,8 @@ def why_not(plan: Plan, planned: PlannedTrial, source: Source) -> str:
 
 
 def _missing_steps(planned: PlannedTrial, source: Source) -> list[int]:
-    """The steps whose checkpoints the planned trial must have, as if it had been trained here, and that are not there.
+    """The steps whose checkpoints the planned trial must have, as if it had been trained here, and
+    that are not there.
 
     The newest one may be later than the last report says.
     """
@@ -135,11 +142,14 @@ def _has_other_data(planned: PlannedTrial, source: Source) -> bool:
 
 
 def _codes(plan: Plan, sources: dict[str, Source]) -> tuple[str, ...]:
-    """All code that the study has been trained with, then: what trained the sources first, which is the oldest."""
+    """All code that the study has been trained with, then: what trained the sources first, which is
+    the oldest."""
     if plan.code is None:
         return plan.codes
     of_sources = [code for source in sources.values() for code in source.codes()]
-    return tuple(dict.fromkeys([*(code for code in of_sources if code not in plan.codes), *plan.codes]))
+    return tuple(
+        dict.fromkeys([*(code for code in of_sources if code not in plan.codes), *plan.codes])
+    )
 
 
 def _vouched(plan: Plan, sources: dict[str, Source]) -> tuple[dict[str, object], ...]:
@@ -151,7 +161,8 @@ def _vouched(plan: Plan, sources: dict[str, Source]) -> tuple[dict[str, object],
 
 
 def _lines(refused: dict[str, tuple[Source, str]]) -> Iterator[str]:
-    """Such as "Not taken from multi30k-half: base-s1 (other code trained it)", a line for each study and reason."""
+    """Such as "Not taken from multi30k-half: base-s1 (other code trained it)", a line for each
+    study and reason."""
     names: dict[tuple[str, str], list[str]] = {}
     folders = {source.study.name: source.study.folder for source, _ in refused.values()}
     for name, (source, reason) in refused.items():

@@ -1,4 +1,5 @@
-"""A finished trial of another study that has the key and the code of a planned one, so that it need not be trained."""
+"""A finished trial of another study that has the key and the code of a planned one, so that it need
+not be trained."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,8 @@ OTHER_VARIABLES = "it was trained with other environment variables"
 
 @dataclass(frozen=True)
 class Source:
-    """``is_scored``: whether with the settings of the planned trial. Otherwise its weights are scored anew."""
+    """``is_scored``: whether with the settings of the planned trial. Otherwise its weights are
+    scored anew."""
 
     study: Study
     trial: StudyTrial
@@ -64,10 +66,15 @@ class Source:
 
     @property
     def has_whole_scores(self) -> bool:
-        """Whether texts and statistics were made with the settings of the result: not while it is scored again."""
+        """Whether texts and statistics were made with the settings of the result: not while it is
+        scored again."""
         scores: Any = self.result["scores"]
         heads = self.folder.evaluated()
-        return all(heads[on]["scores"]["decode"] == of["decode"] for on, of in scores.items() if on in heads)
+        return all(
+            heads[on]["scores"]["decode"] == of["decode"]
+            for on, of in scores.items()
+            if on in heads
+        )
 
     def training(self) -> list[Provenance]:
         """The records of the attempts whose steps are in its weights."""
@@ -75,7 +82,9 @@ class Source:
 
     def codes(self) -> list[str]:
         """The hashes of the user's code that trained it."""
-        return list(dict.fromkeys(str(record["code"]) for record in self.training() if record.get("code")))
+        return list(
+            dict.fromkeys(str(record["code"]) for record in self.training() if record.get("code"))
+        )
 
     def saved_steps(self) -> set[int]:
         """The steps with a checkpoint; none where the place does not answer in time."""
@@ -94,7 +103,8 @@ class Source:
         return {*steps}
 
     def last_saved(self) -> int | None:
-        """The step of its last checkpoint as the journal has it, whether it is still there or not."""
+        """The step of its last checkpoint as the journal has it, whether it is still there or
+        not."""
         newest = unless_damaged(self.folder.newest_report, None)
         return None if newest is None else newest.checkpoint
 
@@ -111,7 +121,11 @@ class Source:
     def had_variables(self, variables: Mapping[str, str | None]) -> bool:
         """Whether the environment variables that the code names had these values."""
         environments = [record.get("environment") or {} for record in self.training()]
-        return all(variables.get(name, value) == value for recorded in environments for name, value in recorded.items())
+        return all(
+            variables.get(name, value) == value
+            for recorded in environments
+            for name, value in recorded.items()
+        )
 
 
 def all_checkpoints(folder: TrialFolder, url: str, key: str) -> Checkpoints:
@@ -131,7 +145,10 @@ def finished_elsewhere(study: Path, keys: set[str]) -> Iterator[tuple[Study, Stu
         if other is None:
             continue
         for trial in other.trials:
-            if trial.key in keys and other.trial_folder(trial).finished_result(trial.key) is not None:
+            if (
+                trial.key in keys
+                and other.trial_folder(trial).finished_result(trial.key) is not None
+            ):
                 yield other, trial
 
 

@@ -1,4 +1,5 @@
-"""The lock of a plan: what it would record is written down before the first result, or compared with what was."""
+"""The lock of a plan: what it would record is written down before the first result, or compared
+with what was."""
 
 from collections.abc import Iterator, Mapping
 
@@ -33,7 +34,8 @@ def planned_lock_line(plan: Plan) -> str:
 
 
 def _locked_keys(plan: Plan) -> set[str]:
-    """All that decides weights or scores, but for secrets and the places of data: trial keys hold its fingerprint."""
+    """All that decides weights or scores, but for secrets and the places of data: trial keys hold
+    its fingerprint."""
     schema = Schema.of(plan.task)
     keys = values_of(plan.composition.base)
     lasting = {key for key in keys if decides_weights(schema, key) or key in schema.scores}
@@ -53,7 +55,9 @@ def _problems(plan: Plan) -> Iterator[Problem]:
     if lock is not None:
         yield Problem(OPTION, f"is given, but {name} has its {lock.name}", anew)
         return
-    with_result = next((planned.trial.name for planned in plan.trials if planned.result is not None), None)
+    with_result = next(
+        (planned.trial.name for planned in plan.trials if planned.result is not None), None
+    )
     if with_result is not None:
         yield Problem(OPTION, f"comes too late: {name} has the result of {with_result}", anew)
     elif plan.before is not None and plan.before.showed_results:

@@ -1,4 +1,5 @@
-"""Words of today for a recorded study: a row's `change:` may be edited while its file still trains the same model."""
+"""Words of today for a recorded study: a row's `change:` may be edited while its file still trains
+the same model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +13,14 @@ from sweeps.config.files import TASKS
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.tasks import OURS
 from sweeps.planning.compose import compose_row, source_of_study
-from sweeps.planning.composition import Composition, StudyRecord, decides_weights, read_record, shown_change, values_of
+from sweeps.planning.composition import (
+    Composition,
+    StudyRecord,
+    decides_weights,
+    read_record,
+    shown_change,
+    values_of,
+)
 from sweeps.schema import RefusedError
 from tracking.study import Study, StudyTrial, read_study, write_study
 
@@ -27,7 +35,8 @@ class Words:
 
 
 def with_todays_words(study: Study, here: Path) -> Study:
-    """The study with the words of its rows' files in ``here``, where these decide what the record says."""
+    """The study with the words of its rows' files in ``here``, where these decide what the record
+    says."""
     edited = list[str]()
     for row in study.rows:
         change = _change_in_file(study, row["row"], here)
@@ -45,7 +54,8 @@ def with_todays_words(study: Study, here: Path) -> Study:
 
 
 def record_words(study: Study) -> None:
-    """Write the words of ``with_todays_words`` into `study.json`, from which a tracker takes them."""
+    """Write the words of ``with_todays_words`` into `study.json`, from which a tracker takes
+    them."""
     shown = {trial.row: trial.change for trial in study.trials}
     words = {
         row["row"]: Words(row["change"], row["before_scaling"], shown[row["row"]])
@@ -87,7 +97,9 @@ def _with(study: Study, words: Mapping[str, Words]) -> Study:
 
     def row_with(row: dict[str, Any]) -> dict[str, Any]:
         of = words.get(row["row"])
-        return row if of is None else row | {"change": of.change, "before_scaling": of.before_scaling}
+        return (
+            row if of is None else row | {"change": of.change, "before_scaling": of.before_scaling}
+        )
 
     def trial_with(trial: StudyTrial) -> StudyTrial:
         of = words.get(trial.row)

@@ -1,7 +1,8 @@
-"""`runs/.trash/`: what `drop` and `rm` have moved there, and how it comes back into the study of now.
+"""`runs/.trash/`: what `drop` and `rm` have moved there, and how it comes back into the study of
+now.
 
-A folder there is a whole study, or trials that were dropped from one. Those lie beside the record that the study had
-then, and `dropped.json` lists them.
+A folder there is a whole study, or trials that were dropped from one. Those lie beside the record
+that the study had then, and `dropped.json` lists them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,8 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class Trashed:
-    """A folder of the trash. ``trials`` were dropped from the ``study``; None if the whole study was removed."""
+    """A folder of the trash. ``trials`` were dropped from the ``study``; None if the whole study
+    was removed."""
 
     place: Path
     study: str
@@ -92,7 +94,8 @@ def _trashed(place: Path) -> Trashed:
 
 
 def restore_study(item: Trashed) -> Path:
-    """Move the whole study back, and return its folder. Raises RefusedError if its name is taken."""
+    """Move the whole study back, and return its folder. Raises RefusedError if its name is
+    taken."""
     if item.origin.exists():
         found = f"is {item.study}, and {item.origin.parent} has a study of that name"
         allowed = command("rename", item.study, "NEW", *placed(item.origin))
@@ -102,10 +105,11 @@ def restore_study(item: Trashed) -> Path:
 
 
 def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) -> Path:
-    """Move these dropped trials back into the study of now, with their lines of the record. Returns its folder.
+    """Move these dropped trials back into the study of now, with their lines of the record. Returns
+    its folder.
 
-    The folders move first: if the process dies in between, the command can be repeated. Raises RefusedError with all
-    that is in the way.
+    The folders move first: if the process dies in between, the command can be repeated. Raises
+    RefusedError with all that is in the way.
     """
     home = _home(item)
     if home is None:
@@ -119,7 +123,11 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
         before = [trial.name for trial in read_study(item.place).trials]
         today = dict(zip(before, then.trials, strict=True))
         trials = [today[name] for name in names]
-        problems = [*_other_rows(now, then, trials), *_taken(now, trials, item, names), *_hostless(now, trials)]
+        problems = [
+            *_other_rows(now, then, trials),
+            *_taken(now, trials, item, names),
+            *_hostless(now, trials),
+        ]
         if problems:
             raise RefusedError(problems)
         for name in names:
@@ -131,7 +139,8 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
 
 
 def _home(item: Trashed) -> Path | None:
-    """The folder of the study from which the trials were dropped: it may have another name by now."""
+    """The folder of the study from which the trials were dropped: it may have another name by
+    now."""
     identity = read_study(item.place).identity
     folders = [item.origin, *study_folders(item.origin.parent)]
     there = (folder for folder in folders if (folder / STUDY_FILE).exists())
@@ -164,7 +173,8 @@ def _renamed(trial: StudyTrial, names: Mapping[str, str]) -> StudyTrial:
 
 
 def _move_back(here: Path, there: Path) -> None:
-    """A trial that had not begun has no folder; one that a killed command moved is there already."""
+    """A trial that had not begun has no folder; one that a killed command moved is there
+    already."""
     if here.exists():
         here.rename(there)
 
@@ -189,8 +199,11 @@ def _hostless(now: Study, trials: Sequence[StudyTrial]) -> Iterator[Problem]:
             yield Problem(trial.name, found, f"restore {trial.weights} first")
 
 
-def _taken(now: Study, trials: Sequence[StudyTrial], item: Trashed, names: Sequence[str]) -> Iterator[Problem]:
-    """A trial's name, its key or its folder may be another's by now; ``names`` are those in the trash."""
+def _taken(
+    now: Study, trials: Sequence[StudyTrial], item: Trashed, names: Sequence[str]
+) -> Iterator[Problem]:
+    """A trial's name, its key or its folder may be another's by now; ``names`` are those in the
+    trash."""
     keys = {trial.key: trial.name for trial in now.trials}
     for trial, name in zip(trials, names, strict=True):
         if trial.name in keys.values():

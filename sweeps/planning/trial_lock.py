@@ -17,9 +17,11 @@ UNKNOWN_HOLDER = "another process"
 
 @contextmanager
 def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None]:
-    """Keep other processes from writing the trial's folder. The lock ends with this process, however it ends.
+    """Keep other processes from writing the trial's folder. The lock ends with this process,
+    however it ends.
 
-    Raises RefusedError if another process holds the lock, with ``allowed`` or with what follows and stops it.
+    Raises RefusedError if another process holds the lock, with ``allowed`` or with what follows and
+    stops it.
     """
     lock = FileLock(folder.path.parent / ".locks" / folder.path.name, timeout=0)
     try:
@@ -27,7 +29,9 @@ def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None
     except Timeout:
         holder = holder_of(folder.path.parent, folder.path.name)
         fix = (allowed or _steered(folder.path.parent)) if holder else "wait for it"
-        raise RefusedError([Problem(folder.path.name, f"is being run by {holder or UNKNOWN_HOLDER}", fix)]) from None
+        raise RefusedError(
+            [Problem(folder.path.name, f"is being run by {holder or UNKNOWN_HOLDER}", fix)]
+        ) from None
     with held:
         yield
 

@@ -1,8 +1,8 @@
 """The user's code: which Python files belong to a study, and whether they have changed.
 
-They lie in the task's folder and in editable installs. Where git tracks some, these count, and others only if the task
-names them; elsewhere all count. Trials run in the study's folder of them (``sweeps.worker.code_folder``), so an edit
-never reaches a trial by itself.
+They lie in the task's folder and in editable installs. Where git tracks some, these count, and
+others only if the task names them; elsewhere all count. Trials run in the study's folder of them
+(``sweeps.worker.code_folder``), so an edit never reaches a trial by itself.
 """
 
 import ast
@@ -35,19 +35,29 @@ from tracking.code import (
     read_code,
 )
 from tracking.files import DamagedFileError, unless_damaged, write_atomic
-from tracking.provenance import DISTRIBUTION, OUR_CODE, ROOT, Provenance, of_sweep, tracked_files, trained_by
+from tracking.provenance import (
+    DISTRIBUTION,
+    OUR_CODE,
+    ROOT,
+    Provenance,
+    of_sweep,
+    tracked_files,
+    trained_by,
+)
 from tracking.same_code import SameCode
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
 
 DEPTH = 3
-"""How many nested folders without a Python file may still lead to a package. What lies deeper is data."""
+"""How many nested folders without a Python file may still lead to a package. What lies deeper is
+data."""
 MOST_ENTRIES = 5000
 """A folder with more entries, and no Python file among the first ones, holds data."""
 LINES = 60
 """Of a diff that a refusal shows."""
 PATHS = re.compile(r"[\w./*-]+")
-"""A text that may name modules or files, or begin the name of one; in a file of settings each such word."""
+"""A text that may name modules or files, or begin the name of one; in a file of settings each such
+word."""
 EVERY = "*"
 """Stands for all modules, where any may be imported."""
 IMPORTING = ("import_module", "__import__", "instantiate", "get_class", "get_method", "locate")
@@ -58,7 +68,8 @@ NO_CODE = (*INSTALLS, "__pycache__")
 
 
 def with_code(plan: Plan, any_code: bool = False) -> Plan:
-    """The plan with the code that its trials run. Raises RefusedError if other code trained a part of the study."""
+    """The plan with the code that its trials run. Raises RefusedError if other code trained a part
+    of the study."""
     study = plan.before
     now = user_code(plan.composition.shared.source)
     held = held_codes(study, plan.composition.shared.paths.checkpoints) if study else ()
@@ -93,7 +104,8 @@ def _recorded(study: Study, digest: str, now: Code) -> Code:
 
 
 def _as_recorded(now: Code, before: Code) -> Code:
-    """Today's code with all files that were recorded and are still there, whether git tracks them by now or not."""
+    """Today's code with all files that were recorded and are still there, whether git tracks them
+    by now or not."""
     files = dict(now.files)
     for name in before.files.keys() - files.keys():
         if name.startswith(INSTALLED) and name.partition("/")[0] not in now.roots:
@@ -105,7 +117,8 @@ def _as_recorded(now: Code, before: Code) -> Code:
 
 
 def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> list[str] | None:
-    """The files whose change keeps the study from going on without ``--changed-code``. None if any may change."""
+    """The files whose change keeps the study from going on without ``--changed-code``. None if any
+    may change."""
     now = user_code(source)
     held = held_codes(study, checkpoints)
     if now is None or not held:
@@ -115,14 +128,18 @@ def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> 
     except DamagedFileError as error:
         return [error.path.name]
     now = _as_recorded(now, before)
-    return [] if SameCode(study.vouched).are_same(held[-1], now.digest) else changed_files(before, now)
+    return (
+        [] if SameCode(study.vouched).are_same(held[-1], now.digest) else changed_files(before, now)
+    )
 
 
 def held_codes(study: Study, checkpoints: str | None) -> tuple[str, ...]:
-    """The versions of which something that was trained is there, a result or a checkpoint: the oldest first.
+    """The versions of which something that was trained is there, a result or a checkpoint: the
+    oldest first.
 
-    So are those of a process that is about to train. As long as there is none, the code may change: a fault that ends
-    the first trials can be fixed without a mark. ``checkpoints`` is ``paths.checkpoints``.
+    So are those of a process that is about to train. As long as there is none, the code may change:
+    a fault that ends the first trials can be fixed without a mark. ``checkpoints`` is
+    ``paths.checkpoints``.
     """
     if not study.code:
         return ()
@@ -169,7 +186,8 @@ def scoring_code(study: Study | None, source: TaskSource) -> Code | None:
 
 
 def recorded_code(study: Path, digest: str, source: TaskSource) -> Code | None:
-    """The version with this hash that the study keeps, in today's folders; today's where none was recorded.
+    """The version with this hash that the study keeps, in today's folders; today's where none was
+    recorded.
 
     Raises DamagedFileError.
     """
@@ -209,8 +227,8 @@ def _root_of(name: str) -> str:
 
 
 def _reached(source: TaskSource, files: Mapping[str, bytes], settings: list[str]) -> set[str]:
-    """The files that the task names, directly or by others: by an import anywhere, or by a text such as "nets.small" or
-    "plugins/*.py", also one in a file of settings.
+    """The files that the task names, directly or by others: by an import anywhere, or by a text
+    such as "nets.small" or "plugins/*.py", also one in a file of settings.
 
     A package that is named counts as a whole.
     """
@@ -269,7 +287,8 @@ def _content(path: Path) -> bytes | None:
 
 
 def origin_of(source: TaskSource, code: Code | None) -> Provenance:
-    """Where the code comes from at this moment: commit, branch and the uncommitted diff as ``diff``."""
+    """Where the code comes from at this moment: commit, branch and the uncommitted diff as
+    ``diff``."""
     if code is None:
         return of_sweep(ROOT, OUR_CODE)
     module = sys.modules.get(reference_of(source.name).partition(":")[0])
@@ -278,7 +297,8 @@ def origin_of(source: TaskSource, code: Code | None) -> Provenance:
 
 
 def keep_origin(study: Path, record: Provenance, code: Code | None) -> Provenance:
-    """Keep the code and the uncommitted diff in the study; returns what provenance has of every attempt."""
+    """Keep the code and the uncommitted diff in the study; returns what provenance has of every
+    attempt."""
     text = record["diff"]
     ready_code(code, study)
     name = f"{CODE_FOLDER}/{sha256(text.encode()).hexdigest()[:FILE_DIGITS]}.diff" if text else None
@@ -308,11 +328,15 @@ def _refusal(study: Study, before: Code, now: Code, names: list[str]) -> Problem
 def _parts(name: str) -> set[str]:
     """What an import may call the file, or a package that holds it."""
     *folders, file = name.split("/")
-    return {*(each for each in folders if not each.startswith(INSTALLED)), file.removesuffix(".py")} - {"__init__"}
+    return {
+        *(each for each in folders if not each.startswith(INSTALLED)),
+        file.removesuffix(".py"),
+    } - {"__init__"}
 
 
 def _names_in(name: str, content: bytes) -> Iterator[str]:
-    """The first part of each module, and the parts of each path, that the text of a file may name."""
+    """The first part of each module, and the parts of each path, that the text of a file may
+    name."""
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):  # it cannot be imported either
@@ -328,14 +352,17 @@ def _names_in(name: str, content: bytes) -> Iterator[str]:
         elif isinstance(node, ast.Call) and _called(node) in IMPORTING:
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             yield from (
-                str(each.value).lstrip(".").partition(".")[0] for each in given if isinstance(each, ast.Constant)
+                str(each.value).lstrip(".").partition(".")[0]
+                for each in given
+                if isinstance(each, ast.Constant)
             )
         elif isinstance(node, ast.Call) and _called(node) in LISTING:
             yield from name.split("/")[:-1] or [EVERY]
 
 
 def _names_in_text(text: str) -> Iterator[str]:
-    """The names of folders and modules in a text such as "nets/small.py" or "nets.small"; ``EVERY`` for "*.py"."""
+    """The names of folders and modules in a text such as "nets/small.py" or "nets.small"; ``EVERY``
+    for "*.py"."""
     if PATHS.fullmatch(text):
         names = [part for part in re.split(r"[./*]+", text.removesuffix(".py")) if part]
         if text.endswith(".py") and not names:
@@ -356,8 +383,8 @@ def _found(root: Path, without: Path | None = None) -> dict[str, bytes]:
 
 
 def _python_files(folder: Path, empty: int, real: tuple[str, ...]) -> Iterator[Path]:
-    """``empty``: how many folders above it, in a row, have no Python file. ``real``: where the folder and the links
-    above it lead, so that links cannot form a circle."""
+    """``empty``: how many folders above it, in a row, have no Python file. ``real``: where the
+    folder and the links above it lead, so that links cannot form a circle."""
     files = list[Path]()
     folders = list[Path]()
     try:
@@ -367,7 +394,9 @@ def _python_files(folder: Path, empty: int, real: tuple[str, ...]) -> Iterator[P
                     return
                 if entry.name.endswith(".py") and entry.is_file():
                     files.append(Path(entry.path))
-                elif not entry.name.startswith(".") and entry.name not in NO_CODE and entry.is_dir():
+                elif (
+                    not entry.name.startswith(".") and entry.name not in NO_CODE and entry.is_dir()
+                ):
                     folders.append(Path(entry.path))
     except OSError:  # it cannot be imported from either
         return
@@ -388,11 +417,14 @@ def _is_circle(link: Path, real: tuple[str, ...]) -> bool:
 
 
 def _is_ours(folder: Path) -> bool:
-    return folder.name in OUR_CODE and getattr(sys.modules.get(folder.name), "__path__", [None])[0] == str(folder)
+    return folder.name in OUR_CODE and getattr(sys.modules.get(folder.name), "__path__", [None])[
+        0
+    ] == str(folder)
 
 
 def _editable_folders(here: Path) -> Iterator[tuple[str, Path]]:
-    """Name and folder of each editable install, but for ours; what lies in the task's folder is known from there."""
+    """Name and folder of each editable install, but for ours; what lies in the task's folder is
+    known from there."""
     for each in distributions():
         content = json.loads(each.read_text("direct_url.json") or "{}")
         if content.get("dir_info", {}).get("editable") and each.name != DISTRIBUTION:

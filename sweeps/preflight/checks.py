@@ -41,8 +41,8 @@ def checked(
 ) -> tuple[Plan, list[str]]:
     """Make the plan and check that it can run. Returns it with notices for the user.
 
-    ``one_process`` is for `allelse train`. Raises RefusedError with all problems of the rows, the folders, the
-    addresses and the machines.
+    ``one_process`` is for `allelse train`. Raises RefusedError with all problems of the rows, the
+    folders, the addresses and the machines.
     """
     try:
         plan = make()
@@ -71,7 +71,8 @@ def checked(
 
 
 def node_faults(shared: Settings) -> list[str]:
-    """Why trials cannot run on some nodes of a cluster now, one line each. Nodes may have joined since the plan."""
+    """Why trials cannot run on some nodes of a cluster now, one line each. Nodes may have joined
+    since the plan."""
     if not shared.cluster.address:
         return []
     problems, _ = _machines(shared)
@@ -79,7 +80,8 @@ def node_faults(shared: Settings) -> list[str]:
 
 
 def _worker_problems(plan: Plan, overrides: list[str]) -> list[Problem]:
-    """A problem if `allelse train` is asked for several workers. It suggests the sweep to run instead."""
+    """A problem if `allelse train` is asked for several workers. It suggests the sweep to run
+    instead."""
     workers = plan.composition.shared.cluster.workers
     if workers == 1:
         return []
@@ -95,7 +97,8 @@ def _worker_problems(plan: Plan, overrides: list[str]) -> list[Problem]:
 
 
 def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Problem]:
-    """The problems of shared settings if the overrides make no plan; [] if those settings are invalid, too."""
+    """The problems of shared settings if the overrides make no plan; [] if those settings are
+    invalid, too."""
     try:
         base = compose_base([*naming(overrides), *chosen(overrides, SHARED_GROUPS)])
     except RefusedError:
@@ -106,7 +109,8 @@ def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Prob
 
 
 def _with_places(problems: list[Problem], composition: Composition) -> list[Problem]:
-    """The problems, each with the place that sets its key: the command line, or a line of a file."""
+    """The problems, each with the place that sets its key: the command line, or a line of a
+    file."""
     placed = list[Problem]()
     for problem in problems:
         place = problem.place or composition.place(problem.key, BASE)
@@ -148,7 +152,8 @@ def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem]
 
 
 DASHBOARD = ("aiohttp", "aiohttp_cors", "grpc", "opencensus", "prometheus_client", "pydantic")
-"""The imports of ``ray.dashboard.optional_deps``. Ray may not be imported yet, and installs only some of them."""
+"""The imports of ``ray.dashboard.optional_deps``. Ray may not be imported yet, and installs only
+some of them."""
 
 
 def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
@@ -168,7 +173,8 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
 
 
 BYTES_IN_TRAINING = 16
-"""Bytes per parameter in training: weight, gradient, and Adam's two moments, 4 each. Activations need more."""
+"""Bytes per parameter in training: weight, gradient, and Adam's two moments, 4 each. Activations
+need more."""
 ROUNDING = 1e-6
 SHOWN_CARDS = 3
 """So many kinds of cards are named; the others are counted."""
@@ -176,7 +182,8 @@ LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the n
 
 
 def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
-    """A problem if no worker group fits on the nodes: it would wait forever. Each worker must fit on one node."""
+    """A problem if no worker group fits on the nodes: it would wait forever. Each worker must fit
+    on one node."""
     amounts = {"CPU": float(cluster.cpus_per_worker), "GPU": cluster.gpus_per_worker}
     needs = {resource: amount for resource, amount in amounts.items() if amount}
     workers = sum(_fitting_workers(node, needs) for node in nodes)
@@ -212,7 +219,8 @@ def _shares(total: float, amount: float) -> int:
 
 
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
-    """A problem if no machine can hold the largest model, as far as the number of parameters is known."""
+    """A problem if no machine can hold the largest model, as far as the number of parameters is
+    known."""
     limit, memory = _worker_memory(plan.composition.shared.cluster, nodes)
     largest = max(plan.pending, key=lambda planned: planned.costs.params or 0)
     params = largest.costs.params or 0
@@ -225,16 +233,20 @@ def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
 
 
 def _worker_memory(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:
-    """The most bytes that one worker can have, and the memory's name. Workers on one machine share its memory."""
+    """The most bytes that one worker can have, and the memory's name. Workers on one machine share
+    its memory."""
     if cluster.gpus_per_worker:
         gpu_bytes = max(node.gpu_memory for node in nodes) or LARGEST_GPU
         return float(gpu_bytes), "the largest GPU"
     largest = max(node.memory for node in nodes)
-    return largest / (cluster.workers if len(nodes) == 1 else 1), "each worker's share of the memory"
+    return largest / (
+        cluster.workers if len(nodes) == 1 else 1
+    ), "each worker's share of the memory"
 
 
 def precision_problems(plan: Plan) -> Iterator[Problem]:
-    """GPUs of this machine without bfloat16, if trials are to train in it: torch would emulate it, slowly.
+    """GPUs of this machine without bfloat16, if trials are to train in it: torch would emulate it,
+    slowly.
 
     Those of other nodes show on the worker: Ray hides every GPU from a task that takes none.
     """
@@ -244,13 +256,16 @@ def precision_problems(plan: Plan) -> Iterator[Problem]:
     if all(task.precision(config) != "bf16" for config in configurations(plan.pending)):
         return
     if cards := cards_without_bf16():
-        found = f"is bf16, but {some_of(list(dict.fromkeys(cards)), SHOWN_CARDS)} cannot compute in it"
+        found = (
+            f"is bf16, but {some_of(list(dict.fromkeys(cards)), SHOWN_CARDS)} cannot compute in it"
+        )
         key = task.precision_choice.key if task.precision_choice else "cluster.gpus_per_worker"
         yield Problem(key, found, "must be fp32 below compute capability 8.0")
 
 
 def _largest_key(planned: PlannedTrial) -> str:
-    """The key most likely mistyped: that of the largest integer under model or data, or else in any group."""
+    """The key most likely mistyped: that of the largest integer under model or data, or else in any
+    group."""
     values = Schema.of(planned.task).values(planned.config)
     integers = {key: value for key, value in values.items() if type(value) is int}
     size_keys = [key for key in integers if key.startswith(("model.", "data."))]

@@ -49,17 +49,21 @@ def gpu_memories() -> list[int]:
 
 
 def gpu_problems() -> list[Problem]:
-    """A torch without CUDA, which would train on the CPU in silence whatever GPUs Ray assigns. Imports torch."""
+    """A torch without CUDA, which would train on the CPU in silence whatever GPUs Ray assigns.
+    Imports torch."""
     import torch
 
     if torch.version.cuda or torch.version.hip:
         return []
     found = f"is set, but torch {torch.__version__} is a build for CPUs"
-    return [Problem("cluster.gpus_per_worker", found, "install a CUDA build of torch, or set it to 0")]
+    return [
+        Problem("cluster.gpus_per_worker", found, "install a CUDA build of torch, or set it to 0")
+    ]
 
 
 def cards_without_bf16() -> list[str]:
-    """The names of this machine's GPUs that lack bfloat16: those below compute capability 8.0. Imports torch."""
+    """The names of this machine's GPUs that lack bfloat16: those below compute capability 8.0.
+    Imports torch."""
     import torch
 
     lacking = list[str]()
@@ -75,7 +79,8 @@ EXAMINED_PACKAGES = ("hydra-core", "torch", "ray", "mlflow", "sentencepiece", "s
 
 @dataclass(frozen=True)
 class Examined:
-    """The result of one check, such as ("Python", "failed", "3.10.4", "install Python 3.11 or newer")."""
+    """The result of one check, such as ("Python", "failed", "3.10.4", "install Python 3.11 or
+    newer")."""
 
     what: str
     state: Literal["ok", "warning", "failed"]
@@ -139,7 +144,8 @@ def _examine_devices() -> Examined:
 
 
 def _examine_size(subject: str, size: int, least: int, advice: str) -> Examined:
-    """The bytes of memory or of a disk; a warning with the advice if they are fewer than ``least``."""
+    """The bytes of memory or of a disk; a warning with the advice if they are fewer than
+    ``least``."""
     gibibytes = f"{size / GIB:.0f} GiB"
     if size < least:
         return Examined(subject, "warning", gibibytes, advice)

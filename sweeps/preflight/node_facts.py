@@ -1,8 +1,10 @@
-"""What a node of a cluster has. Nodes with different files of allelse or a different torch would give other results.
+"""What a node of a cluster has. Nodes with different files of allelse or a different torch would
+give other results.
 
-``python -m sweeps.preflight.node_facts ADDRESS LIST_S ANSWER_S MARK`` asks the nodes of a Ray cluster, with the
-question from standard input. It runs as a separate process, since a hanging connection could not be ended otherwise.
-Ray sends the code of ``facts`` to nodes that may lack our packages, so it and the functions it calls need only Python.
+``python -m sweeps.preflight.node_facts ADDRESS LIST_S ANSWER_S MARK`` asks the nodes of a Ray
+cluster, with the question from standard input. It runs as a separate process, since a hanging
+connection could not be ended otherwise. Ray sends the code of ``facts`` to nodes that may lack our
+packages, so it and the functions it calls need only Python.
 """
 
 import hashlib
@@ -24,7 +26,8 @@ Packages = dict[str, str | None]
 
 
 def facts(question: dict[str, Any]) -> dict[str, Any]:
-    """This node's answer: its packages, which of the question's files it sees, and why it cannot run the trials."""
+    """This node's answer: its packages, which of the question's files it sees, and why it cannot
+    run the trials."""
     answer: dict[str, Any] = packages()
     visible = {key: _sees(file) for key, file in question["files"].items()}
     answer |= {"seen": visible, "problems": []}
@@ -44,7 +47,8 @@ def _sees(file: str) -> bool:
 
 
 def packages() -> Packages:
-    """What must be the same on all nodes: a digest of our source files, and versions. None means not installed."""
+    """What must be the same on all nodes: a digest of our source files, and versions. None means
+    not installed."""
     folders = [_folder(name) for name in OUR_PACKAGES]
     installed = [folder for folder in folders if folder is not None]
     return {
@@ -56,7 +60,8 @@ def packages() -> Packages:
 
 
 def _folder(package: str) -> str | None:
-    """The folder that the package would be imported from. Doesn't import it, which would take seconds."""
+    """The folder that the package would be imported from. Doesn't import it, which would take
+    seconds."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.origin or not spec.submodule_search_locations:
         return None
@@ -64,7 +69,8 @@ def _folder(package: str) -> str | None:
 
 
 def digest(folders: list[str]) -> str:
-    """SHA-256 of all Python files in the folders. Checkouts with the same version number may differ in content."""
+    """SHA-256 of all Python files in the folders. Checkouts with the same version number may differ
+    in content."""
     result = hashlib.sha256()
     for folder in map(Path, folders):
         # Emacs locks are broken links, which are no files.
@@ -107,10 +113,12 @@ def _public(version: str | None) -> str | None:
 
 
 def main() -> None:
-    """Print one line: MARK, then the live nodes as JSON, each with its name, total and free resources, and answer.
+    """Print one line: MARK, then the live nodes as JSON, each with its name, total and free
+    resources, and answer.
 
-    If the cluster does not list its nodes within LIST_S, SIGALRM ends this process. A node that does not answer within
-    ANSWER_S after that has the answer None; a node that was not asked has {}.
+    If the cluster does not list its nodes within LIST_S, SIGALRM ends this process. A node that
+    does not answer within ANSWER_S after that has the answer None; a node that was not asked has
+    {}.
     """
     import ray
 
@@ -132,7 +140,8 @@ def main() -> None:
 
 
 def _list_nodes(address: str) -> list[dict[str, Any]]:
-    """Connect to the cluster and list its live nodes, in the order of their addresses. Raises many types of errors."""
+    """Connect to the cluster and list its live nodes, in the order of their addresses. Raises many
+    types of errors."""
     import ray
 
     check_token(address)
@@ -156,7 +165,8 @@ def _name(address: str, host: str) -> str:
 
 
 def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float) -> None:
-    """Ask all nodes on which a worker fits at once, and set their answers. Removes nodes that Ray lost meanwhile."""
+    """Ask all nodes on which a worker fits at once, and set their answers. Removes nodes that Ray
+    lost meanwhile."""
     import ray
     from ray.exceptions import TaskUnschedulableError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

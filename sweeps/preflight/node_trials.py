@@ -1,4 +1,5 @@
-"""Why a node cannot run a study's trials. This runs on the node, with the same version of our packages as the sweep."""
+"""Why a node cannot run a study's trials. This runs on the node, with the same version of our
+packages as the sweep."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,8 +19,8 @@ from sweeps.worker.prepared import data_place
 def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
     """The problems of this node as plain data, which a process without our packages can read.
 
-    They concern the place of checkpoints, CUDA for GPU trials, the task, and its data. ``seen`` says by key which
-    shared folders this node sees.
+    They concern the place of checkpoints, CUDA for GPU trials, the task, and its data. ``seen``
+    says by key which shared folders this node sees.
     """
     key, checkpoints = trials["checkpoints"]
     problems = checkpoint_problems(key, checkpoints)
@@ -34,7 +35,8 @@ def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[st
 
 
 def _data_problems(trials: dict[str, Any], sees_data: bool) -> Iterator[Problem]:
-    """Why this node cannot prepare data that it neither sees nor has. Raises RefusedError if the task is invalid."""
+    """Why this node cannot prepare data that it neither sees nor has. Raises RefusedError if the
+    task is invalid."""
     code = from_plain(trials["code"])
     folder = enter_code(code, Path(trials["study"]), lasting=False) or Path(trials["folder"])
     task = source_of(trials["task"], folder).task

@@ -1,4 +1,5 @@
-"""The machines that run a study: this one or a cluster's nodes, the question to them, and problems in their answers."""
+"""The machines that run a study: this one or a cluster's nodes, the question to them, and problems
+in their answers."""
 
 import json
 import math
@@ -44,7 +45,8 @@ UNJOINED = {
     ),
     "version mismatch": ("", "must run the same Python and the same Ray as this machine"),
 }
-"""By words in Ray's output if it cannot join a cluster: the cause, "" for Ray's last line, and the fix."""
+"""By words in Ray's output if it cannot join a cluster: the cause, "" for Ray's last line, and the
+fix."""
 Question = dict[str, Any]
 """Plain data, which nodes without our packages can read."""
 
@@ -53,7 +55,8 @@ Question = dict[str, Any]
 class Node:
     """A machine's CPUs and GPUs by kind, in total and free, and its memory in bytes.
 
-    ``gpu_memory`` is 0 if unknown. ``answer`` is {} if the node was not asked, and None if it did not answer.
+    ``gpu_memory`` is 0 if unknown. ``answer`` is {} if the node was not asked, and None if it did
+    not answer.
     """
 
     total: dict[str, float]
@@ -118,7 +121,8 @@ def this_machine(with_gpus: bool) -> Node:
 
 
 def _refuse_silent_head(address: str) -> None:
-    """Raise RefusedError if the head does not accept a connection, which Ray would try for minutes."""
+    """Raise RefusedError if the head does not accept a connection, which Ray would try for
+    minutes."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
         return
@@ -131,7 +135,8 @@ def _refuse_silent_head(address: str) -> None:
 
 
 def _query_nodes(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
-    """The live nodes of the cluster and their answers, from a process with a time limit. Raises RefusedError."""
+    """The live nodes of the cluster and their answers, from a process with a time limit. Raises
+    RefusedError."""
     command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s), NODES_MARK]
     process = subprocess.run(
         command,
@@ -176,7 +181,8 @@ def node_problems(
     shared: Settings,
     answer_s: float = NODE_ANSWER_S,
 ) -> list[Problem]:
-    """Why trials cannot run on some nodes. Each problem is reported once, with the nodes that have it."""
+    """Why trials cannot run on some nodes. Each problem is reported once, with the nodes that have
+    it."""
     ours = packages()
     names_by_problem: dict[Problem, list[str]] = {}
     for node in nodes:
@@ -203,7 +209,8 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
 
 
 def _checkpoint_problems(node: Node, shared: Settings) -> Iterator[Problem]:
-    """A problem if the node does not see the checkpoints, so that an interrupted trial could not resume there."""
+    """A problem if the node does not see the checkpoints, so that an interrupted trial could not
+    resume there."""
     key, checkpoints = checkpoint_place(shared.paths)
     if not _sees(node, key):
         store = "paths.checkpoints an object store: s3://bucket/allelse"
@@ -237,8 +244,8 @@ def _answer_problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Pr
 def question_to(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
     """The question to the nodes; None if only this machine runs the study.
 
-    Until the block ends, each shared folder holds a file, which the question names. If a folder does not exist yet, the
-    file is in the folder in which it will be created.
+    Until the block ends, each shared folder holds a file, which the question names. If a folder
+    does not exist yet, the file is in the folder in which it will be created.
     """
     cluster = shared.cluster
     if cluster.address is None:
@@ -267,14 +274,16 @@ def checkpoint_place(paths: Paths) -> tuple[str, str]:
 
 
 def shared_folders(paths: Paths) -> dict[str, Path]:
-    """The local folders that workers use, by key. Workers use ``paths.runs`` only if it holds the checkpoints."""
+    """The local folders that workers use, by key. Workers use ``paths.runs`` only if it holds the
+    checkpoints."""
     key, checkpoints = checkpoint_place(paths)
     folders = {key: local(checkpoints), "paths.data": Path(paths.data)}
     return {key: folder for key, folder in folders.items() if folder is not None}
 
 
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
-    """The part of the question that ``problems_here`` reads: checkpoints, GPUs, and the task with its code and data.
+    """The part of the question that ``problems_here`` reads: checkpoints, GPUs, and the task with
+    its code and data.
 
     Without a plan the task is None, since it may be invalid.
     """

@@ -1,4 +1,5 @@
-"""Whether a study can write to its folders, its filesystem for checkpoints, and its tracking store."""
+"""Whether a study can write to its folders, its filesystem for checkpoints, and its tracking
+store."""
 
 import os
 import shutil
@@ -43,7 +44,8 @@ def place_problems(paths: Paths) -> list[Problem]:
 
 
 def disk_problems(plan: Plan) -> Iterator[Problem]:
-    """A problem if the checkpoints of new trials do not fit on the disk. Trials that began saved most already."""
+    """A problem if the checkpoints of new trials do not fit on the disk. Trials that began saved
+    most already."""
     checkpoints = plan.composition.shared.paths.checkpoints
     folder = plan.folder if checkpoints is None else local(checkpoints)
     new_trials = [planned for planned in plan.pending if planned.state == "missing"]
@@ -70,7 +72,8 @@ def name_problems(plan: Plan) -> Iterator[Problem]:
 
 
 def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
-    """A problem if no file can be written in the folder, or in the folder in which it would be created."""
+    """A problem if no file can be written in the folder, or in the folder in which it would be
+    created."""
     path = Path(folder)
     existing = nearest_existing(path)
     if COPIED_FOR_A_JOB in folder:
@@ -99,7 +102,8 @@ def _name_error(path: Path) -> OSError | None:
 
 
 def write_error(folder: Path) -> OSError | None:
-    """Why no file can be written in the folder; None if one can. The test file has no name, so no crash leaves it."""
+    """Why no file can be written in the folder; None if one can. The test file has no name, so no
+    crash leaves it."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return None
@@ -108,7 +112,8 @@ def write_error(folder: Path) -> OSError | None:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The path itself, or the closest folder above it that exists. Broken links count as existing."""
+    """The path itself, or the closest folder above it that exists. Broken links count as
+    existing."""
     for candidate in (path, *path.parents):
         if os.path.lexists(candidate):
             return candidate
@@ -116,7 +121,8 @@ def nearest_existing(path: Path) -> Path:
 
 
 def ray_folder_problems() -> Iterator[Problem]:
-    """Why Ray cannot start here: its folder is not writable, or its path is too long for a Unix socket."""
+    """Why Ray cannot start here: its folder is not writable, or its path is too long for a Unix
+    socket."""
     variable, folder = temporary_folder()
     size = len(longest_socket().encode(errors="surrogateescape"))
     if size > LONGEST_SOCKET:
@@ -130,7 +136,8 @@ def ray_folder_problems() -> Iterator[Problem]:
 
 
 def checkpoint_problems(key: str, location: str) -> list[Problem]:
-    """A problem if the folder or URL cannot be written to, for example without a package, credentials or bucket."""
+    """A problem if the folder or URL cannot be written to, for example without a package,
+    credentials or bucket."""
     folder = local(location)
     if folder is None:
         return list(_remote_problems(key, location))
@@ -146,7 +153,8 @@ def local(location: str) -> Path | None:
 
 
 def _remote_problems(key: str, url: str) -> Iterator[Problem]:
-    """Write and remove a small file at the URL, as training does, in a thread that may hang without effect."""
+    """Write and remove a small file at the URL, as training does, in a thread that may hang without
+    effect."""
     failures: list[Exception] = []
     thread = Thread(target=_write_and_remove, args=(url, failures), daemon=True)
     thread.start()
@@ -191,7 +199,8 @@ SQLITE_HEADER = b"SQLite format 3\0"
 
 
 def store_problems(uri: str | None, runs: Path) -> list[Problem]:
-    """A missing folder, file or driver of the tracking store. Without ``uri``, the store is a file in ``runs``."""
+    """A missing folder, file or driver of the tracking store. Without ``uri``, the store is a file
+    in ``runs``."""
     if uri is not None and _scheme(uri) != "sqlite":
         return list(_driver_problems(uri)) if _scheme(uri) in SQL_SERVERS else []
     key = "tracking.uri" if uri else "paths.runs"
@@ -235,7 +244,8 @@ def _scheme(uri: str) -> str:
 
 
 def _database_file_problems(key: str, path: Path, created_later: bool) -> Iterator[Problem]:
-    """Why an SQLite file cannot be used. With ``created_later``, a missing file is fine. Raises OSError."""
+    """Why an SQLite file cannot be used. With ``created_later``, a missing file is fine. Raises
+    OSError."""
     if path.is_dir():
         yield Problem(key, f"has a folder at {path}", "must have a database file there, or nothing")
     elif path.exists():

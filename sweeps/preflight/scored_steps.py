@@ -1,4 +1,5 @@
-"""Whether trained weights can be scored: whether the checkpoints that scoring needs are saved or will be."""
+"""Whether trained weights can be scored: whether the checkpoints that scoring needs are saved or
+will be."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -40,7 +41,8 @@ def step_problem(planned: PlannedTrial) -> Problem | None:
 
 
 def _problem(planned: PlannedTrial) -> Problem | None:
-    """The same as ``step_problem``, but raises TimeoutError if the checkpoints' storage does not answer."""
+    """The same as ``step_problem``, but raises TimeoutError if the checkpoints' storage does not
+    answer."""
     trained = planned.host or planned
     result = trained.folder.finished_result(trained.trial.key)
     if result is None and planned.host is None:
@@ -88,7 +90,8 @@ def _saved_steps_at_url(trained: PlannedTrial, lineage: Lineage) -> set[int]:
 
 
 def _finished_problem(planned: PlannedTrial, last: int, saved: set[int]) -> Problem | None:
-    """Why weights whose training ended at step ``last`` cannot be scored by this trial; None if they can."""
+    """Why weights whose training ended at step ``last`` cannot be scored by this trial; None if
+    they can."""
     name = planned.trial.name
     host = planned.host.trial.name if planned.host else ""
     config = config_until(planned.task, planned.config, last)

@@ -1,4 +1,5 @@
-"""The user's code as plain data, for processes that read it as JSON and for nodes that may lack our packages."""
+"""The user's code as plain data, for processes that read it as JSON and for nodes that may lack our
+packages."""
 
 from typing import Any
 

@@ -64,8 +64,8 @@ def set_environment() -> None:
 def sweep_job() -> Any:
     """A sweep as a job whose workers import only from their installation.
 
-    Ray would put the folder where the command was typed first on their path. A transformer.py there would hide ours.
-    The module of a task is found without that. Another Ray keeps the folder.
+    Ray would put the folder where the command was typed first on their path. A transformer.py there
+    would hide ours. The module of a task is found without that. Another Ray keeps the folder.
     """
     from ray.job_config import JobConfig
 
@@ -79,7 +79,8 @@ def sweep_job() -> Any:
 
 
 def print_no_messages() -> None:
-    """Ray prints messages of its processes, with their last log lines. Our own lines name the cause in one line.
+    """Ray prints messages of its processes, with their last log lines. Our own lines name the cause
+    in one line.
 
     Another Ray prints them.
     """
@@ -93,8 +94,9 @@ def print_no_messages() -> None:
 def own_groups() -> Iterator[None]:
     """Each process that Ray starts leads a new process group.
 
-    timeout(1) and a closed terminal send a signal to our whole group. The trials need Ray's processes to stop with a
-    checkpoint, so the signal must not reach these. With another Ray it does, and the trials resume.
+    timeout(1) and a closed terminal send a signal to our whole group. The trials need Ray's
+    processes to stop with a checkpoint, so the signal must not reach these. With another Ray it
+    does, and the trials resume.
     """
     from ray._private import services
 
@@ -110,9 +112,11 @@ def own_groups() -> Iterator[None]:
 
 
 def silent_progress() -> Any:
-    """In the place of Tune's own reporter, which prints a line for each trial that a stop leaves unbegun.
+    """In the place of Tune's own reporter, which prints a line for each trial that a stop leaves
+    unbegun.
 
-    Tune's log is silenced, too: our own lines say which trials failed, and why. Another Tune prints.
+    Tune's log is silenced, too: our own lines say which trials failed, and why. Another Tune
+    prints.
     """
     from ray.tune.progress_reporter import TrialProgressCallback
 
@@ -126,7 +130,8 @@ def silent_progress() -> Any:
 
 @contextmanager
 def uncounted() -> Iterator[None]:
-    """Without usage statistics, Tune does not count its callbacks by type: to do so, it imports all of MLflow.
+    """Without usage statistics, Tune does not count its callbacks by type: to do so, it imports all
+    of MLflow.
 
     Another Ray counts.
     """
@@ -152,7 +157,8 @@ def check_token(address: str) -> None:
 
 
 def free_by_node() -> dict[str, dict[str, float]]:
-    """The free resources of each node by name, by the node's id. Ray's public API has only the sum of all nodes."""
+    """The free resources of each node by name, by the node's id. Ray's public API has only the sum
+    of all nodes."""
     from ray._private.state import available_resources_per_node
 
     resources: dict[str, Any] = available_resources_per_node()

@@ -1,4 +1,5 @@
-"""Storage that is full, read-only or away for a while: failed calls are repeated. Waiting here gives signs of life."""
+"""Storage that is full, read-only or away for a while: failed calls are repeated. Waiting here
+gives signs of life."""
 
 import errno
 import math
@@ -20,7 +21,8 @@ _signs = 0
 
 
 def alive() -> None:
-    """Give a sign of life: a batch, sentence or file is done. Cheap enough for the innermost loop."""
+    """Give a sign of life: a batch, sentence or file is done. Cheap enough for the innermost
+    loop."""
     global _signs
     _signs += 1
 
@@ -41,7 +43,8 @@ BUSY = {errno.EBUSY: "wait until it is less busy"}
 FIXES = FULL | READ_ONLY | AWAY | BUSY
 """What to do, by the number of the system's error. s3fs gives its faults such a number, too."""
 IN_USE = errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ESTALE
-"""Errors of removing a folder in which a process has a file open (NFS keeps that file), or writes one."""
+"""Errors of removing a folder in which a process has a file open (NFS keeps that file), or writes
+one."""
 AWAY_ERRORS = {"ConnectionError", "HTTPClientError", "TimeoutError"}
 """Names of errors without a number: those of Python, botocore and requests."""
 
@@ -59,8 +62,11 @@ class StorageError(OSError):
 
 
 def storage_fault(error: Exception, path: str) -> StorageError | None:
-    """The error with its path as a StorageError, if it may pass; else None. ``path`` is for errors that name none."""
-    number = getattr(error, "errno", None)  # also of an error of ours that was made from the system's
+    """The error with its path as a StorageError, if it may pass; else None. ``path`` is for errors
+    that name none."""
+    number = getattr(
+        error, "errno", None
+    )  # also of an error of ours that was made from the system's
     words = getattr(error, "strerror", None)
     error_names = {error_type.__name__ for error_type in type(error).__mro__}
     if number is None and not AWAY_ERRORS.isdisjoint(error_names):
@@ -69,12 +75,15 @@ def storage_fault(error: Exception, path: str) -> StorageError | None:
     if number not in FIXES:
         return None
     target = getattr(error, "filename2", None)  # where a file was copied or renamed to
-    return StorageError(number, words or os.strerror(number), target or getattr(error, "filename", None) or path)
+    return StorageError(
+        number, words or os.strerror(number), target or getattr(error, "filename", None) or path
+    )
 
 
 @contextmanager
 def at_place(path: Path) -> Iterator[None]:
-    """A fault of storage that names no file, such as that of a file that is open, names this place."""
+    """A fault of storage that names no file, such as that of a file that is open, names this
+    place."""
     try:
         yield
     except OSError as error:
@@ -85,7 +94,8 @@ def at_place(path: Path) -> Iterator[None]:
 
 @contextmanager
 def unless_in_use() -> Iterator[None]:
-    """Ignore errors of removing a path that is gone, or that a process still has open: the next removal gets it."""
+    """Ignore errors of removing a path that is gone, or that a process still has open: the next
+    removal gets it."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -95,10 +105,14 @@ def unless_in_use() -> Iterator[None]:
             raise
 
 
-def patiently(act: Callable[[], Result], path: str, tell: Callable[[str], None], closed: Event | None = None) -> Result:
-    """Call ``act`` until it succeeds, and return its result. ``tell`` gets a line when storage fails and recovers.
+def patiently(
+    act: Callable[[], Result], path: str, tell: Callable[[str], None], closed: Event | None = None
+) -> Result:
+    """Call ``act`` until it succeeds, and return its result. ``tell`` gets a line when storage
+    fails and recovers.
 
-    Raises StorageError once ``STORAGE_S`` have passed since it first failed, or once ``closed`` is set.
+    Raises StorageError once ``STORAGE_S`` have passed since it first failed, or once ``closed`` is
+    set.
     """
     closed = closed or Event()
     since = math.inf
@@ -129,7 +143,8 @@ PREFIX = "allelse-"
 
 @contextmanager
 def own_temporary() -> Iterator[Path]:
-    """A folder named after the birth of this process. Within it, a fault of storage that names no file is its own."""
+    """A folder named after the birth of this process. Within it, a fault of storage that names no
+    file is its own."""
     _remove_dead()
     prefix = f"{PREFIX}{own_process().birth}-"
     with tempfile.TemporaryDirectory(prefix=prefix) as folder, at_place(Path(folder).parent):

@@ -1,4 +1,5 @@
-"""Standard streams that never end a run: a missing letter is replaced, and text that cannot be written is lost."""
+"""Standard streams that never end a run: a missing letter is replaced, and text that cannot be
+written is lost."""
 
 import sys
 from collections.abc import Iterable
@@ -41,7 +42,8 @@ def replace_letters() -> None:
 
 
 def steady_streams() -> None:
-    """Let nothing that this process prints raise an error: neither our lines nor those of a task's work."""
+    """Let nothing that this process prints raise an error: neither our lines nor those of a task's
+    work."""
     replace_letters()
     sys.stdout = steady(sys.stdout)
     sys.stderr = steady(sys.stderr)

@@ -1,7 +1,8 @@
-"""The checkpoints of a finished trial, copied for another study: as hard links where the file system allows it.
+"""The checkpoints of a finished trial, copied for another study: as hard links where the file
+system allows it.
 
-A checkpoint file is never changed in its place, so that both studies may have the same one, and each may remove its
-own. On an object store the server copies.
+A checkpoint file is never changed in its place, so that both studies may have the same one, and
+each may remove its own. On an object store the server copies.
 """
 
 import os
@@ -25,7 +26,8 @@ from sweeps.worker.checkpoints import Checkpoints, root_name
 
 
 class CheckpointCopy:
-    """Copies the checkpoints of one study to the URL ``target_url`` of another, for the same trial key and lineage."""
+    """Copies the checkpoints of one study to the URL ``target_url`` of another, for the same trial
+    key and lineage."""
 
     def __init__(self, source: Checkpoints, target_url: str) -> None:
         self._source = source
@@ -55,7 +57,9 @@ class CheckpointCopy:
 
     def _copy_file(self, path: str, target: str) -> None:
         filesystem = self._source.files.filesystem
-        if isinstance(filesystem, LocalFileSystem) and isinstance(self._filesystem, LocalFileSystem):
+        if isinstance(filesystem, LocalFileSystem) and isinstance(
+            self._filesystem, LocalFileSystem
+        ):
             link_or_copy(Path(path), Path(target))
         elif filesystem == self._filesystem:
             filesystem.cp_file(path, target)
@@ -63,14 +67,20 @@ class CheckpointCopy:
             self._filesystem.pipe_file(target, filesystem.cat_file(path))
 
     def _copy_own_files(self) -> None:
-        """Copy the files that the trial itself wrote beside its checkpoints. They may change in place, so no links."""
+        """Copy the files that the trial itself wrote beside its checkpoints. They may change in
+        place, so no links."""
         folder = Path(self._source.root, WORK_FILES)
-        if self._source.is_local and isinstance(self._filesystem, LocalFileSystem) and folder.is_dir():
+        if (
+            self._source.is_local
+            and isinstance(self._filesystem, LocalFileSystem)
+            and folder.is_dir()
+        ):
             shutil.copytree(folder, Path(self._root, WORK_FILES), dirs_exist_ok=True)
 
 
 def whole_manifest(checkpoints: Checkpoints, checkpoint: CheckpointId) -> Manifest:
-    """The manifest of a checkpoint, after reading all its files. Raises DamagedCheckpointError if one is damaged."""
+    """The manifest of a checkpoint, after reading all its files. Raises DamagedCheckpointError if
+    one is damaged."""
     folder = f"{checkpoints.root}/{checkpoint}"
     manifest = checkpoints.files.manifest(folder)
     if manifest is None:

@@ -1,4 +1,5 @@
-"""Why an attempt ended: by an error of its work, by the death of a process, or by a hang, which writes its stacks."""
+"""Why an attempt ended: by an error of its work, by the death of a process, or by a hang, which
+writes its stacks."""
 
 import errno
 import faulthandler
@@ -25,13 +26,15 @@ from sweeps.worker.events import Failed, Lost
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
 UNREACHABLE = re.compile(r"\bgloo\b|\bnccl|\bc10d\b|TCPStore|rendezvous", re.I)
-"""In the words of torch's errors of a process group. A task's own "Connection refused", of a database, has none."""
+"""In the words of torch's errors of a process group. A task's own "Connection refused", of a
+database, has none."""
 LOST_GPU = re.compile(
     r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable|no CUDA-capable device"
     r"|No CUDA GPUs are available|driver initialization failed|system not yet initialized",
     re.I,
 )
-"""What CUDA and torch say of a device that fails whatever runs on it. A kernel's own faults have other words."""
+"""What CUDA and torch say of a device that fails whatever runs on it. A kernel's own faults have
+other words."""
 BY_RAY = "was killed by Ray, because its node ran out of memory"
 DEATHS = {
     r"OutOfMemory|(?i:out of memory)|low on memory": BY_RAY,
@@ -44,7 +47,8 @@ DEATHS = {
 """How a process ended, by what Ray's error or the process itself says; the first that is found."""
 MAY_BE_MEMORY = "perhaps because memory ran out"
 UNKNOWN_EXIT = "connection error code 2"
-"""Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
+"""Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the
+connection end."""
 NOT_INSTALLED = re.compile(r"No module named '(?:sweeps|tracking|transformer)(\.[\w.]+)?'")
 INSTALL_SAME = "install this version there"
 INSTALL_IT = "install it for the Python that starts Ray there"
@@ -63,20 +67,28 @@ def ended_by(error: BaseException) -> Failed | Lost:
     details = printable(in_users_folders(traceback.format_exc()))
     message = _with_hint(cause(error))
     number = error.errno if isinstance(error, OSError) else None
-    words = str(error) if isinstance(error, RuntimeError) else ""  # torch's errors have few types of their own
+    words = (
+        str(error) if isinstance(error, RuntimeError) else ""
+    )  # torch's errors have few types of their own
     if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
         return Lost(f"out of memory: {message}", details, memory=True)
     if isinstance(error, BdbQuit):
         return Failed(NEEDS_TERMINAL, details)
     if isinstance(error, SystemExit):
         by_code = is_fault_of_code(error)  # a retry would end in the same way
-        return (Failed if by_code else Lost)(f"the trial's code ended its process: {message}", details)
+        return (Failed if by_code else Lost)(
+            f"the trial's code ended its process: {message}", details
+        )
     distributed = sys.modules.get("torch.distributed")
     if distributed and (
-        number == errno.EADDRINUSE or isinstance(error, distributed.DistError) or UNREACHABLE.search(words)
+        number == errno.EADDRINUSE
+        or isinstance(error, distributed.DistError)
+        or UNREACHABLE.search(words)
     ):
         return Lost(message, details, peer=True)
-    storage_away = number in AWAY | BUSY and not isinstance(error, StorageError)  # that was tried for long enough
+    storage_away = number in AWAY | BUSY and not isinstance(
+        error, StorageError
+    )  # that was tried for long enough
     return (Lost if storage_away or LOST_GPU.search(words) else Failed)(message, details)
 
 
@@ -99,7 +111,11 @@ def died(error: BaseException, name: str, worker_place: Any = None) -> Lost:
     location = worker_place or (f"pid {pid} on {address}" if pid and address else None)
     process = f"{name} ({location})" if location else name
     if missing := NOT_INSTALLED.search(text):
-        fault = f"runs a different allelse; {INSTALL_SAME}" if missing[1] else f"found no allelse; {INSTALL_IT}"
+        fault = (
+            f"runs a different allelse; {INSTALL_SAME}"
+            if missing[1]
+            else f"found no allelse; {INSTALL_IT}"
+        )
         return Lost(f"{process} {fault}", text, unfit=True)
     manner = _cause_of_death(error, text, lines)
     details = "\n\n".join(filter(None, [text, "\n".join(lines)]))
@@ -137,8 +153,9 @@ def silent(stall_s: float) -> str:
 class Silence:
     """How long no worker has given a sign of life.
 
-    Workers wait for each other, so one that hangs silences all. Time in which nobody looked does not count: the sweep
-    itself may have been stopped. Before the first sign of any worker, ``STARTING_S`` is allowed.
+    Workers wait for each other, so one that hangs silences all. Time in which nobody looked does
+    not count: the sweep itself may have been stopped. Before the first sign of any worker,
+    ``STARTING_S`` is allowed.
     """
 
     def __init__(self, stall_s: float, signs: Sequence[int | None] = ()) -> None:
@@ -169,9 +186,11 @@ class Silence:
 
 
 class StackTimer:
-    """Until ``close``, this process writes its stacks unless ``look`` is called and finds signs of life in time.
+    """Until ``close``, this process writes its stacks unless ``look`` is called and finds signs of
+    life in time.
 
-    It may hang within C code that holds Python's lock. Python's fault handler has a thread that needs no lock.
+    It may hang within C code that holds Python's lock. Python's fault handler has a thread that
+    needs no lock.
     """
 
     def __init__(self, stall_s: float, file: "IO[bytes] | int") -> None:

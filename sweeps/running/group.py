@@ -1,7 +1,8 @@
-"""The workers of a trial on Ray: each a process in a bundle of the trial's placement group, all polled together.
+"""The workers of a trial on Ray: each a process in a bundle of the trial's placement group, all
+polled together.
 
-They outlive the trial, for the next one. A worker's process imports this: it needs no Ray Tune, so it starts a second
-sooner; torch follows with the first trial.
+They outlive the trial, for the next one. A worker's process imports this: it needs no Ray Tune, so
+it starts a second sooner; torch follows with the first trial.
 """
 
 import os
@@ -52,12 +53,14 @@ EVENTS_AHEAD = 500
 """How many events a worker may be ahead of the sweep; then it and its peers wait."""
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
-"""A part of the beginning. It yields whenever it waits longer than one poll, and the event with which it fails."""
+"""A part of the beginning. It yields whenever it waits longer than one poll, and the event with
+which it fails."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A worker's answer to a poll: its events since the last one, its signs of life, and whether its work is over.
+    """A worker's answer to a poll: its events since the last one, its signs of life, and whether
+    its work is over.
 
     ``cpu_seconds``: of its process since the work began.
     """
@@ -70,11 +73,14 @@ class Answer:
 
 @ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
 class WorkerActor:
-    """One process of a worker group, for all trials that Tune gives the group. It answers polls while it works."""
+    """One process of a worker group, for all trials that Tune gives the group. It answers polls
+    while it works."""
 
     def __init__(self, rank: int) -> None:
         own_files()  # of now, when this process imports them
-        sys.argv[:] = ["allelse"]  # Ray's own arguments are not for the work, nor for processes that it starts
+        sys.argv[:] = [
+            "allelse"
+        ]  # Ray's own arguments are not for the work, nor for processes that it starts
         steady_streams()
         self.rank = rank
         self.port_socket: socket.socket | None = None
@@ -88,17 +94,23 @@ class WorkerActor:
         """Where this worker runs, and the packages that are ``compared``."""
         node = ray.get_runtime_context().get_node_id()
         log = Path(f"/proc/self/fd/{STDERR}").resolve()
-        return WorkerPlace(socket.gethostname(), node, os.getpid(), log, _packages() if compared else None)
+        return WorkerPlace(
+            socket.gethostname(), node, os.getpid(), log, _packages() if compared else None
+        )
 
     def address(self) -> str:
-        """host:port on this worker's node where the group can meet. The port is held until the next call."""
+        """host:port on this worker's node where the group can meet. The port is held until the next
+        call."""
         from sweeps.worker.peers import held_port
 
         self.port_socket, address = held_port(get_node_ip_address())
         return address
 
-    def take(self, assignment: Assignment, stall_s: float, code: Code | None) -> Failed | Lost | None:
-        """Take the assignment, or return the failure. The task is imported from ``code``, which is the user's."""
+    def take(
+        self, assignment: Assignment, stall_s: float, code: Code | None
+    ) -> Failed | Lost | None:
+        """Take the assignment, or return the failure. The task is imported from ``code``, which is
+        the user's."""
         self.driver = None
         self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
         self.stop = threading.Event()
@@ -108,7 +120,8 @@ class WorkerActor:
         return _guarded(partial(self._take, assignment, code))
 
     def newest(self) -> Start | Failed | Lost | None:
-        """The checkpoint to start from, on rank zero. None without an assignment: ``take`` has returned the cause."""
+        """The checkpoint to start from, on rank zero. None without an assignment: ``take`` has
+        returned the cause."""
         return None if self.driver is None else _guarded(self.driver.newest)
 
     def load(self, start: Start | None) -> Failed | Lost | None:
@@ -126,8 +139,9 @@ class WorkerActor:
 
     @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
     def poll(self, stop: bool, recorded: int, others_cpu: float, wait_s: float) -> Answer:
-        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop, up to which step
-        the sweep has recorded the reports, and the CPU seconds of the other workers."""
+        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop,
+        up to which step the sweep has recorded the reports, and the CPU seconds of the other
+        workers."""
         if stop:
             self.stop.set()
         if self.driver is not None:
@@ -145,9 +159,13 @@ class WorkerActor:
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
         folder = enter_code(code, Path(assignment.study_folder))
-        command = train_command(assignment.task, Path(assignment.study_folder).name, assignment.trial, assignment.seed)
+        command = train_command(
+            assignment.task, Path(assignment.study_folder).name, assignment.trial, assignment.seed
+        )
         pass_breakpoints(lambda text: self.events.put(Noticed(text)), command)
-        self.driver = Driver(replace(assignment, folder=str(folder or assignment.folder)), self.events.put)
+        self.driver = Driver(
+            replace(assignment, folder=str(folder or assignment.folder)), self.events.put
+        )
 
     def _printed(self) -> str:
         """What this process has printed since the last call."""
@@ -187,11 +205,13 @@ def _packages() -> Packages:
 class WorkerGroup:
     """The workers of one trial. All are polled together, so that a death shows at once.
 
-    ``packages`` are those of the sweep, which all nodes must have; None if this machine is the only one. ``code`` is
-    the user's, which the workers import.
+    ``packages`` are those of the sweep, which all nodes must have; None if this machine is the only
+    one. ``code`` is the user's, which the workers import.
     """
 
-    def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None) -> None:
+    def __init__(
+        self, cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
+    ) -> None:
         self._cluster = cluster
         self._stall_s = stall_s
         self._packages = packages
@@ -218,7 +238,8 @@ class WorkerGroup:
         self._polls = {}
 
     def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
-        """Their events; those of the last poll are recorded by now. ``Lost`` or ``Failed`` ends the attempt."""
+        """Their events; those of the last poll are recorded by now. ``Lost`` or ``Failed`` ends the
+        attempt."""
         if self._beginning is not None:
             return self._continue_beginning(self._beginning, within_s)
         events = self._poll_workers(stop, within_s)
@@ -226,7 +247,9 @@ class WorkerGroup:
         if lost is not None:
             events = [event for event in events if not isinstance(event, Lost)]
             events += self._explain_loss(lost, stop)
-        elif self._unfinished and self._silence.stalled([self._signs[rank] for rank in sorted(self._unfinished)]):
+        elif self._unfinished and self._silence.stalled(
+            [self._signs[rank] for rank in sorted(self._unfinished)]
+        ):
             events.append(self._stall_event())
         steps = [event.step for event in events if isinstance(event, Report)]
         self._recorded = max([self._recorded, *steps])
@@ -244,7 +267,8 @@ class WorkerGroup:
         self._polls = {}
 
     def _continue_beginning(self, beginning: Waits[None], within_s: float) -> Sequence[Event]:
-        """Continue the start of the workers within that time. Returns the event if one of them cannot start."""
+        """Continue the start of the workers within that time. Returns the event if one of them
+        cannot start."""
         self._within_s = within_s
         try:
             return next(beginning)
@@ -268,7 +292,8 @@ class WorkerGroup:
         self._silence = Silence(self._stall_s)
 
     def _ensure_workers(self) -> Waits[None]:
-        """The idle workers if all of them answer, otherwise new ones. Another node may have come with them."""
+        """The idle workers if all of them answer, otherwise new ones. Another node may have come
+        with them."""
         with suppress(RayError):
             if self._workers:
                 self._places = yield from self._locate_workers(IDLE_ANSWER_S)
@@ -283,10 +308,15 @@ class WorkerGroup:
     def _locate_workers(self, within_s: float) -> Waits[list[WorkerPlace]]:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
         compared = self._packages is not None
-        return (yield from self._wait_for([worker.place.remote(compared) for worker in self._workers], within_s))
+        return (
+            yield from self._wait_for(
+                [worker.place.remote(compared) for worker in self._workers], within_s
+            )
+        )
 
     def _wait_for(self, calls: list[Any], within_s: float) -> Waits[list[Any]]:
-        """The answers to all these calls. Raises RayError once one has failed or that time is over."""
+        """The answers to all these calls. Raises RayError once one has failed or that time is
+        over."""
         deadline = time.monotonic() + within_s
         while True:
             ready, waiting = ray.wait(calls, num_returns=len(calls), timeout=self._within_s)
@@ -298,19 +328,24 @@ class WorkerGroup:
             yield []
 
     def _unfit_nodes(self) -> Iterator[Event]:
-        """Nodes with other packages: the trial would train with other code. One may have joined since the start."""
+        """Nodes with other packages: the trial would train with other code. One may have joined
+        since the start."""
         if not self._packages:
             return
         for worker_place in self._places:
             for problem in package_problems(worker_place.packages or {}, self._packages):
-                yield Lost(f"{worker_place.host}: {problem.found}; {problem.allowed}", "", unfit=True)
+                yield Lost(
+                    f"{worker_place.host}: {problem.found}; {problem.allowed}", "", unfit=True
+                )
 
     def _start_attempt(self, assignment: Assignment) -> Waits[None]:
         """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
         first = self._workers[0]
         other_workers = self._workers[1:]
         within = max(self._stall_s, STARTING_S)
-        assigned = [worker.take.remote(assignment, self._stall_s, self._code) for worker in self._workers]
+        assigned = [
+            worker.take.remote(assignment, self._stall_s, self._code) for worker in self._workers
+        ]
         [start] = yield from self._wait_for([first.newest.remote()], within)
         if isinstance(start, Failed | Lost):
             yield [start]
@@ -322,7 +357,8 @@ class WorkerGroup:
             worker.run.options(name=assignment.trial).remote(len(self._workers), address)
 
     def _poll_workers(self, stop: bool, within_s: float) -> list[Event]:
-        """The answers to one poll of each unfinished worker. One that does not answer is not asked again yet."""
+        """The answers to one poll of each unfinished worker. One that does not answer is not asked
+        again yet."""
         for rank in self._unfinished - set(self._polls.values()):
             others_cpu = sum(self._cpu) - self._cpu[rank]
             poll = self._workers[rank].poll.remote(stop, self._recorded, others_cpu, within_s)
@@ -355,7 +391,8 @@ class WorkerGroup:
     def _explain_loss(self, lost: Lost, stop: bool) -> list[Event]:
         """The last events of the other workers, and then the cause.
 
-        A worker that only noticed the loss of others may be heard before the one that failed or died.
+        A worker that only noticed the loss of others may be heard before the one that failed or
+        died.
         """
         events: list[Event] = []
         deadline = time.monotonic() + PATIENCE_S
@@ -374,7 +411,8 @@ class WorkerGroup:
         return replace(event, hosts=hosts) if isinstance(event, Started) else event
 
     def _stall_event(self) -> Lost:
-        """All workers hang. log.txt has the stacks of those that answer polls; others may have printed theirs here."""
+        """All workers hang. log.txt has the stacks of those that answer polls; others may have
+        printed theirs here."""
         lines: list[str] = []
         for worker_place in self._places:
             lines += worker_place.last_lines()
@@ -394,7 +432,9 @@ def _start_workers(cluster: Cluster) -> list[Any]:
         WorkerActor.options(  # type: ignore[attr-defined]
             num_cpus=cluster.cpus_per_worker,
             num_gpus=cluster.gpus_per_worker,
-            scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank),
+            scheduling_strategy=PlacementGroupSchedulingStrategy(
+                group, placement_group_bundle_index=rank
+            ),
         ).remote(rank)
         for rank in range(cluster.workers)
     ]

@@ -1,4 +1,5 @@
-"""One run of a study, with or without Ray: repair and lock its trials, prepare their data, carry journals to MLflow."""
+"""One run of a study, with or without Ray: repair and lock its trials, prepare their data, carry
+journals to MLflow."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -42,10 +43,12 @@ def open_study(
     connect: Callable[[Stopping], None] | None = None,
     tracked: bool = True,
 ) -> Iterator[tuple[Plan, Stopping]]:
-    """Prepare the data, lock the trials, write the study and carry its journals to MLflow while the caller runs them.
+    """Prepare the data, lock the trials, write the study and carry its journals to MLflow while the
+    caller runs them.
 
-    ``connect`` is called once the data is prepared, before anything of the study is written. Unless ``tracked``, no
-    journal is carried. Yields the plan as it stands once the trials are locked. Raises RefusedError, Interrupted.
+    ``connect`` is called once the data is prepared, before anything of the study is written. Unless
+    ``tracked``, no journal is carried. Yields the plan as it stands once the trials are locked.
+    Raises RefusedError, Interrupted.
     """
     stopping = Stopping()
     source = plan.composition.shared.source
@@ -77,16 +80,23 @@ def open_study(
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(recorded(plan, command))
         plan = take_trials(plan, console)
-        console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
+        console.print(
+            f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run"
+        )
         stack.callback(remove_outdated_links, plan.folder)
         settings = plan.trials[0].settings
-        carried = syncing(settings, console) if tracked and settings.tracking.enabled else nullcontext()
+        carried = (
+            syncing(settings, console) if tracked and settings.tracking.enabled else nullcontext()
+        )
         with carried, new_files_shown(plan.code, plan.folder):
             yield plan, stopping
 
 
-def print_cautions(plan: Plan, console: Console, printed: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Print what is probably unintended, without the lines already ``printed``. Returns all of them."""
+def print_cautions(
+    plan: Plan, console: Console, printed: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """Print what is probably unintended, without the lines already ``printed``. Returns all of
+    them."""
     lines = list(cautions(plan))
     for line in lines:
         if line not in printed:
@@ -95,7 +105,8 @@ def print_cautions(plan: Plan, console: Console, printed: frozenset[str] = froze
 
 
 def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:
-    """Refuse to train a trial that was finished when the plan was made: another process may write there by now."""
+    """Refuse to train a trial that was finished when the plan was made: another process may write
+    there by now."""
     unlocked = [planned.trial.name for planned in plan.pending if planned.trial.name not in locked]
     if unlocked:
         fault = "was finished, but its result was removed or scored with other settings since"
@@ -105,22 +116,27 @@ def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:
 def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
     """Refuse the plan unless its trials with the same data share one prepared copy.
 
-    Finished trials are checked too: a trial whose record was damaged must not resume with another copy.
+    Finished trials are checked too: a trial whose record was damaged must not resume with another
+    copy.
     """
     problems: list[Problem] = []
     for planned in plan.trials:
         if planned.fingerprint in prepared:
             copy = planned.prepared_as(), planned.prepared_folder, planned.code
             check = partial(check_data, planned.folder, *copy)
-            problems += unless_damaged(check, [])  # still damaged: another process runs that trial and repairs it
+            problems += unless_damaged(
+                check, []
+            )  # still damaged: another process runs that trial and repairs it
     if problems:
         raise RefusedError(dict.fromkeys(problems))
 
 
 def prepare_data(plan: Plan, console: Console) -> None:
-    """Prepare all data of the plan's pending trials. Raises RefusedError with all problems of what they cannot use.
+    """Prepare all data of the plan's pending trials. Raises RefusedError with all problems of what
+    they cannot use.
 
-    Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates no lock.
+    Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates
+    no lock.
     """
     problems: list[Problem] = []
     if plan.task.prepare is None or not plan.pending:
@@ -139,22 +155,28 @@ def prepare_data(plan: Plan, console: Console) -> None:
 
 
 def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> list[Problem]:
-    """Prepare or open the data that these trials share, and return its problems. ``task`` is from the study's code."""
+    """Prepare or open the data that these trials share, and return its problems. ``task`` is from
+    the study's code."""
     planned = trials[0]
     data_folder = planned.prepared_folder
     configs = [Schema.of(task).config(asdict(config)) for config in configurations(trials)]
     is_new = not data_folder.is_dir()
-    if is_new and (earlier := earlier_copy(task, data_folder.parents[1], planned.fingerprint, planned.code)):
+    if is_new and (
+        earlier := earlier_copy(task, data_folder.parents[1], planned.fingerprint, planned.code)
+    ):
         text = f"The task's code has changed: its data is prepared again. {earlier} stays for what it has trained."
         console.print(escape(text), soft_wrap=True)
     with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:
         prepare_once(task, configs, data_folder, planned.fingerprint, on_progress, planned.code)
-        return [problem for config in configs for problem in task.data_problems(config, data_folder)]
+        return [
+            problem for config in configs for problem in task.data_problems(config, data_folder)
+        ]
 
 
 @contextmanager
 def _preparation_shown(name: str, new: bool, console: Console) -> Iterator[Told]:
-    """Show the preparation: in a terminal its current step, elsewhere a line at its start and one at its end."""
+    """Show the preparation: in a terminal its current step, elsewhere a line at its start and one
+    at its end."""
     began = time.monotonic()
     lines = new and not console.is_terminal
     if lines:
@@ -170,7 +192,9 @@ def _preparation_shown(name: str, new: bool, console: Console) -> Iterator[Told]
         console.print(f"Prepared {escape(name)} in {time.monotonic() - began:.1f} s")
 
 
-NO_IDENTITY = "its record of the data is lost, so only other trials of the study can reveal another copy"
+NO_IDENTITY = (
+    "its record of the data is lost, so only other trials of the study can reveal another copy"
+)
 WHAT_FOLLOWS = {
     "result.json": "the trial resumes from its last checkpoint and writes it again",
     "config.yaml": "it is written again",
@@ -185,9 +209,11 @@ FINISHED = {
 
 
 def _without_unreadable(plan: Plan, console: Console) -> Plan:
-    """The plan without its pending trials that have an unreadable file: it may be intact, so nothing replaces it.
+    """The plan without its pending trials that have an unreadable file: it may be intact, so
+    nothing replaces it.
 
-    Prints a line for each. Raises RefusedError if no other trial is pending, or if the study is not recorded yet.
+    Prints a line for each. Raises RefusedError if no other trial is pending, or if the study is not
+    recorded yet.
     """
     left_out: dict[str, list[UnreadableError]] = {}
     for planned in plan.pending:
@@ -200,7 +226,10 @@ def _without_unreadable(plan: Plan, console: Console) -> Plan:
         raise RefusedError(damaged(error) for errors in left_out.values() for error in errors)
     for name, errors in left_out.items():
         faults = ", ".join(error.note for error in errors)
-        console.print(escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"), soft_wrap=True)
+        console.print(
+            escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"),
+            soft_wrap=True,
+        )
     return reduced
 
 
@@ -212,7 +241,10 @@ def repair(plan: Plan, console: Console) -> None:
     for planned in plan.trials:
         if _is_whole(planned) or _unreadable(planned):
             continue
-        with suppress(RefusedError), trial_lock(planned.folder) if planned.finished else nullcontext():
+        with (
+            suppress(RefusedError),
+            trial_lock(planned.folder) if planned.finished else nullcontext(),
+        ):
             for line in _repair_lines(planned):
                 console.print(escape(f"{planned.trial.name}: {line}"), soft_wrap=True)
 
@@ -222,7 +254,9 @@ def _unreadable(planned: PlannedTrial) -> list[UnreadableError]:
 
 
 def _is_whole(planned: PlannedTrial) -> bool:
-    return not planned.folder.damage() and (planned.folder.config_path.exists() or not planned.finished)
+    return not planned.folder.damage() and (
+        planned.folder.config_path.exists() or not planned.finished
+    )
 
 
 def _repair_lines(planned: PlannedTrial) -> Iterator[str]:

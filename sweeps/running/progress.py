@@ -1,4 +1,5 @@
-"""The display of a running sweep: in a terminal what `status --watch` shows, elsewhere a line for each event."""
+"""The display of a running sweep: in a terminal what `status --watch` shows, elsewhere a line for
+each event."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,17 @@ from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_
 from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.status.live import Watched, below_live_view, summary
 from sweeps.status.standings import Line, progress_of
-from sweeps.worker.events import Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
+from sweeps.worker.events import (
+    Event,
+    Failed,
+    Finished,
+    Lost,
+    Noticed,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.look import Look
 from tracking.study import read_study
@@ -54,7 +65,9 @@ class Progress:
         names = [planned.trial.name for planned in plan.trials]
         self._states = {name: "waiting" if name in self._pending else "finished" for name in names}
         self._begun: dict[str, Begun] = {}
-        self._resuming: dict[str, str] = {}  # hosts of trials that start again, until the step is printed
+        self._resuming: dict[
+            str, str
+        ] = {}  # hosts of trials that start again, until the step is printed
         self._watched: Watched | None = None
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
@@ -65,7 +78,10 @@ class Progress:
         self._code = Watch(plan.code)
         self._last_look = time.monotonic()
         self.live = Live(
-            get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_AT_TRIALS_S, transient=True
+            get_renderable=self.view,
+            console=console,
+            refresh_per_second=1 / LOOK_AT_TRIALS_S,
+            transient=True,
         )
 
     def __enter__(self) -> "Progress":
@@ -139,15 +155,24 @@ class Progress:
     def give_up(self, cause: str, command: str) -> None:
         """Say that no trial can run any more, and what to type."""
         self.close()
-        self._say(f"{cause}; the trials resume from their last checkpoints. To continue, run again: {command}")
+        self._say(
+            f"{cause}; the trials resume from their last checkpoints. To continue, run again: {command}"
+        )
 
     def resume_lines(self) -> tuple[str, ...]:
-        """One line per running trial: the step that it resumes from, and the steps that are lost."""
+        """One line per running trial: the step that it resumes from, and the steps that are
+        lost."""
         over = {name for name, state in self._states.items() if state in ("finished", "FAILED")}
-        return tuple(self._begun[name].resumes(name) for name in self._states if name in self._begun.keys() - over)
+        return tuple(
+            self._begun[name].resumes(name)
+            for name in self._states
+            if name in self._begun.keys() - over
+        )
 
     def stop_one(self, name: str, begun: bool) -> None:
-        after = "stopping after the current step, with a checkpoint" if begun else "it will not start"
+        after = (
+            "stopping after the current step, with a checkpoint" if begun else "it will not start"
+        )
         if not begun:
             self.skip(name)
         self._say(f"{name}: {after}, as `allelse stop` asked")
@@ -218,16 +243,22 @@ class Progress:
             self._say(line)
 
     def view(self) -> RenderableType:
-        """What `status --watch` shows of these trials. A thread draws it: storage that hangs holds up no trial."""
+        """What `status --watch` shows of these trials. A thread draws it: storage that hangs holds
+        up no trial."""
         self._look()
-        return "" if self._watched is None else self._watched.view(self.console, self.where, self._more)
+        return (
+            ""
+            if self._watched is None
+            else self._watched.view(self.console, self.where, self._more)
+        )
 
     @property
     def _more(self) -> str:
         return "; stopping" if self.stopping else ""
 
     def seconds_left(self) -> float | None:
-        """Seconds until the last trial ends, extrapolated from the trials' files; None if unknown."""
+        """Seconds until the last trial ends, extrapolated from the trials' files; None if
+        unknown."""
         if not self.console.is_terminal:
             self._look()
         return sweep_seconds_left(list(self._pending.values()), self._lines())
@@ -255,7 +286,9 @@ class Progress:
 
     def _look(self) -> None:
         """Look at the trials that run or whose state changed, unless the last look is too fresh."""
-        with suppress(OSError, DamagedFileError):  # a fault of storage: the process that writes there reports it
+        with suppress(
+            OSError, DamagedFileError
+        ):  # a fault of storage: the process that writes there reports it
             if self._watched is None:
                 study = read_study(self.plan.folder)
                 ours = tuple(trial for trial in study.trials if trial.name in self._states)
@@ -272,14 +305,21 @@ class Progress:
 
 
 def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:
-    """Seconds until the last of these trials ends; None before one has. ``lines``: their status lines, by name.
+    """Seconds until the last of these trials ends; None before one has. ``lines``: their status
+    lines, by name.
 
-    Extrapolated from how long the finished trials took, with start and scoring, per planned FLOP or else step. Assumes
-    that as many trials run at a time as run now.
+    Extrapolated from how long the finished trials took, with start and scoring, per planned FLOP or
+    else step. Assumes that as many trials run at a time as run now.
     """
     trained = [planned for planned in pending if planned.host is None]
-    with_lines = [(planned, lines[planned.trial.name]) for planned in trained if planned.trial.name in lines]
-    paces = [_seconds_of(line["look"]) / planned.effort for planned, line in with_lines if line["look"].result]
+    with_lines = [
+        (planned, lines[planned.trial.name]) for planned in trained if planned.trial.name in lines
+    ]
+    paces = [
+        _seconds_of(line["look"]) / planned.effort
+        for planned, line in with_lines
+        if line["look"].result
+    ]
     if not paces:
         return None
     pace = sum(paces) / len(paces)

@@ -1,7 +1,8 @@
 """The trials of a run: which one comes next, what its process is to do, and when it is over.
 
-On Ray many processes take trials; `allelse train` is the only process of its one trial. Which trial a process gets is
-decided when it is there. So a trial that lost its workers comes before those that have not begun.
+On Ray many processes take trials; `allelse train` is the only process of its one trial. Which trial
+a process gets is decided when it is there. So a trial that lost its workers comes before those that
+have not begun.
 """
 
 import re
@@ -24,7 +25,8 @@ from tracking.files import DamagedFileError
 T = TypeVar("T")
 NOTHING = Order(None)
 SAME_FAILURES = 3
-"""Of trials in a row that fail with the same error at the same place: the next one most likely would, too."""
+"""Of trials in a row that fail with the same error at the same place: the next one most likely
+would, too."""
 ANY_NUMBER = re.compile(r"\d+")
 """In an error, may differ from trial to trial."""
 PLACE = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
@@ -65,7 +67,9 @@ class Queue:
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._busy: dict[str, Busy] = {}  # by process
         self._removed: set[str] = set()  # trials whose folder was removed while they ran
-        self._stopped_one_by_one: frozenset[str] = frozenset()  # trials whose own stop request was handled
+        self._stopped_one_by_one: frozenset[str] = (
+            frozenset()
+        )  # trials whose own stop request was handled
         self._sent_at = 0.0
         self._failures: list[tuple[str, Any]] = []  # error and place, since a trial has finished
 
@@ -107,7 +111,8 @@ class Queue:
         self._send([busy])
 
     def take(self, process: str, attempt: int, events: Sequence[Event]) -> None:
-        """Record and show the events of the attempt in this process. Late events of an older attempt are dropped."""
+        """Record and show the events of the attempt in this process. Late events of an older
+        attempt are dropped."""
         busy = self._busy.get(process)
         if busy is None or busy.trial in self._removed:  # it has no trial, or was ordered to stop
             return
@@ -127,7 +132,8 @@ class Queue:
         return host is None or host in self._trained
 
     def _leave_unscorable(self) -> None:
-        """Skip the trials whose host ended in this run without weights: a later run may have them."""
+        """Skip the trials whose host ended in this run without weights: a later run may have
+        them."""
         over = self.progress.ended() - self._trained
         for name in [name for name in self._waiting if self._hosts.get(name) in over]:
             self._waiting.remove(name)
@@ -155,12 +161,16 @@ class Queue:
         self._failures.append((ANY_NUMBER.sub("N", cause), calls[-1] if calls else None))
         last = self._failures[-SAME_FAILURES:]
         if len(last) == SAME_FAILURES and len(set(last)) == 1:
-            self.stopping.end(f"{SAME_FAILURES} trials in a row failed with the same error: {cause}")
+            self.stopping.end(
+                f"{SAME_FAILURES} trials in a row failed with the same error: {cause}"
+            )
 
     def end(self, process: str) -> None:
         """Note that the process is done with its trial, or had none to begin."""
         busy = self._busy.pop(process, None)
-        if busy is not None and busy.trial not in self.progress.ended():  # it was to stop before it began
+        if (
+            busy is not None and busy.trial not in self.progress.ended()
+        ):  # it was to stop before it began
             self._record(busy.trial, partial(self.recorders[busy.trial].end, "interrupted"))
             self.progress.skip(busy.trial)
         self._leave_unscorable()
@@ -187,7 +197,8 @@ class Queue:
         self._leave_unscorable()
 
     def tick(self) -> None:
-        """Pass on requests to stop. Raises Interrupted once nothing runs any more, unless all trials have ended."""
+        """Pass on requests to stop. Raises Interrupted once nothing runs any more, unless all
+        trials have ended."""
         self.progress.tick()
         if self.stopping.requested():
             self._stop()
@@ -201,14 +212,16 @@ class Queue:
             self._send(self._busy.values())
 
     def close(self, reason: str = "interrupted") -> None:
-        """End the open attempts of a sweep that ends. One that cannot be written is closed by the next attempt."""
+        """End the open attempts of a sweep that ends. One that cannot be written is closed by the
+        next attempt."""
         for recorder in self.recorders.values():
             with suppress(OSError, DamagedFileError):
                 recorder.end(reason)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """On an interruption, end the open attempts and raise Interrupted with one line per running trial."""
+        """On an interruption, end the open attempts and raise Interrupted with one line per running
+        trial."""
         try:
             yield
         except KeyboardInterrupt as error:
@@ -218,7 +231,8 @@ class Queue:
             raise interrupted from None
 
     def _retry(self, name: str, lost: Lost) -> None:
-        """End the attempt. An unfit node ends the sweep: each trial that comes to it would be lost."""
+        """End the attempt. An unfit node ends the sweep: each trial that comes to it would be
+        lost."""
         if lost.unfit:
             self.stopping.end(lost.cause)
         self._short = self._short | {name} if lost.memory else self._short - {name}
@@ -257,10 +271,13 @@ class Queue:
     def _send(self, processes: Iterable[Busy]) -> None:
         poll_s = max(POLL_S, len(self._busy) / POLLS_PER_S)
         for busy in processes:
-            busy.give(replace(busy.order, stop=self.stopping.requested_for(busy.trial), poll_s=poll_s))
+            busy.give(
+                replace(busy.order, stop=self.stopping.requested_for(busy.trial), poll_s=poll_s)
+            )
 
     def _record(self, name: str, act: Callable[[], T]) -> T | None:
-        """Call ``act`` and return its result; None if the trial's folder was removed, which ends the trial.
+        """Call ``act`` and return its result; None if the trial's folder was removed, which ends
+        the trial.
 
         Raises UnrecordedError.
         """

@@ -1,4 +1,5 @@
-"""Records the events of a trial's workers in its folder. Only the process of the sweep writes there."""
+"""Records the events of a trial's workers in its folder. Only the process of the sweep writes
+there."""
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,14 +35,23 @@ from tracking.log import append_log, marked, utc
 from tracking.provenance import Provenance, attempts, trained_by, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 from tracking.trial import TrialFolder
-from tracking.weights import WEIGHTS, WeightsRecord, is_head_of, joined_scores, weights_of, weights_record
+from tracking.weights import (
+    WEIGHTS,
+    WeightsRecord,
+    is_head_of,
+    joined_scores,
+    weights_of,
+    weights_record,
+)
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
 PACE = "pace"
 OF_DEVICES = (*DEVICE_COSTS, "sustained")
 """Costs that count only where one rate holds for all of training."""
-WITHOUT_WEIGHTS = "{host} has no result any more, so there are no weights to score; run the same command again"
+WITHOUT_WEIGHTS = (
+    "{host} has no result any more, so there are no weights to score; run the same command again"
+)
 REMOVED = "its folder was removed; the same command trains it again"
 
 
@@ -69,11 +79,15 @@ class UnrecordedError(BaseException):
 class Recorder:
     """One trial's folder across its attempts. Nothing counts attempts except this class.
 
-    ``attempt`` is the number of the current or next attempt. Events of earlier attempts are dropped.
+    ``attempt`` is the number of the current or next attempt. Events of earlier attempts are
+    dropped.
     """
 
     def __init__(
-        self, planned: PlannedTrial, origin: Mapping[str, Any] | None = None, codes: Sequence[str] = ()
+        self,
+        planned: PlannedTrial,
+        origin: Mapping[str, Any] | None = None,
+        codes: Sequence[str] = (),
     ) -> None:
         self.origin = dict(origin or {})  # what holds for all attempts of this sweep
         self.codes = codes  # the hashes of all code that the study has been trained with
@@ -86,7 +100,9 @@ class Recorder:
         self.process = own_process()
         self.stopped = False  # as requested
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
-        self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts.all()), default=0)
+        self.attempt = 1 + max(
+            (attempt.number for attempt in self.folder.attempts.all()), default=0
+        )
         self._weights: HostWeights | None = None  # that the current attempt only scores
         self._before = self.folder.lineage() or Lineage(uuid.uuid4().hex[:LINEAGE_DIGITS])
 
@@ -121,7 +137,8 @@ class Recorder:
         )
 
     def _host_weights(self) -> HostWeights | None:
-        """The weights that the trial only scores; None if it trains its own. Raises WithoutWeightsError."""
+        """The weights that the trial only scores; None if it trains its own. Raises
+        WithoutWeightsError."""
         host = self.planned.host
         if host is None:
             return None
@@ -139,7 +156,8 @@ class Recorder:
         )
 
     def fault_of_weights(self) -> str:
-        """Why the weights of the finished host cannot be scored, as words after the trial's name; "" if they can."""
+        """Why the weights of the finished host cannot be scored, as words after the trial's name;
+        "" if they can."""
         problem = step_problem(self.planned)
         return problem.found if problem else ""
 
@@ -167,19 +185,25 @@ class Recorder:
             last = self._ended() or self.planned.steps
             return self.folder.scored_heads(key, last, self.planned.scoring)
         heads = self.folder.scored_heads(key, weights.step, self.planned.scoring)
-        return {set_name: head for set_name, head in heads.items() if is_head_of(weights.record, head)}
+        return {
+            set_name: head for set_name, head in heads.items() if is_head_of(weights.record, head)
+        }
 
     def begin(self) -> None:
-        """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
+        """Record the start of the attempt before it starts. Raises OSError if the record of earlier
+        ones is gone."""
         if self.attempt > 1:
-            self.folder.attempts.check_begun(self.attempt - 1)  # an unmounted folder may be writable
+            self.folder.attempts.check_begun(
+                self.attempt - 1
+            )  # an unmounted folder may be writable
         write_config(self.planned)
         self.folder.begin_attempt(self.attempt, self.process, self._before.name, self.run)
         self._log(f"--- attempt {self.attempt}, {utc()}, started from {self.process.host}\n")
         self.began = True
 
     def give_up(self, cause: str, details: str = "") -> None:
-        """The attempt lost a worker, perhaps before it began: record its end and count the next one."""
+        """The attempt lost a worker, perhaps before it began: record its end and count the next
+        one."""
         if not self.began:
             self.begin()
         if details:
@@ -193,14 +217,16 @@ class Recorder:
     def take(self, attempt: int, event: Event) -> bool:
         """Record one event; False if its attempt was given up.
 
-        Raises RuntimeError if its attempt never began: all work of that attempt would be lost. Raises OSError if the
-        folder cannot be written, or is gone.
+        Raises RuntimeError if its attempt never began: all work of that attempt would be lost.
+        Raises OSError if the folder cannot be written, or is gone.
         """
         if attempt < self.attempt:
             return False
         if attempt > self.attempt or not self.began:
             name = self.planned.trial.name
-            raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
+            raise RuntimeError(
+                f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected"
+            )
         self.folder.attempts.check_running(attempt, self.process)
         match event:
             case Started(device, _, hosts, process):
@@ -214,9 +240,13 @@ class Recorder:
             case About(entries):
                 self._record_origin(entries)
             case Report(step, metrics, ts, checkpoint, synced):
-                self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
+                self._restore(
+                    0
+                )  # no checkpoint was found: reports of an earlier attempt are not its history
                 if not self.folder.report(attempt, step, metrics, ts, checkpoint, synced):
-                    self._log(f"--- the journal of the finished training stays: no report of step {step} is added\n")
+                    self._log(
+                        f"--- the journal of the finished training stays: no report of step {step} is added\n"
+                    )
             case Stopped():
                 self.stopped = True
                 self.end("interrupted")
@@ -235,7 +265,9 @@ class Recorder:
                 self.lost = event  # Tune starts the next attempt, or reports an error
         return True
 
-    def _record(self, device: str, hosts: tuple[str, ...], process: dict[str, Any]) -> dict[str, Any]:
+    def _record(
+        self, device: str, hosts: tuple[str, ...], process: dict[str, Any]
+    ) -> dict[str, Any]:
         """Where the attempt runs, and what it runs."""
         source = self.planned.settings.source
         return {
@@ -249,7 +281,11 @@ class Recorder:
             "gpus_per_worker": self.planned.settings.cluster.gpus_per_worker,
             "data_fingerprint": self.planned.fingerprint,
             "data_identity": self.prepared_as,
-            "task": {"name": source.task.name, "version": source.task.version, "source": source.name},
+            "task": {
+                "name": source.task.name,
+                "version": source.task.version,
+                "source": source.name,
+            },
         }
 
     def _record_origin(self, entries: dict[str, Any]) -> None:
@@ -267,7 +303,8 @@ class Recorder:
         return {}
 
     def patiently(self, act: Callable[[], T], say: Callable[[str], None]) -> T:
-        """Call ``act``, which records, and return its result. ``say`` gets a line when storage fails and recovers.
+        """Call ``act``, which records, and return its result. ``say`` gets a line when storage
+        fails and recovers.
 
         Raises RemovedError, UnrecordedError.
         """
@@ -280,14 +317,19 @@ class Recorder:
         try:
             return patiently(unless_removed, str(self.folder.path), say)
         except DamagedFileError as damage:  # such as a file that a server has cut
-            raise UnrecordedError(OSError(None, f"{damage.cause}; {damage.remedy}", damage.place)) from None
+            raise UnrecordedError(
+                OSError(None, f"{damage.cause}; {damage.remedy}", damage.place)
+            ) from None
         except OSError as error:
             raise UnrecordedError(error) from None
 
     def _restore(self, step: int, reports: tuple[Report, ...] = ()) -> None:
-        """Make the journal end at the step that the attempt started from, with all reports up to that step."""
+        """Make the journal end at the step that the attempt started from, with all reports up to
+        that step."""
         if not self.restored:
-            history = [(report.ts, report.step, report.metrics, report.checkpoint) for report in reports]
+            history = [
+                (report.ts, report.step, report.metrics, report.checkpoint) for report in reports
+            ]
             self.folder.restore(self.attempt, step, history)
             self.restored = True
 
@@ -297,7 +339,8 @@ class Recorder:
         self.end(f"failed: {cause}")
 
     def _is_removed(self) -> bool:
-        """Whether the record of its attempts is gone from a study that is still there: a person removed the folder."""
+        """Whether the record of its attempts is gone from a study that is still there: a person
+        removed the folder."""
         begun = self.began or self.attempt > 1
         study = self.folder.path.parent / STUDY_FILE
         return begun and not self.folder.attempts_path.exists() and study.exists()
@@ -355,7 +398,8 @@ class Recorder:
 
 
 def _with_training(costs: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """The costs of an attempt. If it only scored, the training costs come from the earlier ``result``."""
+    """The costs of an attempt. If it only scored, the training costs come from the earlier
+    ``result``."""
     if PACE in costs:
         return {**costs}
     earlier = {name: result[name] for name in (PACE, *OF_DEVICES) if name in result}
@@ -363,18 +407,22 @@ def _with_training(costs: Mapping[str, Any], result: Mapping[str, Any]) -> dict[
 
 
 def _is_of_one_group(records: Sequence[Provenance]) -> bool:
-    """Whether all attempts trained on as many devices of one kind: one rate counts for all their seconds."""
+    """Whether all attempts trained on as many devices of one kind: one rate counts for all their
+    seconds."""
     groups = set[str]()
     for record in records:
         rate = record.get("sustained") or {}
         cpu = record.get("cpu") or {}
         conditions = [record.get("device"), record.get("gpus_per_worker"), cpu.get("model")]
-        groups.add(to_json([*conditions, rate.get("source"), rate.get("precision"), rate.get("threads")]))
+        groups.add(
+            to_json([*conditions, rate.get("source"), rate.get("precision"), rate.get("threads")])
+        )
     return len(groups) < 2
 
 
 def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:
-    """Write the trial's config.yaml into its folder, or into ``folder``, which will get its name."""
+    """Write the trial's config.yaml into its folder, or into ``folder``, which will get its
+    name."""
     text = yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True)
     write_atomic((folder or planned.folder).config_path, text)
 

@@ -33,13 +33,19 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
     with unrecorded_as_error(), open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
             recorder = Recorder(plan.pending[0], plan.origin, plan.codes)
-            with Progress(plan, console) as progress, running_code(plan.code, plan.folder) as folder:
-                queue = Queue({recorder.planned.trial.name: recorder}, progress, stopping, max_failures=0)
+            with (
+                Progress(plan, console) as progress,
+                running_code(plan.code, plan.folder) as folder,
+            ):
+                queue = Queue(
+                    {recorder.planned.trial.name: recorder}, progress, stopping, max_failures=0
+                )
                 _Lone(queue, recorder, folder).run()
 
 
 class _Lone:
-    """The only process of a run. It takes orders from the queue, and passes the events of its work to it."""
+    """The only process of a run. It takes orders from the queue, and passes the events of its work
+    to it."""
 
     def __init__(self, queue: Queue, recorder: Recorder, folder: Path | None) -> None:
         self._queue = queue

@@ -15,13 +15,23 @@ from pathlib import Path
 from types import FrameType
 
 from sweeps.processes.times import ECHO_S, LEAVING_S, LOOK_FOR_STOPS_S
-from tracking.attempts import BEAT_S, Runner, announce, own_process, request_stop, stop_requests, withdraw
+from tracking.attempts import (
+    BEAT_S,
+    Runner,
+    announce,
+    own_process,
+    request_stop,
+    stop_requests,
+    withdraw,
+)
 from tracking.words import shell_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Slurm and submitit announce the end of a job by SIGUSR1 or SIGUSR2."""
 STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
-STOPPED_BY = "{fault}. Stopping after the current step, with a checkpoint. Press Ctrl-C to quit at once."
+STOPPED_BY = (
+    "{fault}. Stopping after the current step, with a checkpoint. Press Ctrl-C to quit at once."
+)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -30,7 +40,9 @@ class Interrupted(KeyboardInterrupt):
     ``at_once`` is set by a second signal: then the run waits for nothing more.
     """
 
-    def __init__(self, number: int, lines: tuple[str, ...] = (), at_once: bool = False, fault: str = "") -> None:
+    def __init__(
+        self, number: int, lines: tuple[str, ...] = (), at_once: bool = False, fault: str = ""
+    ) -> None:
         super().__init__()
         self.number = number
         self.lines = lines
@@ -39,8 +51,8 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """As a shell reports it: 130 after Ctrl-C or `allelse stop`, 143 after SIGTERM; on Linux 138 after SIGUSR1 and
-        140 after SIGUSR2. 1 after a fault."""
+        """As a shell reports it: 130 after Ctrl-C or `allelse stop`, 143 after SIGTERM; on Linux
+        138 after SIGUSR1 and 140 after SIGUSR2. 1 after a fault."""
         return 1 if self.fault else 128 + self.number
 
 
@@ -50,7 +62,9 @@ class Stopping:
     def __init__(self) -> None:
         self.number: int | None = None
         self.requested_all = False  # by `allelse stop`, to stop everything
-        self.trials: frozenset[str] = frozenset()  # trials that were asked to stop one by one, by name
+        self.trials: frozenset[str] = (
+            frozenset()
+        )  # trials that were asked to stop one by one, by name
         self.waiting = ""  # what the trials wait for, if they do
         self.seconds_left: float | None = None  # until the last trial ends, extrapolated
         self.fault = ""  # why the sweep stops by itself
@@ -68,7 +82,8 @@ class Stopping:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within it each signal raises Interrupted. A signal that this process already ignores stays ignored."""
+        """Within it each signal raises Interrupted. A signal that this process already ignores
+        stays ignored."""
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
         try:
             self.install()
@@ -80,7 +95,8 @@ class Stopping:
                 signal.signal(number, handler)
 
     def install(self) -> None:
-        """Handle the signals here; repeat it after ``ray.init``, which installs its own SIGTERM handler."""
+        """Handle the signals here; repeat it after ``ray.init``, which installs its own SIGTERM
+        handler."""
         for number in SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._handle)
@@ -118,7 +134,8 @@ class Stopping:
         return Interrupted(number, self._lines, self._at_once, self.fault)
 
     def with_lines(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
-        """The same interruption, with these lines if it has none: within a call, Ray replaces ours by a bare one."""
+        """The same interruption, with these lines if it has none: within a call, Ray replaces ours
+        by a bare one."""
         own_lines = error.lines if isinstance(error, Interrupted) else ()
         return self.interrupted(own_lines or lines)
 
@@ -131,7 +148,8 @@ class Stopping:
 
 
 def _leave_closed_terminal() -> None:
-    """Discard output to a closed terminal: an error of writing would end the trials that are stopping."""
+    """Discard output to a closed terminal: an error of writing would end the trials that are
+    stopping."""
     for descriptor in (1, 2):
         with suppress(OSError):  # it may be closed
             if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
@@ -139,10 +157,15 @@ def _leave_closed_terminal() -> None:
 
 
 @contextmanager
-def announced(study: Path, trials: Sequence[str], command: Sequence[str], stopping: Stopping) -> Iterator[None]:
-    """Within it, other processes see who runs these trials and may request a stop. Their locks must be held."""
+def announced(
+    study: Path, trials: Sequence[str], command: Sequence[str], stopping: Stopping
+) -> Iterator[None]:
+    """Within it, other processes see who runs these trials and may request a stop. Their locks must
+    be held."""
     began = time.time()
-    runner = Runner(own_process(), shell_line(["allelse", *command[1:]]), tuple(trials), began, began)
+    runner = Runner(
+        own_process(), shell_line(["allelse", *command[1:]]), tuple(trials), began, began
+    )
     announcement = Announcement(study, runner, stopping)
     try:
         withdraw(study, runner)  # also what killed processes left
@@ -154,7 +177,8 @@ def announced(study: Path, trials: Sequence[str], command: Sequence[str], stoppi
 
 
 def leave_study(study: Path) -> None:
-    """For a process that cannot leave ``open_study``: withdraw, since other machines cannot know its end."""
+    """For a process that cannot leave ``open_study``: withdraw, since other machines cannot know
+    its end."""
     for thread in threading.enumerate():
         if isinstance(thread, Announcement) and thread.study == study:
             thread.end(LEAVING_S)
@@ -173,12 +197,16 @@ class Announcement(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.wait(LOOK_FOR_STOPS_S):
-            if time.monotonic() - self._written > BEAT_S or self.runner.waiting != self.stopping.waiting:
+            if (
+                time.monotonic() - self._written > BEAT_S
+                or self.runner.waiting != self.stopping.waiting
+            ):
                 self.beat()
             self._take_requests()
 
     def end(self, patience: float | None = None) -> None:
-        """Withdraw, after what the thread is writing; at the latest after ``patience`` seconds: the folder may hang."""
+        """Withdraw, after what the thread is writing; at the latest after ``patience`` seconds: the
+        folder may hang."""
         self._ended.set()
         if self.is_alive():
             self.join(patience)
@@ -199,7 +227,9 @@ class Announcement(threading.Thread):
             _stop_this_process()
         elif requested is not None:
             self.stopping.trials = frozenset(requested)
-            if self.stopping.requested():  # by a signal or a fault: show other processes that this one stops
+            if (
+                self.stopping.requested()
+            ):  # by a signal or a fault: show other processes that this one stops
                 with suppress(OSError):  # the next look writes it
                     request_stop(self.study, self.runner, None)
 

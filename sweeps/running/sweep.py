@@ -1,7 +1,8 @@
-"""Run a plan on Ray: prepare its data once, schedule its trials, record their events, carry them to MLflow.
+"""Run a plan on Ray: prepare its data once, schedule its trials, record their events, carry them to
+MLflow.
 
-The connection to Ray is opened, watched and closed here. A Ray that the sweep started leaves nothing behind; a cluster
-stays as it is. Ray is imported only once the connection opens.
+The connection to Ray is opened, watched and closed here. A Ray that the sweep started leaves
+nothing behind; a cluster stays as it is. Ray is imported only once the connection opens.
 """
 
 import errno
@@ -47,8 +48,11 @@ from sweeps.schema import Problem, RefusedError
 from tracking.words import shell_line
 
 
-def run_plan(plan: Plan, command: list[str], console: Console, tracked: bool = True) -> frozenset[str]:
-    """Run the pending trials; the study on disk holds their results. Returns the trials that were stopped one by one.
+def run_plan(
+    plan: Plan, command: list[str], console: Console, tracked: bool = True
+) -> frozenset[str]:
+    """Run the pending trials; the study on disk holds their results. Returns the trials that were
+    stopped one by one.
 
     Unless ``tracked``, nothing is sent to MLflow.
 
@@ -68,14 +72,19 @@ def run_plan(plan: Plan, command: list[str], console: Console, tracked: bool = T
 def _run_on_ray(
     plan: Plan, progress: Progress, stopping: Stopping, command: list[str], connection: "Connection"
 ) -> None:
-    """Run the pending trials. The end of Ray ends this process with one line, which ends with the command to type."""
+    """Run the pending trials. The end of Ray ends this process with one line, which ends with the
+    command to type."""
     from sweeps.running.tune import run_on_tune  # Tune reads its environment
 
     settings = plan.trials[0].settings
-    recorders = {planned.trial.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending}
+    recorders = {
+        planned.trial.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending
+    }
     hosts = {planned.trial.name: planned.trial.weights for planned in plan.pending if planned.host}
     queue = Queue(recorders, progress, stopping, settings.sweep.max_failures, hosts)
-    expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
+    expected = (
+        packages() if settings.cluster.address else None
+    )  # one machine has nothing to compare
     again = f"{shell_line(command)}\n{connection.logs}".strip()
 
     def record(cause: str) -> None:
@@ -97,7 +106,8 @@ def _run_on_ray(
 
 
 class Connection:
-    """Disconnects at the end of its context. After a failure the logs of its own Ray stay, and a line says where."""
+    """Disconnects at the end of its context. After a failure the logs of its own Ray stay, and a
+    line says where."""
 
     def __init__(self, cluster: Cluster, console: Console) -> None:
         self._cluster = cluster
@@ -111,7 +121,8 @@ class Connection:
         return f"Ray's logs: {self._own_session / 'logs'}" if self._own_session else ""
 
     def open(self, stopping: Stopping) -> None:
-        """Start Ray only on this machine, or join the cluster at ``cluster.address``. Raises RefusedError."""
+        """Start Ray only on this machine, or join the cluster at ``cluster.address``. Raises
+        RefusedError."""
         set_environment()
         is_own_ray = self._cluster.address is None
         print_no_messages()
@@ -121,7 +132,9 @@ class Connection:
         except SystemExit:  # Ray's own SIGTERM handler, until ours is back
             stopping.note(signal.SIGTERM)
             raise stopping.interrupted(()) from None
-        except Exception as error:  # Ray fails to start with many types of errors, even a bare Exception
+        except (
+            Exception
+        ) as error:  # Ray fails to start with many types of errors, even a bare Exception
             raise RefusedError([self._problem(error)]) from error
         finally:
             stopping.install()
@@ -149,7 +162,8 @@ class Connection:
             self._console.print(self.logs, soft_wrap=True, markup=False, highlight=False)
 
     def _start_ray(self, again: bool = True) -> Any:
-        """Start Ray, with a second try: a busy machine may be too slow. Ends all processes of a failed start."""
+        """Start Ray, with a second try: a busy machine may be too slow. Ends all processes of a
+        failed start."""
         earlier_children = _children()
         try:
             return self._init_ray()
@@ -178,13 +192,16 @@ class Connection:
             _, folder = temporary_folder()
             logs = folder / FOLDER / LATEST / "logs"
             looking = f"free up memory, CPUs and space in {folder}, set {TEMPORARY}, or read the logs in {logs}"
-            return Problem("cluster.address", f"Ray did not start on this machine: {error}", looking)
+            return Problem(
+                "cluster.address", f"Ray did not start on this machine: {error}", looking
+            )
         allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
         return Problem("cluster.address", f"{address}: {error}", allowed)
 
 
 def _dashboard(url: str) -> str:
-    """A line with the dashboard's address. ``url`` has no scheme; it is "" if the cluster has no dashboard."""
+    """A line with the dashboard's address. ``url`` has no scheme; it is "" if the cluster has no
+    dashboard."""
     if not url:
         return "Ray's dashboard: the cluster has none; `ray start --head` brings it where ray[default] is installed"
     return f"Ray's dashboard: http://{url}"
@@ -215,15 +232,18 @@ SYNCER = "tracking.mlflow.sync"
 """It carries the rest to MLflow, and then ends by itself."""
 NODE = "raylet"
 HEAD = "gcs_server"
-RAY_ENDS = {HEAD: "Ray's head process (gcs_server) ended", NODE: "Ray's node process (raylet) ended"}
+RAY_ENDS = {
+    HEAD: "Ray's head process (gcs_server) ended",
+    NODE: "Ray's node process (raylet) ended",
+}
 OWN_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL)
 
 
 class RayWatch:
     """Within it, the end of Ray ends this process, once ``say`` and ``record`` have got the cause.
 
-    A Ray that this process has started ends with one of its processes here. A cluster ends with its node here, or once
-    its head has been silent for a while.
+    A Ray that this process has started ends with one of its processes here. A cluster ends with its
+    node here, or once its head has been silent for a while.
     """
 
     def __init__(self, say: Callable[[str], None], record: Callable[[str], None]) -> None:
@@ -272,14 +292,19 @@ class RayWatch:
         answers = _answers(self._address)
         look_time = time.monotonic()
         self._last_look = look_time
-        if answers or look_time - last_look > HEAD_SILENT_S / 2:  # this process itself was stopped meanwhile
+        if (
+            answers or look_time - last_look > HEAD_SILENT_S / 2
+        ):  # this process itself was stopped meanwhile
             self._answered = look_time
         return look_time - self._answered > HEAD_SILENT_S
 
     def _end(self, cause: str) -> None:
-        """The main thread may be waiting for Ray and cannot end in order, so this thread ends the process."""
+        """The main thread may be waiting for Ray and cannot end in order, so this thread ends the
+        process."""
         try:
-            with suppress(Exception):  # what cannot be printed must not keep the rest from being done
+            with suppress(
+                Exception
+            ):  # what cannot be printed must not keep the rest from being done
                 self._say(cause)
             with suppress(OSError):  # too many open files
                 _silence()

@@ -19,13 +19,22 @@ from tracking.words import quoted
 
 
 def sync_command(settings: Settings) -> list[str]:
-    """The command that carries the study's journals to MLflow once; with `--follow`, until its stdin ends.
+    """The command that carries the study's journals to MLflow once; with `--follow`, until its
+    stdin ends.
 
     Run it in `sync_environment()`, which holds the address.
     """
     experiment = settings.tracking.experiment
     options = [] if experiment is None else ["--experiment", experiment]
-    return [sys.executable, "-P", "-m", "tracking.mlflow.sync", "--study", str(settings.study_folder), *options]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "tracking.mlflow.sync",
+        "--study",
+        str(settings.study_folder),
+        *options,
+    ]
 
 
 def sync_environment(uri: str | None) -> dict[str, str]:
@@ -35,7 +44,8 @@ def sync_environment(uri: str | None) -> dict[str, str]:
 
 @contextmanager
 def syncing(settings: Settings, console: Console) -> Iterator[None]:
-    """A process that syncs the study's journals to MLflow; at the end, wait until it has sent everything.
+    """A process that syncs the study's journals to MLflow; at the end, wait until it has sent
+    everything.
 
     A run that is left at once does not wait: `allelse sync` carries the rest.
     """
@@ -50,13 +60,17 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
         with console.status("Syncing the last results to MLflow"):
             carried = syncer.close(patience)
         if not carried:
-            console.print(f"MLflow is not up to date; {_sync_advice(settings)}", soft_wrap=True, markup=False)
+            console.print(
+                f"MLflow is not up to date; {_sync_advice(settings)}", soft_wrap=True, markup=False
+            )
 
 
 def _sync_advice(settings: Settings) -> str:
     study = settings.study_folder.resolve()
     tracking = settings.tracking
-    public_uri = without_password(tracking.uri or "")  # of the last store, all but the password is known
+    public_uri = without_password(
+        tracking.uri or ""
+    )  # of the last store, all but the password is known
     options: list[str] = []
     if public_uri != (tracking.uri or ""):
         options.append(f"tracking.uri={quoted(public_uri)}")
@@ -68,8 +82,8 @@ def _sync_advice(settings: Settings) -> str:
 class Syncer:
     """The process, restarted whenever it ends early, so that MLflow follows a sweep of days.
 
-    There are never two: a thread waits for one to end before it starts the next. The next one carries the rest,
-    because the journals are on disk.
+    There are never two: a thread waits for one to end before it starts the next. The next one
+    carries the rest, because the journals are on disk.
     """
 
     def __init__(self, settings: Settings, console: Console) -> None:
@@ -84,7 +98,8 @@ class Syncer:
     def close(self, patience: float) -> bool:
         """Announce the end, and wait ``patience`` seconds; returns whether everything was carried.
 
-        Another sweep of this study may hold the syncer's lock for a long time: then it carries our journals too.
+        Another sweep of this study may hold the syncer's lock for a long time: then it carries our
+        journals too.
         """
         with self._lock:
             self._closing.set()
@@ -135,7 +150,8 @@ class Syncer:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End the process. One that was stopped (SIGSTOP) reacts only to SIGKILL, and would keep the journals locked."""
+    """End the process. One that was stopped (SIGSTOP) reacts only to SIGKILL, and would keep the
+    journals locked."""
     process.terminate()
     try:
         process.wait(SYNCER_ENDS_S)

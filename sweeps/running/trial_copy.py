@@ -1,7 +1,7 @@
 """Copies a finished trial of another study into this one, with its numbers, texts and weights.
 
-The copy is made in a temporary folder and renamed. So a process that is killed meanwhile leaves both studies whole, and
-the same command begins the copy again.
+The copy is made in a temporary folder and renamed. So a process that is killed meanwhile leaves
+both studies whole, and the same command begins the copy again.
 """
 
 import os
@@ -30,12 +30,20 @@ from tracking.trial import TrialFolder
 
 PREFIX = ".taking-"
 """Before a trial's name: a copy that is not whole yet."""
-NOT_COPIED = ("config.yaml", "result.json", "provenance.json", "attempts.jsonl", "error.txt", "checkpoints")
+NOT_COPIED = (
+    "config.yaml",
+    "result.json",
+    "provenance.json",
+    "attempts.jsonl",
+    "error.txt",
+    "checkpoints",
+)
 """What is written anew for this study, or in a way of its own."""
 
 
 def with_whole_sources(plan: Plan, console: Console) -> Plan:
-    """The plan without the sources whose checkpoints turn out to be damaged: these trials are trained."""
+    """The plan without the sources whose checkpoints turn out to be damaged: these trials are
+    trained."""
     damaged = set[str]()
     for name, source in plan.sources.items():
         try:
@@ -59,7 +67,9 @@ def take_trials(plan: Plan, console: Console) -> Plan:
             _take(planned, source)
             names.setdefault(source.study.name, []).append(planned.trial.name)
     for study, trials in names.items():
-        console.print(escape(f"Taken from {study}, not trained: {', '.join(trials)}"), soft_wrap=True)
+        console.print(
+            escape(f"Taken from {study}, not trained: {', '.join(trials)}"), soft_wrap=True
+        )
     return replace(plan, sources={})
 
 
@@ -69,7 +79,9 @@ def _take(planned: PlannedTrial, source: Source) -> None:
     shutil.rmtree(temporary.path, ignore_errors=True)  # of a process that was killed
     state = _state(source)
     try:
-        if source.is_scored and not (planned.is_scored(dict(source.result)) and source.has_whole_scores):
+        if source.is_scored and not (
+            planned.is_scored(dict(source.result)) and source.has_whole_scores
+        ):
             raise FileNotFoundError  # it was or is being scored again with other settings
         _copy_code(source, folder.parent)
         _copy_files(source.folder.path, temporary.path)
@@ -88,7 +100,10 @@ def _take(planned: PlannedTrial, source: Source) -> None:
 def _state(source: Source) -> tuple[bytes | None, ...]:
     """The content of the files that change when the source is scored again or removed."""
     folder = source.folder
-    return tuple(read_whole(path) for path in (folder.result_path, folder.attempts_path, folder.provenance_path))
+    return tuple(
+        read_whole(path)
+        for path in (folder.result_path, folder.attempts_path, folder.provenance_path)
+    )
 
 
 def _check(source: Source) -> None:
@@ -99,7 +114,8 @@ def _check(source: Source) -> None:
 
 
 def _copy_files(folder: Path, target: Path) -> None:
-    """Copy texts, statistics, journal and log. Damaged files were set aside under a different name."""
+    """Copy texts, statistics, journal and log. Damaged files were set aside under a different
+    name."""
     for path in _files(folder):
         write_atomic(target / path.relative_to(folder), path.read_bytes())
 
@@ -108,12 +124,18 @@ def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         inner = path.relative_to(folder)
         is_hidden = any(part.startswith(".") for part in inner.parts)
-        if path.is_file() and inner.parts[0] not in NOT_COPIED and not is_hidden and ".damaged" not in path.suffixes:
+        if (
+            path.is_file()
+            and inner.parts[0] not in NOT_COPIED
+            and not is_hidden
+            and ".damaged" not in path.suffixes
+        ):
             yield path
 
 
 def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
-    """Copy the checkpoints to the study's own URL for them, if it has one; otherwise into the temporary folder."""
+    """Copy the checkpoints to the study's own URL for them, if it has one; otherwise into the
+    temporary folder."""
     elsewhere = planned.settings.paths.checkpoints
     target_url = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
     CheckpointCopy(source.store(), target_url).run()

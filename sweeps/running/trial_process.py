@@ -1,4 +1,5 @@
-"""A trial's process, which Ray Tune steps, and the callback that informs the queue. It runs one trial after another.
+"""A trial's process, which Ray Tune steps, and the callback that informs the queue. It runs one
+trial after another.
 
 Imports neither torch nor what plans a study: the process needs neither.
 """
@@ -37,7 +38,12 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
     """Runs trials one after another, with the same workers as long as these are healthy."""
 
     def setup(
-        self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
+        self,
+        config: dict[str, Any],
+        cluster: Cluster,
+        stall_s: float,
+        packages: Packages | None,
+        code: Code | None,
     ) -> None:
         self._group = WorkerGroup(cluster, stall_s, packages, code)
         self.reset_config({})
@@ -45,7 +51,9 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self._turn = Turn(self._group)
         self._lost = ""
-        self._process: Any = ray.get_runtime_context().current_actor  # sent once, so that orders can come
+        self._process: Any = (
+            ray.get_runtime_context().current_actor
+        )  # sent once, so that orders can come
         return True
 
     def obey(self, order: Order) -> None:
@@ -53,7 +61,8 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
         self._turn.order = order
 
     def step(self) -> dict[str, Any]:
-        """One poll: its events, and whether the trial is over. Raises LostWorkersError after it returned a loss."""
+        """One poll: its events, and whether the trial is over. Raises LostWorkersError after it
+        returned a loss."""
         if self._lost:
             raise LostWorkersError(self._lost)
         result = self._turn.step()
@@ -74,7 +83,8 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class StepResult:
-    """The events of an attempt since the last step. ``over``: it has ended. ``lost``: because it lost a worker."""
+    """The events of an attempt since the last step. ``over``: it has ended. ``lost``: because it
+    lost a worker."""
 
     attempt: int
     events: Sequence[Event] = ()
@@ -110,8 +120,12 @@ class Turn:
 
     def _result_of(self, events: Sequence[Event]) -> StepResult:
         end = next((event for event in events if isinstance(event, Failed | Lost)), None)
-        if end is not None and self._finished:  # the result stands, but these workers are not used again
-            return self._closed([Noticed(f"a worker did not exit cleanly after the result: {end.cause}")])
+        if (
+            end is not None and self._finished
+        ):  # the result stands, but these workers are not used again
+            return self._closed(
+                [Noticed(f"a worker did not exit cleanly after the result: {end.cause}")]
+            )
         if isinstance(end, Lost):
             return self._closed(events, end)
         if end is not None or any(isinstance(event, Stopped) for event in events):
@@ -132,8 +146,8 @@ class Turn:
 class TuneCallback(tune.Callback):  # type: ignore[misc]
     """Informs the queue about its processes.
 
-    ``arrived`` is called with each process that has started. ``waits_for`` returns what Tune's trials wait for, and
-    ``fault`` why no process can start.
+    ``arrived`` is called with each process that has started. ``waits_for`` returns what Tune's
+    trials wait for, and ``fault`` why no process can start.
     """
 
     def __init__(
@@ -151,10 +165,13 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.failed_starts = 0  # since a process last started
 
     def __getstate__(self) -> dict[str, Any]:
-        """Empty: Tune stores its callbacks to restore an experiment, but we restore from the study on disk."""
+        """Empty: Tune stores its callbacks to restore an experiment, but we restore from the study
+        on disk."""
         return {}
 
-    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any
+    ) -> None:
         if "process" in result:
             self._start(trial.trial_id, result.pop("process"))
         self.queue.take(trial.trial_id, result["attempt"], result["events"])
@@ -170,7 +187,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self._did_not_start()
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Tune takes SIGUSR1 for itself when it starts, and would end without a word to the queue."""
+        """Tune takes SIGUSR1 for itself when it starts, and would end without a word to the
+        queue."""
         self.queue.stopping.install()
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
@@ -185,7 +203,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.queue.start(process, lambda order: handle.obey.remote(order))
 
     def _did_not_start(self) -> None:
-        """Another process follows. A node on which none can start ends the sweep: each trial would wait for it."""
+        """Another process follows. A node on which none can start ends the sweep: each trial would
+        wait for it."""
         self.failed_starts += 1
         fault = self.fault()
         if fault or self.failed_starts >= FAILED_STARTS:

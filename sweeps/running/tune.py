@@ -1,4 +1,5 @@
-"""Ray Tune finds room for processes, starts them, and keeps them for the next trial, which the queue gives them."""
+"""Ray Tune finds room for processes, starts them, and keeps them for the next trial, which the
+queue gives them."""
 
 import time
 from functools import partial
@@ -41,11 +42,14 @@ class ProcessRequests(Searcher):  # type: ignore[misc]
         self.requested.discard(trial_id)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Empty: Tune stores its searcher to restore an experiment, but we restore from the study on disk."""
+        """Empty: Tune stores its searcher to restore an experiment, but we restore from the study
+        on disk."""
         return {}
 
 
-def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
+def run_on_tune(
+    settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None
+) -> None:
     """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
     cluster = settings.cluster
     requests = ProcessRequests(queue)
@@ -56,7 +60,9 @@ def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packa
         "code": code,
     }
     fault = partial(_no_node, settings)
-    process = tune.with_resources(tune.with_parameters(TrialProcess, **parameters), bundles(cluster))
+    process = tune.with_resources(
+        tune.with_parameters(TrialProcess, **parameters), bundles(cluster)
+    )
     process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
     tuner = tune.Tuner(
         process,
@@ -64,14 +70,19 @@ def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packa
         run_config=tune.RunConfig(
             storage_path=str(storage),
             verbose=0,
-            callbacks=[TuneCallback(queue, requests.requested.discard, Wait(cluster).words, fault), silent_progress()],
+            callbacks=[
+                TuneCallback(queue, requests.requested.discard, Wait(cluster).words, fault),
+                silent_progress(),
+            ],
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )
     try:
         tuner.fit()
     except tune.TuneError as error:
-        if isinstance(error.__context__, OSError) and error.__context__.errno in FIXES:  # of Tune's own files
+        if (
+            isinstance(error.__context__, OSError) and error.__context__.errno in FIXES
+        ):  # of Tune's own files
             raise error.__context__ from None
         raise
     except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
@@ -84,7 +95,8 @@ def _no_node(settings: Settings) -> str | None:
 
 
 def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
-    """The resources of a whole worker group; the empty first bundle is for the trial's process, which only polls."""
+    """The resources of a whole worker group; the empty first bundle is for the trial's process,
+    which only polls."""
     worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
     worker = {name: count for name, count in worker.items() if count}
     workers = [worker for _ in range(cluster.workers)]
@@ -94,11 +106,19 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
 def strategy(cluster: Cluster) -> str:
     """A worker group lies on one node if every node that takes a worker has room for all of them.
 
-    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only some nodes could
-    hold a group, the others would stay idle.
+    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only
+    some nodes could hold a group, the others would stay idle.
     """
-    usable = [node["Resources"] for node in ray.nodes() if node["Alive"] and _holds(node["Resources"], cluster, 1)]
-    return "STRICT_PACK" if usable and all(_holds(node, cluster, cluster.workers) for node in usable) else "PACK"
+    usable = [
+        node["Resources"]
+        for node in ray.nodes()
+        if node["Alive"] and _holds(node["Resources"], cluster, 1)
+    ]
+    return (
+        "STRICT_PACK"
+        if usable and all(_holds(node, cluster, cluster.workers) for node in usable)
+        else "PACK"
+    )
 
 
 def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
@@ -123,15 +143,22 @@ class Wait:
         if "RUNNING" in states or "PENDING" not in states:
             self._since = checked_at
             self._words = ""
-        elif checked_at - self._since > EXPLAINED_AFTER_S and checked_at - self._last_question > ASK_FREE_S:
+        elif (
+            checked_at - self._since > EXPLAINED_AFTER_S
+            and checked_at - self._last_question > ASK_FREE_S
+        ):
             self._last_question = checked_at
             self._words = self._short(ray.available_resources())
         return self._words
 
     def _short(self, free: dict[str, float]) -> str:
-        """The missing resource, and how much of it is free. ``free`` holds the free resources of all nodes by name."""
+        """The missing resource, and how much of it is free. ``free`` holds the free resources of
+        all nodes by name."""
         cluster = self._cluster
-        needs = {"GPU": cluster.gpus_per_worker * cluster.workers, "CPU": cluster.cpus_per_worker * cluster.workers}
+        needs = {
+            "GPU": cluster.gpus_per_worker * cluster.workers,
+            "CPU": cluster.cpus_per_worker * cluster.workers,
+        }
         short = [name for name, count in needs.items() if count > free.get(name, 0)]
         resource = next(iter(short), "GPU" if needs["GPU"] else "CPU")
         need = needs[resource]

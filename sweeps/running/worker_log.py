@@ -11,13 +11,15 @@ from sweeps.preflight.node_facts import Packages
 from tracking.uri import without_password
 
 LAST_LINES = 60
-"""Of the standard error of a process that died or hung: the stacks of its threads, for error.txt."""
+"""Of the standard error of a process that died or hung: the stacks of its threads, for
+error.txt."""
 MOST_BYTES = 1 << 16
 """Of one call and one stream: a worker that prints without end keeps only the newest lines."""
 
 
 class OwnStream:
-    """A standard stream of this process that goes to a file. A terminal or a pipe gives nothing: its reader sees it."""
+    """A standard stream of this process that goes to a file. A terminal or a pipe gives nothing:
+    its reader sees it."""
 
     def __init__(self, descriptor: int) -> None:
         target = Path(f"/proc/self/fd/{descriptor}")
@@ -47,7 +49,11 @@ class OwnStream:
 
 def _without_marks(text: str) -> str:
     """Ray marks its files with lines such as ":actor_name:WorkerActor"."""
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith((":actor_name:", ":job_id:")))
+    return "".join(
+        line
+        for line in text.splitlines(keepends=True)
+        if not line.startswith((":actor_name:", ":job_id:"))
+    )
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,11 @@ class WorkerPlace:
             return []
         with suppress(OSError):
             lines = self.log.read_text("utf-8", "replace").splitlines()
-            return [without_password(line) for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
+            return [
+                without_password(line)
+                for line in lines
+                if line.strip() and not line.startswith(":")
+            ][-LAST_LINES:]
         return []
 
     def __str__(self) -> str:

@@ -39,11 +39,14 @@ class StudyCurves:
 
 
 def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
-    """The curves of ``metric``; by default the headline on its set, on another set, or else the first one reported.
+    """The curves of ``metric``; by default the headline on its set, on another set, or else the
+    first one reported.
 
     Raises RefusedError for a metric that no journal has.
     """
-    journals = [(trial.row, unless_damaged(study.trial_folder(trial).journal, [])) for trial in study.trials]
+    journals = [
+        (trial.row, unless_damaged(study.trial_folder(trial).journal, [])) for trial in study.trials
+    ]
     names: dict[str, None] = {}  # in the order of their first report
     for _, journal in journals:
         for line in journal:
@@ -52,10 +55,14 @@ def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
     chosen = _usual(study.task.headline, reported) if metric is None else metric
     if metric is not None and metric not in names:
         allowed = f"the trials of {study.name} report {', '.join(reported) or 'nothing yet'}"
-        raise RefusedError([Problem("--metric", f'is "{metric}"', allowed, nearest(metric, reported))])
+        raise RefusedError(
+            [Problem("--metric", f'is "{metric}"', allowed, nearest(metric, reported))]
+        )
     rows: dict[str, list[PlottedSeed]] = {trial.row: [] for trial in study.trials}
     for row, journal in journals:
-        if curve := [(line.step, line.metrics[chosen]) for line in journal if chosen in line.metrics]:
+        if curve := [
+            (line.step, line.metrics[chosen]) for line in journal if chosen in line.metrics
+        ]:
             rows[row].append(curve)
     return StudyCurves(chosen, rows)
 
@@ -72,7 +79,8 @@ def _usual(headline: Metric, reported: Sequence[str]) -> str:
 
 
 def drawn(study: Study, curves: StudyCurves, width: int) -> str:
-    """The plots in lines of at most ``width`` characters, or one line if no trial has reported the metric."""
+    """The plots in lines of at most ``width`` characters, or one line if no trial has reported the
+    metric."""
     names = {f"{metric.set}/{metric.name}": metric for metric in reversed(study.task.metrics)}
     metric = names.get(curves.metric)
     name = f"{metric.set} {metric.label}" if metric else curves.metric
@@ -127,7 +135,8 @@ class _Frame:
         return _Frame(curves, decimals, last, low, high, logarithmic)
 
     def panel(self, row: str, width: int) -> list[str]:
-        """One plot as ``HEIGHT`` lines of ``width`` characters, the first with the row's name and last mean value."""
+        """One plot as ``HEIGHT`` lines of ``width`` characters, the first with the row's name and
+        last mean value."""
         import plotext
 
         figure = plotext.figure
@@ -148,7 +157,9 @@ class _Frame:
     def _draw(self, figure: Any, curve: PlottedSeed, marker: str) -> None:
         every = math.ceil(len(curve) / CURVE_POINTS)
         steps, values = zip(*curve[::-every][::-1], strict=True)  # the last point is always drawn
-        signal = figure.signal(list(steps), [self._height(value) for value in values], marker=marker)
+        signal = figure.signal(
+            list(steps), [self._height(value) for value in values], marker=marker
+        )
         figure.draw(signal.lines())
 
     def _rule(self, figure: Any) -> None:
@@ -173,7 +184,8 @@ class _Frame:
 
 
 def mean(seeds: Iterable[PlottedSeed]) -> PlottedSeed:
-    """The mean over the seeds at the steps that they share; the first seed's curve if they share none."""
+    """The mean over the seeds at the steps that they share; the first seed's curve if they share
+    none."""
     curves = [dict(curve) for curve in seeds]
     shared = sorted(set.intersection(*map(set, curves)))
     if not shared:

@@ -1,4 +1,5 @@
-"""The live view of a study, read only from its folder: for a running sweep and `allelse status --watch`."""
+"""The live view of a study, read only from its folder: for a running sweep and `allelse status
+--watch`."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -19,7 +20,8 @@ from tracking.uri import default_uri, without_password
 from tracking.words import time as as_time
 
 MOST_OF_A_CORE = 0.05
-"""A study of many running trials is looked at less often, so that watching takes no more of a core."""
+"""A study of many running trials is looked at less often, so that watching takes no more of a
+core."""
 FRAME = 6
 """Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
 UNSENT = Lag(SyncState(""), {}, 0)
@@ -42,7 +44,8 @@ class Watched:
         return time.monotonic() - self._looked >= self.pause_s
 
     def look(self, changing: Collection[str] | None = None) -> list[Line]:
-        """One line per trial. With the names of those that are ``changing``, only their files are looked at again."""
+        """One line per trial. With the names of those that are ``changing``, only their files are
+        looked at again."""
         began = time.thread_time()
         try:
             self.lines = self._standings.lines(UNSENT, changing)
@@ -52,14 +55,20 @@ class Watched:
         return self.lines
 
     def view(self, console: Console, below: Sequence[str], suffix: str = "") -> Group:
-        """The table, cut to the terminal's height, above the summary and the places of logs and MLflow."""
-        text = Text("\n".join([f"{summary(self.study, self.lines)}{suffix}", "", *below]), overflow="fold")
+        """The table, cut to the terminal's height, above the summary and the places of logs and
+        MLflow."""
+        text = Text(
+            "\n".join([f"{summary(self.study, self.lines)}{suffix}", "", *below]), overflow="fold"
+        )
         room = console.height - len(text.wrap(console, console.width)) - 1
-        return Group(status_table(self.study, self.lines, console.width, max(1, room - FRAME)), text)
+        return Group(
+            status_table(self.study, self.lines, console.width, max(1, room - FRAME)), text
+        )
 
 
 def watch(study: Study, console: Console, below: Sequence[str]) -> None:
-    """Until nothing is running, show the study above the lines ``below`` every ``WATCH_S`` seconds or less often.
+    """Until nothing is running, show the study above the lines ``below`` every ``WATCH_S`` seconds
+    or less often.
 
     Without a terminal it only waits.
     """
@@ -73,7 +82,8 @@ def watch(study: Study, console: Console, below: Sequence[str]) -> None:
 
 
 def summary(study: Study, lines: Sequence[Line]) -> str:
-    """Such as "1 running, 4 waiting; 2 min 10 s so far; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
+    """Such as "1 running, 4 waiting; 2 min 10 s so far; about 3 min 20 s left; waiting for 4 GPUs,
+    2 are free"."""
     running = runners(study.folder)
     ran = max((time.time() - runner.since for runner in running), default=0.0)
     so_far = f"; {as_time(ran)} so far" if ran > 0 else ""
@@ -83,7 +93,8 @@ def summary(study: Study, lines: Sequence[Line]) -> str:
 
 
 def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
-    """The time until all trials end, or until the running ones are trained if only that is known; "" if unknown."""
+    """The time until all trials end, or until the running ones are trained if only that is known;
+    "" if unknown."""
     seconds = seconds_left(running)
     if seconds is not None:
         return f"; about {as_time(seconds)} left"
@@ -110,7 +121,11 @@ def below_live_view(plan: Plan) -> tuple[str, ...]:
     """The lines below the live view, or before the first line of a run without a terminal."""
     study = plan.folder
     tracking = plan.composition.shared.tracking
-    store = _store(study, tracking.uri) if tracking.enabled else f"off, {_verb(study, 'sync')} sends the runs later"
+    store = (
+        _store(study, tracking.uri)
+        if tracking.enabled
+        else f"off, {_verb(study, 'sync')} sends the runs later"
+    )
     return (
         "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",
         f"From another terminal: {_verb(study, 'status', '--watch')}, {_verb(study, 'stop')}",
@@ -135,7 +150,11 @@ def _logs(study: Path) -> str:
 def _store(study: Path, uri: str | None) -> str:
     """Where the runs are, and how to look at them. None is the default store."""
     default = default_uri(study.parent)
-    store = str(study.parent / "mlflow.db") if uri in (None, default) else without_password(uri or default, mark="")
+    store = (
+        str(study.parent / "mlflow.db")
+        if uri in (None, default)
+        else without_password(uri or default, mark="")
+    )
     return f"{store}, `{command('ui', *placed(study))}`"
 
 

@@ -1,4 +1,5 @@
-"""The status of each trial of a study, read only from its folders: as JSON, one object per trial, and as tables."""
+"""The status of each trial of a study, read only from its folders: as JSON, one object per trial,
+and as tables."""
 
 import socket
 import time
@@ -34,7 +35,16 @@ MOST_TRIALS = 100
 MOST_NOTES = 20
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
-STATES_IN_ORDER = ("running", "silent", "failed", "damaged", "interrupted", TO_SCORE_AGAIN, "missing", "finished")
+STATES_IN_ORDER = (
+    "running",
+    "silent",
+    "failed",
+    "damaged",
+    "interrupted",
+    TO_SCORE_AGAIN,
+    "missing",
+    "finished",
+)
 """The order of states where not all trials are shown."""
 WIDE = 10_000
 """Columns of a terminal in which everything has room."""
@@ -58,12 +68,15 @@ class Standings:
         self.study = study
         self._rows = _Rows(study)
         self._folders = [(trial, study.trial_folder(trial)) for trial in study.trials]
-        self._known: dict[str, tuple[Stamps | None, Look]] = {}  # by trial key; None for trials that may run
+        self._known: dict[
+            str, tuple[Stamps | None, Look]
+        ] = {}  # by trial key; None for trials that may run
 
     def lines(self, lag: Lag, changing: Collection[str] | None = None) -> list[Line]:
         """One line per trial, in the order of the table.
 
-        ``changing``: the names of trials to look at again; others are shown as they were. None looks at all.
+        ``changing``: the names of trials to look at again; others are shown as they were. None
+        looks at all.
         """
         process_records = known_runners(self.study.folder)
         running = _Runners(self.study, process_records)
@@ -85,7 +98,9 @@ class Standings:
         if cached is not None and cached[0] == stamps:
             return cached[1]
         trial_look = look(folder, trial.key)
-        alive = trial_look.is_open and not trial_look.ended_here  # it may end without a word, when its process dies
+        alive = (
+            trial_look.is_open and not trial_look.ended_here
+        )  # it may end without a word, when its process dies
         self._known[trial.key] = None if alive else stamps, trial_look
         return trial_look
 
@@ -123,7 +138,9 @@ def _line_of(
     }
 
 
-def _waits(study: Study, trial: StudyTrial, state: str, running: "_Runners", trial_look: Look) -> str:
+def _waits(
+    study: Study, trial: StudyTrial, state: str, running: "_Runners", trial_look: Look
+) -> str:
     """Why the trial does not run yet, or never will."""
     fault = study.host_fault(trial) if state in ("missing", "interrupted") else ""
     return fault or running.note(trial.name, state, trial_look)
@@ -132,7 +149,11 @@ def _waits(study: Study, trial: StudyTrial, state: str, running: "_Runners", tri
 def _state(trial_look: Look, process_records: Sequence[Runner]) -> tuple[str, str]:
     """The state, and a note about an attempt on another machine, whose process cannot be asked."""
     runner = _runner_of(trial_look, process_records)
-    if not (trial_look.is_open and trial_look.state == "interrupted") or runner is None or runner.process.is_here:
+    if (
+        not (trial_look.is_open and trial_look.state == "interrupted")
+        or runner is None
+        or runner.process.is_here
+    ):
         return trial_look.state, ""
     host = runner.process.host
     if runner.lives():
@@ -162,16 +183,23 @@ class _Runners:
         for runner in process_records:
             if not runner.lives():
                 continue
-            self._waits |= dict.fromkeys(runner.trials, f"waiting for {runner.waiting or 'its turn'}")
+            self._waits |= dict.fromkeys(
+                runner.trials, f"waiting for {runner.waiting or 'its turn'}"
+            )
             requested = stop_requests(study.folder, runner)
             self._stops.update(runner.trials if requested is None else requested)
 
     def note(self, trial: str, state: str, trial_look: Look) -> str:
-        """Such as "waiting for 4 GPUs, 2 are free", "waiting for its turn", "retry after: …" or "asked to stop"."""
+        """Such as "waiting for 4 GPUs, 2 are free", "waiting for its turn", "retry after: …" or
+        "asked to stop"."""
         if trial in self._stops and state in ("missing", "interrupted", "running"):
             return "asked to stop"
         waits = self._waits.get(trial, "") if state in ("missing", "interrupted") else ""
-        lost = _lost(trial_look) if waits or (state == "running" and not trial_look.has_reported) else ""
+        lost = (
+            _lost(trial_look)
+            if waits or (state == "running" and not trial_look.has_reported)
+            else ""
+        )
         return "; ".join(filter(None, [waits, lost]))
 
 
@@ -188,7 +216,9 @@ class _Rows:
     def __init__(self, study: Study) -> None:
         self._known: dict[str, tuple[int, dict[str, Any]]] = {}  # steps and settings for scoring
         self.results: dict[str, dict[str, Any] | None] = {}  # of finished trials, by name
-        self.watched: Sequence[tuple[str, str]] = ()  # reported metrics that the task shows, with their headings
+        self.watched: Sequence[
+            tuple[str, str]
+        ] = ()  # reported metrics that the task shows, with their headings
         with suppress(RefusedError):
             source = source_of_study(study, Path.cwd())
             self.watched = tuple(source.task.watched.items())
@@ -204,7 +234,8 @@ class _Rows:
         return self._known[row][0] if row in self._known else None
 
     def is_to_score_again(self, trial: StudyTrial, result: dict[str, Any] | None) -> bool:
-        """Whether a finished trial was scored with other settings, or on other weights, than it has now."""
+        """Whether a finished trial was scored with other settings, or on other weights, than it has
+        now."""
         if result is None:
             return False
         if trial.weights and not are_current(result, self.results.get(trial.weights)):
@@ -215,8 +246,11 @@ class _Rows:
         return any(scores["decode"] != scoring for scores in result["scores"].values())
 
 
-def status_table(study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_TRIALS) -> Table:
-    """A line per trial, at most ``most``: running and failed trials come first, and the last ones are left out.
+def status_table(
+    study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_TRIALS
+) -> Table:
+    """A line per trial, at most ``most``: running and failed trials come first, and the last ones
+    are left out.
 
     In a narrow terminal, less important columns are left out, and notes are cut.
     """
@@ -227,11 +261,14 @@ def status_table(study: Study, lines: Sequence[Line], width: int | None = None, 
         lines = sorted(lines, key=lambda line: STATES_IN_ORDER.index(line["state"]))[:most]
     columns = tuple(_columns(study, lines))
     styles = tuple(STYLES.get(shown_state(line), "") for line in lines)
-    return terminal(TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS)
+    return terminal(
+        TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS
+    )
 
 
 def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
-    """What to know of trials that do not run, whole, where the terminal is too narrow for the tables."""
+    """What to know of trials that do not run, whole, where the terminal is too narrow for the
+    tables."""
     wide = console.options.update(width=WIDE)
     if console.measure(status_table(study, lines), options=wide).maximum <= console.width:
         return []
@@ -254,8 +291,8 @@ def _named_note(line: Line) -> str:
 def shown_state(line: Line) -> str:
     """The state in ``status_json``, with three more exact words.
 
-    "waiting": a running sweep has not started the trial yet. "starting": its attempt has not reported.
-    "evaluating": it is after its last step.
+    "waiting": a running sweep has not started the trial yet. "starting": its attempt has not
+    reported. "evaluating": it is after its last step.
     """
     if line["state"] in ("missing", "interrupted") and line["note"].startswith("waiting for "):
         return "waiting"
@@ -284,7 +321,9 @@ def _columns(study: Study, lines: Sequence[Line]) -> Iterator[Column[Line]]:
     yield said("seed", lambda line: str(line["seed"]), "number")
     yield said("state", shown_state, "name")
     yield said("step", _step, "number")
-    yield said(score, lambda line: headline.text(line[score]), "number", f"{headline.set} {headline.label}")
+    yield said(
+        score, lambda line: headline.text(line[score]), "number", f"{headline.set} {headline.label}"
+    )
     if any(line["seconds_left"] is not None for line in lines):
         yield said("left", lambda line: as_time(line["seconds_left"]), "number")
     if any(line["state"] == "running" for line in lines):

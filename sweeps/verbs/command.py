@@ -42,7 +42,9 @@ DOES = {
 UNREADABLE_LETTER = "surrogates not allowed"
 """Python's error at a letter of a name that it could not read in this locale."""
 OTHER_LETTERS = Problem(
-    "locale", "cannot read a letter in a name or in the command", "set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+    "locale",
+    "cannot read a letter in a name or in the command",
+    "set PYTHONUTF8=1, or LC_ALL=C.UTF-8",
 )
 
 
@@ -78,35 +80,71 @@ def guarded(run: Callable[..., int | None], does: str = "") -> Callable[..., Non
 OverrideList = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")
 ]
-Trials = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
-Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
+Trials = Annotated[
+    list[str],
+    typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides."),
+]
+Add = Annotated[
+    bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")
+]
 ChangedCode = Annotated[
-    bool, typer.Option("--changed-code", help="Train what is left with today's code; the table marks those rows.")
+    bool,
+    typer.Option(
+        "--changed-code", help="Train what is left with today's code; the table marks those rows."
+    ),
 ]
 Vouching = Annotated[
     bool,
-    typer.Option("--vouch", help="First train a finished trial again, to show that today's code trains the same."),
+    typer.Option(
+        "--vouch",
+        help="First train a finished trial again, to show that today's code trains the same.",
+    ),
 ]
 Multirun = Annotated[
-    bool, typer.Option("--multirun", "-m", help="Accepted for Hydra users; several values need no option here.")
+    bool,
+    typer.Option(
+        "--multirun", "-m", help="Accepted for Hydra users; several values need no option here."
+    ),
 ]
-Checking = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
-Calibrating = Annotated[bool, typer.Option("--calibrate", help="Time some steps of three rows, to know the hours.")]
+Checking = Annotated[
+    bool,
+    typer.Option("--check", help="Look at places, addresses and machines, as sweep does first."),
+]
+Calibrating = Annotated[
+    bool, typer.Option("--calibrate", help="Time some steps of three rows, to know the hours.")
+]
 Locking = Annotated[
-    bool, typer.Option("--lock", help="Write rows, seeds, metrics and tests to lock.json, before the first result.")
+    bool,
+    typer.Option(
+        "--lock", help="Write rows, seeds, metrics and tests to lock.json, before the first result."
+    ),
 ]
-Reporting = Annotated[bool, typer.Option("--report", help="At the end write the report, as `allelse report` does.")]
+Reporting = Annotated[
+    bool, typer.Option("--report", help="At the end write the report, as `allelse report` does.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-PACKAGES_OF_RUN = ("mlflow", "pooch", "ray", "sacrebleu", "sacremoses", "safetensors", "sentencepiece", "torch")
+PACKAGES_OF_RUN = (
+    "mlflow",
+    "pooch",
+    "ray",
+    "sacrebleu",
+    "sacremoses",
+    "safetensors",
+    "sentencepiece",
+    "torch",
+)
 """The packages of the extra ``run``."""
 
 
 def refuse_without_extra() -> None:
-    """Raises RefusedError if a package of the extra ``run`` is missing, as it is where studies are only read."""
+    """Raises RefusedError if a package of the extra ``run`` is missing, as it is where studies are
+    only read."""
     if missing := [package for package in PACKAGES_OF_RUN if find_spec(package) is None]:
-        found = f"is not installed: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        found = (
+            f"is not installed: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        )
         raise RefusedError([Problem("allelse[run]", found, "type pip install 'allelse[run]'")])
 
 
@@ -114,13 +152,20 @@ def print_version(asked: bool) -> None:
     if asked:
         from tracking.provenance import DISTRIBUTION, own_version
 
-        print(f"allelse {own_version() or f'of an unknown version: {DISTRIBUTION} is not installed'}")
+        print(
+            f"allelse {own_version() or f'of an unknown version: {DISTRIBUTION} is not installed'}"
+        )
         raise typer.Exit
 
 
-def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tuple[Study, Settings]":
-    """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
-    from sweeps.planning.named_study import study_to_read  # these import Hydra, which `--help` does not need
+def taken_study(
+    overrides: list[str] | None, used: tuple[str, ...] = ()
+) -> "tuple[Study, Settings]":
+    """The study to read, and its settings. Standard error says which one was taken, if there was a
+    choice."""
+    from sweeps.planning.named_study import (
+        study_to_read,
+    )  # these import Hydra, which `--help` does not need
     from sweeps.planning.todays_words import with_todays_words
 
     taken = study_to_read(overrides, used)
@@ -128,19 +173,31 @@ def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tup
     return with_todays_words(taken.study, Path.cwd()), taken.settings
 
 
-def next_run(verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool) -> None:
-    """Print the command that runs what is left, and what it takes after a change of the user's code."""
+def next_run(
+    verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool
+) -> None:
+    """Print the command that runs what is left, and what it takes after a change of the user's
+    code."""
     from sweeps.planning.compose import source_of_study
     from sweeps.planning.user_code import changed_since
 
     changed = None
     with suppress(RefusedError):  # a task that cannot be imported is refused once it is to run
-        changed = changed_since(study, source_of_study(study, Path.cwd()), settings.paths.checkpoints)
+        changed = changed_since(
+            study, source_of_study(study, Path.cwd()), settings.paths.checkpoints
+        )
     mark = "the table marks what the new code trains"
     if changed:
-        OUT.print(f"{escape(', '.join(changed))} changed since {escape(study.name)} began: {mark}.", soft_wrap=True)
+        OUT.print(
+            f"{escape(', '.join(changed))} changed since {escape(study.name)} began: {mark}.",
+            soft_wrap=True,
+        )
     elif failed and changed is not None:
-        OUT.print(f"After a change of the task's code, add --changed-code: {mark}.", style="dim", soft_wrap=True)
+        OUT.print(
+            f"After a change of the task's code, add --changed-code: {mark}.",
+            style="dim",
+            soft_wrap=True,
+        )
     next_verb(verb, [*overrides, "--changed-code"] if changed else overrides)
 
 
@@ -173,16 +230,24 @@ class Named:
 
 
 def meant(name: str, here: Study | None, runs: Path) -> Named | None:
-    """A row or trial of the study ``here``; or STUDY, STUDY/ROW, STUDY/TRIAL, the folder of a study or of a trial.
+    """A row or trial of the study ``here``; or STUDY, STUDY/ROW, STUDY/TRIAL, the folder of a study
+    or of a trial.
 
     Raises RefusedError for a damaged study.
     """
     (study_name, _, inner), folder = name.rpartition("/"), Path(name).expanduser().resolve()
     if here and (found := part(here, name, name)):
         return found
-    for place, of_study in ((runs / name, ""), (runs / study_name, inner), (folder, ""), (folder.parent, folder.name)):
+    for place, of_study in (
+        (runs / name, ""),
+        (runs / study_name, inner),
+        (folder, ""),
+        (folder.parent, folder.name),
+    ):
         if study := known_study(place):
-            found = part(study, of_study, name) if of_study else Named(name, study, None, study.trials)
+            found = (
+                part(study, of_study, name) if of_study else Named(name, study, None, study.trials)
+            )
             if found:
                 return found
     return None
@@ -192,7 +257,8 @@ TRIAL_KINDS = "must be a trial, the folder of a trial or checkpoint, or an MLflo
 
 
 def named_folder(name: str, settings: "Settings") -> Path:
-    """The folder of this name, or that of the trial which it means. Raises RefusedError with the nearest known name."""
+    """The folder of this name, or that of the trial which it means. Raises RefusedError with the
+    nearest known name."""
     from tracking.mlflow.ledger import trial_of_run
 
     runs = Path(settings.paths.runs)
@@ -204,7 +270,9 @@ def named_folder(name: str, settings: "Settings") -> Path:
         return named.study.trial_folder(named.trials[0]).path
     if re.fullmatch("[0-9a-f]{32}", name) and (found := trial_of_run(runs, name)):
         return found
-    everywhere = [f"{study.name}/{trial.name}" for study in studies(runs)[0] for trial in study.trials]
+    everywhere = [
+        f"{study.name}/{trial.name}" for study in studies(runs)[0] for trial in study.trials
+    ]
     if here is not None:
         raise RefusedError([unknown("TRIAL", name, here, "trials", TRIAL_KINDS, everywhere)])
     missing = "such trial" if "/" in name else f"study {settings.study_folder.name}"
@@ -215,7 +283,8 @@ def named_folder(name: str, settings: "Settings") -> Path:
 
 
 def named_folders(name: str, settings: "Settings") -> list[Path]:
-    """Those of the trials that the name means: of a row, all of them. Raises RefusedError as ``named_folder``."""
+    """Those of the trials that the name means: of a row, all of them. Raises RefusedError as
+    ``named_folder``."""
     runs = Path(settings.paths.runs)
     here = None if "/" in name else known_study(settings.study_folder)
     named = None if Path(name).expanduser().is_dir() else meant(name, here, runs)
@@ -235,14 +304,19 @@ def rows_of(study: Study) -> list[str]:
     return list(dict.fromkeys(trial.row for trial in study.trials))
 
 
-def unknown(key: str, name: str, study: Study, kinds: str, allowed: str, others: Iterable[str] = ()) -> Problem:
-    """The refusal of a name that the study does not have. ``kinds``: "rows" or "trials", which it lists."""
+def unknown(
+    key: str, name: str, study: Study, kinds: str, allowed: str, others: Iterable[str] = ()
+) -> Problem:
+    """The refusal of a name that the study does not have. ``kinds``: "rows" or "trials", which it
+    lists."""
     trials = [trial.name for trial in study.trials]
     inner = name.rpartition("/")[2]
     listed = rows_of(study) if kinds == "rows" else trials
     first_seed = next((trial for trial in trials if trial.startswith(f"{inner}-s")), None)
     near = first_seed or nearest(inner, dict.fromkeys([*listed, *trials, *others]))
-    return Problem(key, f'is "{name}", but the {kinds} of {study.name} are {some_of(listed)}', allowed, near)
+    return Problem(
+        key, f'is "{name}", but the {kinds} of {study.name} are {some_of(listed)}', allowed, near
+    )
 
 
 def unfinished(key: str, name: str, states: Iterable[str], study: Path) -> Problem:
@@ -257,7 +331,9 @@ class Checked:
 
     problems: list[Problem] = field(default_factory=list)
 
-    def known(self, key: str, names: Iterable[str], allowed: Sequence[str], what: str, more: str = "") -> list[str]:
+    def known(
+        self, key: str, names: Iterable[str], allowed: Sequence[str], what: str, more: str = ""
+    ) -> list[str]:
         """The names that exist, each once. A refusal ends with ``more``."""
         kept = list(dict.fromkeys(names))
         for name in [name for name in kept if name not in allowed]:
@@ -266,7 +342,9 @@ class Checked:
             self.problems.append(Problem(key, found, _one_of(allowed) + more, near))
         return [name for name in kept if name in allowed]
 
-    def one(self, key: str, name: str | None, allowed: Sequence[str], what: str, more: str = "") -> str | None:
+    def one(
+        self, key: str, name: str | None, allowed: Sequence[str], what: str, more: str = ""
+    ) -> str | None:
         """The value of an option, if it was typed and exists."""
         return name if name is not None and self.known(key, [name], allowed, what, more) else None
 

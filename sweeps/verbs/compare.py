@@ -1,4 +1,5 @@
-"""Two trials, rows or studies compared, for a terminal and as JSON: the work of the verb ``compare``."""
+"""Two trials, rows or studies compared, for a terminal and as JSON: the work of the verb
+``compare``."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,17 +42,23 @@ from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import number, plural, signed
 
 SIDES_KEY = "compare"
-ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
+ALLOWED = (
+    "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
+)
 LOWEST_P = 0.001
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
-def compare(names: list[str], overrides: list[str], set_name: str | None, metric: str | None, as_json: bool) -> None:
+def compare(
+    names: list[str], overrides: list[str], set_name: str | None, metric: str | None, as_json: bool
+) -> None:
     """Print how the two that are named differ. Raises RefusedError."""
     if len(names) != 2:
         only = "only " if len(names) == 1 else ""
         named = f"names {only}{', '.join(names)}" if names else "is missing"
-        raise RefusedError([Problem(SIDES_KEY, named, "must be two trials, two rows or two studies")])
+        raise RefusedError(
+            [Problem(SIDES_KEY, named, "must be two trials, two rows or two studies")]
+        )
     taken = study_to_read(overrides)
     first, second = _named(names, taken.study, Path(taken.settings.paths.runs))
     if any(each.study.folder == taken.study.folder and each.row for each in (first, second)):
@@ -63,7 +70,10 @@ def compare(names: list[str], overrides: list[str], set_name: str | None, metric
     samples = differing(*pairs[0], _by_output(metrics), set_name)
     samples = with_texts(samples, pairs[0], Path(taken.settings.paths.data))
     shared = {side.row for side, _ in pairs}
-    left_out = [[row for row in rows_of(named.study) if row not in shared] * of_studies for named in (first, second)]
+    left_out = [
+        [row for row in rows_of(named.study) if row not in shared] * of_studies
+        for named in (first, second)
+    ]
     lock_texts = _lock_lines(each)
     if as_json:
         print_json(_json(each, samples, left_out) | ({"locks": lock_texts} if lock_texts else {}))
@@ -79,7 +89,9 @@ def _named(names: Sequence[str], here: Study, runs: Path) -> tuple[Named, Named]
     """What the two names mean. Raises RefusedError with every problem."""
     first, second = (meant(name, here, runs) for name in names)
     if first is None or second is None:
-        unmeant = dict.fromkeys(name for name, found in zip(names, (first, second), strict=True) if found is None)
+        unmeant = dict.fromkeys(
+            name for name, found in zip(names, (first, second), strict=True) if found is None
+        )
         raise RefusedError(_unknown(name, here, runs) for name in unmeant)
     if problem := _mismatch(first, second):
         raise RefusedError([problem])
@@ -95,11 +107,17 @@ def _unknown(name: str, here: Study, runs: Path) -> Problem:
 def _mismatch(first: Named, second: Named) -> Problem | None:
     """Why the two cannot be compared, whatever they hold."""
     if first.study.folder == second.study.folder and first.trials == second.trials:
-        return Problem(SIDES_KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
+        return Problem(
+            SIDES_KEY,
+            f"are the same: {first.name}",
+            "must be two different trials, rows or studies",
+        )
     if (first.row is None) != (second.row is None):
         whole, part = (first, second) if first.row is None else (second, first)
         found = f"are a whole study, {whole.name}, and a row or trial, {part.name}"
-        return Problem(SIDES_KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
+        return Problem(
+            SIDES_KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}"
+        )
     if first.study.task.name != second.study.task.name:
         found = f"belong to different tasks, {first.study.task.name} and {second.study.task.name}"
         return Problem(SIDES_KEY, found, "must belong to one task: metrics differ between tasks")
@@ -107,16 +125,22 @@ def _mismatch(first: Named, second: Named) -> Problem | None:
 
 
 def _pairs(first: Named, second: Named) -> list[SidePair]:
-    """The finished trials of two trials or rows; of two studies one pair for each row that both have finished.
+    """The finished trials of two trials or rows; of two studies one pair for each row that both
+    have finished.
 
     Raises RefusedError if there are none.
     """
     if first.row is None:
         return _row_pairs(first, second)
-    pair = Side.of(first.name, first.study, first.trials), Side.of(second.name, second.study, second.trials)
+    pair = (
+        Side.of(first.name, first.study, first.trials),
+        Side.of(second.name, second.study, second.trials),
+    )
     missing = [named for side, named in zip(pair, (first, second), strict=True) if not side.trials]
     if missing:
-        raise RefusedError(unfinished(SIDES_KEY, each.name, each.states(), each.study.folder) for each in missing)
+        raise RefusedError(
+            unfinished(SIDES_KEY, each.name, each.states(), each.study.folder) for each in missing
+        )
     return [pair]
 
 
@@ -124,7 +148,12 @@ def _row_pairs(first: Named, second: Named) -> list[SidePair]:
     rows = [row for row in rows_of(first.study) if row in rows_of(second.study)]
     alike = first.study.name == second.study.name
     sides = [
-        [Side.of(f"{each.name if alike else each.study.name}/{row}", each.study, each.of_row(row)) for row in rows]
+        [
+            Side.of(
+                f"{each.name if alike else each.study.name}/{row}", each.study, each.of_row(row)
+            )
+            for row in rows
+        ]
         for each in (first, second)
     ]
     pairs = [(one, other) for one, other in zip(*sides, strict=True) if one.trials and other.trials]
@@ -137,19 +166,25 @@ def _row_pairs(first: Named, second: Named) -> list[SidePair]:
 def _chosen_metrics(
     pairs: Sequence[SidePair], name: str | None, set_name: str | None, of_studies: bool
 ) -> list[Metric]:
-    """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
+    """The metrics to compare: the named one, those of the table for two studies, otherwise all.
+    Raises RefusedError."""
     card = pairs[0][0].study.task
     checked = Checked()
     results = [result for pair in pairs for side in pair for result in side.results.values()]
-    named = checked.one("--metric", name, [metric.name for metric in card.metrics], "metric of the study")
-    checked.scored(set_name, card, dict.fromkeys(each for result in results for each in result["scores"]))
+    named = checked.one(
+        "--metric", name, [metric.name for metric in card.metrics], "metric of the study"
+    )
+    checked.scored(
+        set_name, card, dict.fromkeys(each for result in results for each in result["scores"])
+    )
     checked.refuse()
     usual = [metric for metric in card.metrics if metric.tabled or not of_studies]
     return [metric for metric in card.metrics if metric.name == named] or usual
 
 
 def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
-    """Those of the table first, and among them those that most settings for scoring change: they score outputs."""
+    """Those of the table first, and among them those that most settings for scoring change: they
+    score outputs."""
 
     def settings(metric: Metric) -> float:
         return math.inf if metric.changed_by is None else len(metric.changed_by)
@@ -160,9 +195,12 @@ def _by_output(metrics: Sequence[Metric]) -> list[Metric]:
 def _shown(
     found: Sequence[Compared], samples: Differing, left_out: Sequence[list[str]], of_studies: bool
 ) -> Iterator[RenderableType]:
-    """Configuration, origin, metrics, samples, each below its heading. ``left_out``: the rows that only one study has
-    finished, by study."""
-    first, second = (side.label.removesuffix(f"/{side.row}") if of_studies else side.label for side in found[0].sides)
+    """Configuration, origin, metrics, samples, each below its heading. ``left_out``: the rows that
+    only one study has finished, by study."""
+    first, second = (
+        side.label.removesuffix(f"/{side.row}") if of_studies else side.label
+        for side in found[0].sides
+    )
     yield f"[bold]{escape(first)}[/] and [bold]{escape(second)}[/]: differences are {escape(second)} − {escape(first)}"
     if found[0].configuration:
         yield _two_sided("Configuration", found[0], found[0].configuration)
@@ -172,7 +210,9 @@ def _shown(
         yield _two_sided("Packages, machine and code", found[0], found[0].origin)
     if found[0].code:
         yield f"[bold]Code[/]: from {escape(found[0].sides[0].label)} to {escape(found[0].sides[1].label)}"
-        yield Text("\n".join(found[0].code))  # without secrets already; the console would mask names, too
+        yield Text(
+            "\n".join(found[0].code)
+        )  # without secrets already; the console would mask names, too
     yield _metrics_table(found, (first, second), of_studies)
     for name, rows in zip((first, second), left_out, strict=True):
         if rows:
@@ -191,12 +231,15 @@ def _two_sided(title: str, compared: Compared, differing: Mapping[str, tuple[Any
     for side in compared.sides:
         table.add_column(escape(side.label), overflow="fold")
     for key, values in differing.items():
-        table.add_row(escape(key), *("–" if value is None else escape(str(value)) for value in values))
+        table.add_row(
+            escape(key), *("–" if value is None else escape(str(value)) for value in values)
+        )
     return table
 
 
 def _metrics_table(found: Sequence[Compared], names: tuple[str, str], of_studies: bool) -> Table:
-    """One line per metric; of studies a section per row. The two kinds of chance have a column each."""
+    """One line per metric; of studies a section per row. The two kinds of chance have a column
+    each."""
     metrics = [metric for pair in found for metric in pair.metrics]
     sets = dict.fromkeys(metric.set_name for metric in metrics)
     table = _titled(f"Metrics on {' and '.join(sets)}")
@@ -240,7 +283,9 @@ def _over_seeds(found: MetricCompared, places: int) -> str:
 
 def _over_samples(name: str, test: SampleTest | str, places: int) -> str:
     before = f"[dim]{escape(name)}:[/] " if name else ""
-    return before + (f"[dim]not tested: {escape(test)}[/]" if isinstance(test, str) else _tested(test, places))
+    return before + (
+        f"[dim]not tested: {escape(test)}[/]" if isinstance(test, str) else _tested(test, places)
+    )
 
 
 def _tested(test: RowTest | SampleTest, places: int) -> str:
@@ -261,10 +306,17 @@ def _notes(found: Sequence[Compared]) -> list[str]:
                 test = "t-test"
             test = f"difference and paired {test} are seed by seed, at the seeds that both have"
         lines.append(f"Over seeds: {test}; interval and p {_adjusted(tested, found[0].sides)}.")
-    tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SampleTest)]
+    tests = [
+        test
+        for metric in metrics
+        for test in metric.over_samples.values()
+        if isinstance(test, SampleTest)
+    ]
     if tests:
         sizes = " or ".join(map(str, sorted({test.samples for test in tests})))
-        paired = f"paired bootstrap of one trial each, {DRAWS} draws of {sizes} {noun}s; p is two-sided"
+        paired = (
+            f"paired bootstrap of one trial each, {DRAWS} draws of {sizes} {noun}s; p is two-sided"
+        )
         lines.append(f"Over {noun}s: {paired}.")
         lines.append(f"Each test covers one source of variation: seeds or {noun}s.")
     for side in (side for side in found[0].sides if side.diverged):
@@ -292,7 +344,11 @@ def _adjusted(tested: Sequence[MetricCompared], sides: SidePair) -> str:
     most = max(metric.rows for metric in tested)
     reference = sides[0].row
     if not tested[0].of_study:
-        return f"adjusted over the {most} pairs compared (Bonferroni)" if most > 1 else "of this pair alone"
+        return (
+            f"adjusted over the {most} pairs compared (Bonferroni)"
+            if most > 1
+            else "of this pair alone"
+        )
     rows = "rows of the study"
     if any(trial.weights for side in sides for trial in side.trials):
         rows = "rows with these weights"
@@ -320,11 +376,15 @@ def _sample(sample: SampleCompared, places: int, noun: str) -> RenderableType:
     grid.add_column(overflow="fold")
     for name, text in sample.texts.items():
         grid.add_row(escape(name), escape(text))
-    head = f"{noun} {sample.place}   [bold]{signed(sample.difference, places)}[/]   [dim]{scores}[/]"
+    head = (
+        f"{noun} {sample.place}   [bold]{signed(sample.difference, places)}[/]   [dim]{scores}[/]"
+    )
     return Group(head, Padding(grid, (0, 0, 1, 2))) if sample.texts else head
 
 
-def _json(found: Sequence[Compared], samples: Differing, left_out: Sequence[list[str]]) -> dict[str, Any]:
+def _json(
+    found: Sequence[Compared], samples: Differing, left_out: Sequence[list[str]]
+) -> dict[str, Any]:
     """All numbers at full precision; differences are second minus first."""
     return {
         "pairs": [_pair_json(pair) for pair in found],
@@ -334,14 +394,20 @@ def _json(found: Sequence[Compared], samples: Differing, left_out: Sequence[list
             "set": samples.set_name,
             "trials": [trial.name for trial in samples.trials or ()],
             "note": samples.note,
-            "differing": [{**asdict(sample), "difference": sample.difference} for sample in samples.samples],
+            "differing": [
+                {**asdict(sample), "difference": sample.difference} for sample in samples.samples
+            ],
         },
     }
 
 
 def _pair_json(pair: Compared) -> dict[str, Any]:
     sides = [
-        {"name": side.label, "study": side.study.name, "trials": [trial.name for trial in side.trials]}
+        {
+            "name": side.label,
+            "study": side.study.name,
+            "trials": [trial.name for trial in side.trials],
+        }
         for side in pair.sides
     ]
     shared = {name: getattr(pair, name) for name in ("configuration", "origin", "code")}
@@ -350,16 +416,27 @@ def _pair_json(pair: Compared) -> dict[str, Any]:
 
 
 def _metric_json(found: MetricCompared) -> dict[str, Any]:
-    shared = {name: getattr(found, name) for name in ("means", "seeds", "difference", "rows", "paired")}
+    shared = {
+        name: getattr(found, name) for name in ("means", "seeds", "difference", "rows", "paired")
+    }
     tests = {"over_seeds": _test_json(found.over_seeds)}
     of_samples = {name: _test_json(test) for name, test in found.over_samples.items()}
-    return {"metric": found.metric.name, "set": found.set_name, **shared, **tests, "over_samples": of_samples}
+    return {
+        "metric": found.metric.name,
+        "set": found.set_name,
+        **shared,
+        **tests,
+        "over_samples": of_samples,
+    }
 
 
 def _test_json(test: RowTest | SampleTest | str) -> dict[str, Any]:
-    """That over seeds with the names that CSV and JSON of the table have, and the finding in words."""
+    """That over seeds with the names that CSV and JSON of the table have, and the finding in
+    words."""
     if isinstance(test, str):
         return {"untested": test}
     if isinstance(test, SampleTest):
         return {name: getattr(test, name) for name in ("difference", "low", "high", "p", "samples")}
-    return {name: getattr(test, name) for name in ("difference", *TESTED)} | {"finding": test.finding.text}
+    return {name: getattr(test, name) for name in ("difference", *TESTED)} | {
+        "finding": test.finding.text
+    }

@@ -1,4 +1,5 @@
-"""``allelse evaluate`` of tasks without such a verb of their own: trials, settings and sets in one table."""
+"""``allelse evaluate`` of tasks without such a verb of their own: trials, settings and sets in one
+table."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,8 @@ SETTINGS = "decode"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One trial on one set with the settings in its scores. ``now``: it was scored by this command."""
+    """One trial on one set with the settings in its scores. ``now``: it was scored by this
+    command."""
 
     trial: str
     set_name: str
@@ -39,8 +41,11 @@ class Evaluation:
         return settings
 
 
-def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: JsonOption = False) -> int:
-    """Score finished trials with other settings, and show every score. The trials keep their own results."""
+def evaluate(
+    trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: JsonOption = False
+) -> int:
+    """Score finished trials with other settings, and show every score. The trials keep their own
+    results."""
     err = Console(stderr=True, highlight=False)
     out = Console(highlight=False)
     evaluations: list[Evaluation] = []
@@ -52,7 +57,10 @@ def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: 
     if set_name is not None:
         evaluations = [evaluation for evaluation in evaluations if evaluation.set_name == set_name]
     if as_json:
-        lines = [{"trial": each.trial, "set": each.set_name, **each.scores, "now": each.now} for each in evaluations]
+        lines = [
+            {"trial": each.trial, "set": each.set_name, **each.scores, "now": each.now}
+            for each in evaluations
+        ]
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return 0
     metrics = trained_trials[0].source.task.metrics
@@ -64,18 +72,26 @@ def evaluate(trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: 
 
 
 def _of_trial(trained: "TrainedTrial", err: Console) -> Iterator[Evaluation]:
-    from sweeps.verbs.scoring import by_recorded_code, score, sets_of_other_code  # imports what a work needs
+    from sweeps.verbs.scoring import (
+        by_recorded_code,
+        score,
+        sets_of_other_code,
+    )  # imports what a work needs
 
     trained = by_recorded_code(trained)
     before = {*trained.scored}
     needed = {metric.set for metric in trained.source.task.metrics if metric.tabled}
     if not needed <= before:
         with err.status(escape(f"{trained.name}: scoring")):
-            score(trained, lambda text: err.print(escape(f"{trained.name}: {text}"), soft_wrap=True))
+            score(
+                trained, lambda text: err.print(escape(f"{trained.name}: {text}"), soft_wrap=True)
+            )
     for name, scores in trained.scored.items():
         yield Evaluation(trained.name, name, scores, name not in before)
     if others := sets_of_other_code(trained):
-        line = f"{trained.name}: its scores on {', '.join(others)} are of other code than its training"
+        line = (
+            f"{trained.name}: its scores on {', '.join(others)} are of other code than its training"
+        )
         err.print(escape(line), style="yellow", soft_wrap=True)
 
 
@@ -83,7 +99,9 @@ def _tell_codes(trials: Sequence["TrainedTrial"], err: Console) -> None:
     """Say that each trial is scored by its own code, where these are not all one version."""
     names = {str(trained.provenance.get("code") or ""): trained.name for trained in trials}
     if len(names) > 1:
-        line = f"Different code trained {', '.join(names.values())}: each trial is scored by its own"
+        line = (
+            f"Different code trained {', '.join(names.values())}: each trial is scored by its own"
+        )
         err.print(escape(line), style="yellow", soft_wrap=True)
 
 

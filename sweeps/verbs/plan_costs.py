@@ -19,11 +19,13 @@ UNKNOWN = "unknown"
 NEAR = "~"
 """Before a time that no trial of this row has shown."""
 WIDE = 100
-"""Columns of a terminal that has room for the memory of each row; a line below has the most of all."""
+"""Columns of a terminal that has room for the memory of each row; a line below has the most of
+all."""
 SHOWN_LINES = 12
 """Of the traceback of a work that failed in calibration."""
 SWEEP_SECONDS = 20
-"""Before the first trial and after the last one: Ray starts, and the tracking store gets the rest."""
+"""Before the first trial and after the last one: Ray starts, and the tracking store gets the
+rest."""
 SHORT = 600.0
 """In a longer sweep these seconds do not count."""
 FROM = {
@@ -34,7 +36,8 @@ FROM = {
 
 
 def calibrated(plan: "Plan") -> bool:
-    """Prepare the data of the plan, and measure some of its trials. False if one failed, which is printed.
+    """Prepare the data of the plan, and measure some of its trials. False if one failed, which is
+    printed.
 
     Raises RefusedError.
     """
@@ -58,7 +61,8 @@ def calibrated(plan: "Plan") -> bool:
 
 
 def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
-    """The resources of each node of the plan's cluster; None where the plan is for this machine. Asks Ray."""
+    """The resources of each node of the plan's cluster; None where the plan is for this machine.
+    Asks Ray."""
     from sweeps.preflight.nodes import nodes_of
 
     cluster = plan.composition.shared.cluster
@@ -68,7 +72,8 @@ def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
 
 
 def cost_columns(estimate: "Estimate", width: int) -> "list[Column[list[PlannedTrial]]]":
-    """Time and memory of each line of the plan, as far as any is known. Memory needs a wide terminal."""
+    """Time and memory of each line of the plan, as far as any is known. Memory needs a wide
+    terminal."""
     columns = list["Column[list[PlannedTrial]]"]()
     if estimate.times:
         columns.append(said("time", lambda line: _time_of(estimate, line), "number"))
@@ -181,7 +186,11 @@ def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
         return
     needed = workers * memory.bytes
     fits = needed <= estimate.machine_bytes
-    words = "fits" if fits else "does not fit; set cluster.cpus_per_worker higher, so that fewer trials run at a time"
+    words = (
+        "fits"
+        if fits
+        else "does not fit; set cluster.cpus_per_worker higher, so that fewer trials run at a time"
+    )
     machine = _size(estimate.machine_bytes)
     yield (
         f"Memory: {worker}; {_size(needed)} of {machine} with {workers} at a time: {words}.",

@@ -26,7 +26,8 @@ def refuse_options_without_lock(metrics: Sequence[str], sets: Sequence[str]) -> 
 
 
 def locked(plan: Plan, metrics: Sequence[str], sets: Sequence[str]) -> str:
-    """Lock the plan's study with these metrics on these sets; returns what to print. Raises RefusedError."""
+    """Lock the plan's study with these metrics on these sets; returns what to print. Raises
+    RefusedError."""
     lock = lock_plan(plan, _locked_metrics(task_card(plan.task), metrics, sets))
     place = os.path.relpath(plan.folder / LOCK_FILE)
     of_sets = [f"{', '.join(names)} on {set_name}" for set_name, names in lock.metrics.items()]
@@ -34,12 +35,18 @@ def locked(plan: Plan, metrics: Sequence[str], sets: Sequence[str]) -> str:
     return escape(f"Locked {number}; {'; '.join(of_sets)}: {place}, digest {lock.digest}. {ADVICE}")
 
 
-def _locked_metrics(card: Card, metrics: Sequence[str], sets: Sequence[str]) -> dict[str, list[str]]:
+def _locked_metrics(
+    card: Card, metrics: Sequence[str], sets: Sequence[str]
+) -> dict[str, list[str]]:
     """The names of metrics by set: by default those of the table, each on its own set."""
     checked = Checked()
-    names = checked.known("--metric", metrics, [metric.name for metric in card.metrics], "metric of the task")
+    names = checked.known(
+        "--metric", metrics, [metric.name for metric in card.metrics], "metric of the task"
+    )
     blank = [name for name in sets if not name.strip() or not name.isprintable()]
-    checked.problems += [Problem("--set", f'is "{name}"', "must be the name of a set") for name in blank]
+    checked.problems += [
+        Problem("--set", f'is "{name}"', "must be the name of a set") for name in blank
+    ]
     checked.refuse()
     chosen = [metric for metric in card.metrics if metric.name in names] or list(card.tabled)
     metrics_of_set: dict[str, list[str]] = {}

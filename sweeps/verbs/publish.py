@@ -1,4 +1,5 @@
-"""The verb ``publish``: a study's finished trials as small files, with its table, its report and its figures."""
+"""The verb ``publish``: a study's finished trials as small files, with its table, its report and
+its figures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +23,11 @@ Target = Annotated[Path, typer.Option("--to", help="The folder of published stud
 
 @guarded
 def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> None:
-    """Copy a study's finished trials without checkpoints or texts, and write table, report and figures beside them.
+    """Copy a study's finished trials without checkpoints or texts, and write table, report and
+    figures beside them.
 
-    Repeat it when more trials have finished. With paths.runs=studies only table, report and figures are written.
+    Repeat it when more trials have finished. With paths.runs=studies only table, report and figures
+    are written.
     """
     from sweeps.planning.named_study import study_to_read
 
@@ -47,8 +50,8 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
 def write_pages(study: Study, settings: "Settings") -> list[str]:
     """Write table, report and figures into a published study; returns the names of the files.
 
-    They follow from its files alone: no text of a corpus, no time and no place of this machine is in them. Without all
-    locked trials, no test is in them.
+    They follow from its files alone: no text of a corpus, no time and no place of this machine is
+    in them. Without all locked trials, no test is in them.
     """
     from sweeps.verbs.results import Choice
     from tracking.files import write_atomic
@@ -80,7 +83,10 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
 def _copy(study: Study, folder: Path) -> None:
     publication = copy_finished(study, folder)
     trials = f"{publication.finished} of {len(study.trials)} trials are finished"
-    OUT.print(f"{escape(study.name)}: {trials}; {len(publication.changed)} of them are new or changed", soft_wrap=True)
+    OUT.print(
+        f"{escape(study.name)}: {trials}; {len(publication.changed)} of them are new or changed",
+        soft_wrap=True,
+    )
 
 
 def _refuse_another(study: Study, folder: Path) -> None:

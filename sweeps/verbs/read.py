@@ -40,7 +40,9 @@ from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.words import number, shell_line
 from tracking.words import time as as_time
 
-KeepWatching = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
+KeepWatching = Annotated[
+    bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")
+]
 
 
 @guarded
@@ -60,10 +62,17 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
         next_verb("sweep", chosen(overrides, PLACES))
 
 
-def _studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[dict[str, Any]]:
-    """One object per study, the most recently active first; of damaged ones, at the end, ``name`` and ``damage``."""
-    unknown = dict.fromkeys(("rows", "seeds", "trials", "finished", "failed", "asked", "active", "base", "headline"))
-    damaged = [{"name": fault.path.parent.name, **unknown, "damage": str(fault)} for fault in faults]
+def _studies_json(
+    studies: Sequence[Study], faults: Sequence[DamagedFileError]
+) -> list[dict[str, Any]]:
+    """One object per study, the most recently active first; of damaged ones, at the end, ``name``
+    and ``damage``."""
+    unknown = dict.fromkeys(
+        ("rows", "seeds", "trials", "finished", "failed", "asked", "active", "base", "headline")
+    )
+    damaged = [
+        {"name": fault.path.parent.name, **unknown, "damage": str(fault)} for fault in faults
+    ]
     return [*map(_study_line, studies), *damaged]
 
 
@@ -72,11 +81,26 @@ def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
     columns: tuple[Column[dict[str, Any]], ...] = (
         said("study", itemgetter("name")),
         said(
-            "seeds", lambda of: "damaged" if of["damage"] else f"{of['rows']} × {of['seeds']}", "name", "rows × seeds"
+            "seeds",
+            lambda of: "damaged" if of["damage"] else f"{of['rows']} × {of['seeds']}",
+            "name",
+            "rows × seeds",
         ),
-        said("finished", lambda of: "" if of["damage"] else f"{of['finished']} of {of['trials']}", "number"),
-        replace(said("failed", lambda of: str(of["failed"] or ""), "number"), best=lambda of: bool(of["failed"])),
-        said("active", lambda of: (of["active"] or "").replace("T", " ")[:16], "number", "last active, UTC"),
+        said(
+            "finished",
+            lambda of: "" if of["damage"] else f"{of['finished']} of {of['trials']}",
+            "number",
+        ),
+        replace(
+            said("failed", lambda of: str(of["failed"] or ""), "number"),
+            best=lambda of: bool(of["failed"]),
+        ),
+        said(
+            "active",
+            lambda of: (of["active"] or "").replace("T", " ")[:16],
+            "number",
+            "last active, UTC",
+        ),
         said("base", lambda of: of["damage"] or of["headline"] or ""),
     )
     styles = tuple("red" if line["damage"] else "" for line in lines)
@@ -104,19 +128,31 @@ def _study_line(study: Study) -> dict[str, Any]:
 def _headline(card: Card, scores: Mapping[str, float | None]) -> str:
     """Such as "accuracy 0.897"."""
     known = [(metric, scores.get(metric.name)) for metric in card.tabled]
-    return ", ".join(f"{metric.label} {number(value, metric.places)}" for metric, value in known if value is not None)
+    return ", ".join(
+        f"{metric.label} {number(value, metric.places)}"
+        for metric, value in known
+        if value is not None
+    )
 
 
 def _utc(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return (
+        None
+        if seconds is None
+        else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    )
 
 
 @guarded
 def status(
     overrides: OverrideList = None,
     as_json: Json = False,
-    curves: Annotated[bool, typer.Option("--curves", help="Draw learning curves instead, one plot per row.")] = False,
-    metric: Annotated[str | None, typer.Option(help="Draw this reported metric, such as train/loss.")] = None,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="Draw learning curves instead, one plot per row.")
+    ] = False,
+    metric: Annotated[
+        str | None, typer.Option(help="Draw this reported metric, such as train/loss.")
+    ] = None,
     watch: KeepWatching = False,
 ) -> None:
     """Show where each trial of a study stands."""
@@ -142,7 +178,9 @@ def status(
     OUT.print(status_table(study, lines, OUT.width))
     for note in cut_notes(study, lines, OUT):
         OUT.print(Text(note), soft_wrap=True)
-    where = "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
+    where = (
+        "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
+    )
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if lock_text := lock_line(study):
         OUT.print(Text(lock_text), soft_wrap=True)
@@ -174,12 +212,15 @@ def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None
     next_verb("table", looking(study.folder, overrides))
 
 
-Arguments = Annotated[list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, overrides.")]
+Arguments = Annotated[
+    list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, overrides.")
+]
 
 
 @guarded
 def stop(arguments: Arguments = None) -> None:
-    """Stop a running sweep, or only the named trials, after the current step; from any machine of the study."""
+    """Stop a running sweep, or only the named trials, after the current step; from any machine of
+    the study."""
     names, overrides = names_and_overrides(arguments or [])
     study = taken_study(overrides)[0] if names_study(overrides) else _running_study(overrides)
     for line in _request(study, names, overrides):
@@ -191,7 +232,9 @@ def stop(arguments: Arguments = None) -> None:
 @guarded
 def logs(
     arguments: Arguments = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new lines until the trial ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep printing new lines until the trial ends.")
+    ] = False,
 ) -> None:
     """Print what the processes of a trial printed, and why it failed."""
     names, overrides = names_and_overrides(arguments or [])
@@ -200,7 +243,11 @@ def logs(
     follow = follow and _still_runs(study, trial)
     if follow:
         watch = command("status", *looking(study.folder, overrides), "--watch")
-        print_notices([f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores"])
+        print_notices(
+            [
+                f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores"
+            ]
+        )
     for text in _shown_log(study, trial, follow):
         OUT.file.write(text)
         OUT.file.flush()
@@ -213,7 +260,8 @@ NOT_BEGUN = "{name} has no attempt yet.\n"
 
 
 def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[str]:
-    """Ask the processes of the study to stop these trials, or everything; returns lines that say so.
+    """Ask the processes of the study to stop these trials, or everything; returns lines that say
+    so.
 
     Raises RefusedError if a name is wrong, or if nothing runs.
     """
@@ -222,10 +270,14 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
     if not live:
         status = command("status", *looking(study.folder, overrides))
         found = f"is {study.name}, which is not running{_silent(study)}"
-        raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
+        raise RefusedError(
+            [Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")]
+        )
     if over := [trial.name for trial in trials if not _can_stop(study, trial, live)]:
         allowed = "must be a running or waiting trial; `allelse status` lists them"
-        raise RefusedError(Problem("TRIAL", f"is {name}, which neither runs nor waits", allowed) for name in over)
+        raise RefusedError(
+            Problem("TRIAL", f"is {name}, which neither runs nor waits", allowed) for name in over
+        )
     answers = []
     for runner in live:
         own = [trial.name for trial in trials if trial.name in runner.trials]
@@ -234,26 +286,38 @@ def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[s
             alone = stop_requests(study.folder, runner) is not None
             what = ", ".join(own) if alone else "The sweep"
             more = "; the other trials go on" if alone else ""
-            answers.append(f"{what} ({runner.process}) will stop after the current step, with a checkpoint{more}")
+            answers.append(
+                f"{what} ({runner.process}) will stop after the current step, with a checkpoint{more}"
+            )
     return answers
 
 
 def _silent(study: Study) -> str:
     """Such as "; pid 42 on node7 gave no heartbeat for 12 min"."""
-    lost = [each for each in known_runners(study.folder) if not (each.process.is_here or each.lives())]
-    return "".join(f"; {each.process} gave no heartbeat for {as_time(time.time() - each.seen)}" for each in lost)
+    lost = [
+        each for each in known_runners(study.folder) if not (each.process.is_here or each.lives())
+    ]
+    return "".join(
+        f"; {each.process} gave no heartbeat for {as_time(time.time() - each.seen)}"
+        for each in lost
+    )
 
 
 def _can_stop(study: Study, trial: StudyTrial, live: Sequence[Runner]) -> bool:
     state = study.trial_folder(trial).state(trial.key)
-    return state not in ("finished", "failed") and any(trial.name in runner.trials for runner in live)
+    return state not in ("finished", "failed") and any(
+        trial.name in runner.trials for runner in live
+    )
 
 
 def _shown_log(study: Study, trial: StudyTrial, follow: bool) -> Iterator[str]:
-    """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does not run."""
+    """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does
+    not run."""
     folder = study.trial_folder(trial)
     with closing(FollowedLog(folder.log_path)) as log:
-        yield log.more() or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(name=trial.name)
+        yield log.more() or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(
+            name=trial.name
+        )
         while follow and _still_runs(study, trial):
             time.sleep(LOOK_AT_LOG_S)
             yield log.more()
@@ -299,4 +363,6 @@ def _running_study(overrides: list[str]) -> Study:
 
 def _still_runs(study: Study, trial: StudyTrial) -> bool:
     """Whether a process still has the trial to run, or runs it."""
-    return bool(in_hand(study.folder, [trial.name], lambda name: study.trial_folder(trial).newest_attempt()))
+    return bool(
+        in_hand(study.folder, [trial.name], lambda name: study.trial_folder(trial).newest_attempt())
+    )

@@ -1,4 +1,5 @@
-"""``drop`` and ``rm`` move folders to the trash, and say how to move them back. Without --yes they only list them."""
+"""``drop`` and ``rm`` move folders to the trash, and say how to move them back. Without --yes they
+only list them."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,16 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import PLACES, chosen, command, looking, names_study, placed, studies_there, study_names
+from sweeps.planning.naming import (
+    PLACES,
+    chosen,
+    command,
+    looking,
+    names_study,
+    placed,
+    studies_there,
+    study_names,
+)
 from sweeps.planning.renaming import refuse_half_renamed
 from sweeps.planning.trash import new_place, note_dropped
 from sweeps.planning.trial_lock import trial_lock
@@ -27,23 +37,33 @@ from tracking.trial import TrialFolder
 from tracking.uri import shown_words
 from tracking.words import shell_line
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")]
-Dropped = Annotated[
-    list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")
 ]
-Studies = Annotated[list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")]
+Dropped = Annotated[
+    list[str],
+    typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides."),
+]
+Studies = Annotated[
+    list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")
+]
 ANY = Card("any", 1, ())
 """Of trials whose task does not matter: a folder is moved whatever its files hold."""
 
 
 @guarded
 def drop(arguments: Dropped, yes: Yes = False) -> None:
-    """Remove rows or trials from a study. Their folders move to the trash; `allelse restore` brings them back."""
-    from sweeps.planning.named_study import study_to_change  # imports Hydra, which `--help` does not need
+    """Remove rows or trials from a study. Their folders move to the trash; `allelse restore` brings
+    them back."""
+    from sweeps.planning.named_study import (
+        study_to_change,
+    )  # imports Hydra, which `--help` does not need
 
     names, overrides = names_and_overrides(arguments)
     if not names:
-        raise RefusedError([Problem("ROW", "is missing", "must name a row or a trial of the study")])
+        raise RefusedError(
+            [Problem("ROW", "is missing", "must name a row or a trial of the study")]
+        )
     study = study_to_change(overrides).study
     trials = _named(study, names)
     if not yes:
@@ -83,7 +103,11 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
 
 def _preview(folders: Sequence[Path]) -> None:
     there = [folder for folder in folders if folder.exists()]
-    OUT.print("Would move to the trash:" if there else "Would change only the study's record: no trial has begun.")
+    OUT.print(
+        "Would move to the trash:"
+        if there
+        else "Would change only the study's record: no trial has begun."
+    )
     for folder in there:
         OUT.print(f"  {escape(os.path.relpath(folder))}", soft_wrap=True)
 
@@ -94,13 +118,18 @@ def _print_moved(place: Path, elsewhere: Sequence[str]) -> None:
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
     for address in elsewhere:
         OUT.print(f"Checkpoints at {escape(address)} stay.", soft_wrap=True)
-    OUT.print("Runs of dropped trials leave MLflow with the next sync; those of removed studies stay.", style="dim")
+    OUT.print(
+        "Runs of dropped trials leave MLflow with the next sync; those of removed studies stay.",
+        style="dim",
+    )
 
 
 def checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
     """``paths.checkpoints`` of the trials that have their checkpoints outside of their folders."""
     configs = [unless_damaged(trial.config, None) for trial in trials]
-    return sorted({(config or {}).get("paths", {}).get("checkpoints") or "" for config in configs} - {""})
+    return sorted(
+        {(config or {}).get("paths", {}).get("checkpoints") or "" for config in configs} - {""}
+    )
 
 
 @contextmanager
@@ -133,7 +162,8 @@ def unsynced(study: Path) -> Iterator[None]:
 
 
 def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
-    """Move trials; returns their folder in the trash, with the former `study.json`. Raises RefusedError.
+    """Move trials; returns their folder in the trash, with the former `study.json`. Raises
+    RefusedError.
 
     The folders move first: if the process dies in between, the command can be repeated.
     """
@@ -152,10 +182,13 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
 
 
 def _named(study: Study, names: Sequence[str]) -> list[StudyTrial]:
-    """The trials that the names mean, in the order of the table. Raises RefusedError with every problem."""
+    """The trials that the names mean, in the order of the table. Raises RefusedError with every
+    problem."""
     allowed = f"must be one of them, or a trial such as {study.trials[-1].name}"
     problems = [
-        unknown("ROW", name, study, "rows", allowed) for name in dict.fromkeys(names) if not part(study, name, name)
+        unknown("ROW", name, study, "rows", allowed)
+        for name in dict.fromkeys(names)
+        if not part(study, name, name)
     ]
     trials = [trial for trial in study.trials if trial.row in names or trial.name in names]
     problems += [*_left_without_base(study, trials), *_left_without_weights(study, trials)]
@@ -181,11 +214,14 @@ def _left_without_weights(study: Study, trials: list[StudyTrial]) -> Iterator[Pr
     for host in trials:
         users = [trial.name for trial in left if trial.weights == host.name]
         if users:
-            yield Problem(host.name, f"has the weights that {', '.join(users)} score", "drop those first")
+            yield Problem(
+                host.name, f"has the weights that {', '.join(users)} score", "drop those first"
+            )
 
 
 def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) -> Study:
-    """The study's record without these trials, and without rows and seeds that no other trial has."""
+    """The study's record without these trials, and without rows and seeds that no other trial
+    has."""
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows = {trial.row for trial in trials}
     seeds = {trial.seed for trial in trials}
@@ -206,11 +242,17 @@ def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) 
 
 
 def _studies(runs: Path, names: Sequence[str]) -> list[Path]:
-    """The folders of studies by name, or by path as a shell completes it. Raises RefusedError with all other names."""
+    """The folders of studies by name, or by path as a shell completes it. Raises RefusedError with
+    all other names."""
     known = study_names(runs)
     meant = {name: _plain(runs, name) for name in names}
     problems = [
-        Problem("STUDY", f'is "{name}", but {runs} has no such study', studies_there(runs), nearest(name, known))
+        Problem(
+            "STUDY",
+            f'is "{name}", but {runs} has no such study',
+            studies_there(runs),
+            nearest(name, known),
+        )
         for name, study in meant.items()
         if study not in known
     ]
@@ -227,4 +269,8 @@ def _plain(runs: Path, name: str) -> str:
 
 def trials_below(study: Path) -> list[TrialFolder]:
     """Every folder of a study that may be a trial's, also if `study.json` is damaged."""
-    return [TrialFolder(path, ANY) for path in sorted(study.iterdir()) if path.is_dir() and path.name[0] != "."]
+    return [
+        TrialFolder(path, ANY)
+        for path in sorted(study.iterdir())
+        if path.is_dir() and path.name[0] != "."
+    ]

@@ -22,15 +22,21 @@ if TYPE_CHECKING:
     from sweeps.config.settings import Settings
 
 Names = Annotated[
-    list[str], typer.Argument(metavar="STUDY [ROW] NEW [KEY=VALUE …]", help="The study, its row if that is renamed.")
+    list[str],
+    typer.Argument(
+        metavar="STUDY [ROW] NEW [KEY=VALUE …]", help="The study, its row if that is renamed."
+    ),
 ]
 SHAPE = "type `allelse rename STUDY NEW`, or `allelse rename STUDY ROW NEW`"
 
 
 @guarded
 def rename(arguments: Names) -> None:
-    """Give a study, or a row of it, another name: its folders, its record and its runs in MLflow."""
-    from sweeps.planning.named_study import settings_to_read  # imports Hydra, which `--help` does not need
+    """Give a study, or a row of it, another name: its folders, its record and its runs in
+    MLflow."""
+    from sweeps.planning.named_study import (
+        settings_to_read,
+    )  # imports Hydra, which `--help` does not need
 
     names, overrides = names_and_overrides(arguments)
     if len(names) not in (2, 3):
@@ -87,7 +93,8 @@ def _stored_elsewhere(folders: Sequence[TrialFolder]) -> list[Problem]:
 
 
 def _sent(study: Study, settings: "Settings") -> bool:
-    """Give the runs in MLflow their new names; False if that is left to `sync`. Without runs there is nothing to do."""
+    """Give the runs in MLflow their new names; False if that is left to `sync`. Without runs there
+    is nothing to do."""
     from sweeps.planning.todays_words import with_todays_words
     from sweeps.verbs.ui import send
     from tracking.mlflow.ledger import SYNC_FILE

@@ -1,4 +1,5 @@
-"""``restore`` lists what the trash holds, and brings studies, rows and trials back. It overwrites nothing."""
+"""``restore`` lists what the trash holds, and brings studies, rows and trials back. It overwrites
+nothing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +17,18 @@ from tracking.table.text import Column, TextTable, lines_of, said, terminal
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[STUDY|ROW|TRIAL…] [KEY=VALUE …]", help="What to restore, then overrides."),
+    typer.Argument(
+        metavar="[STUDY|ROW|TRIAL…] [KEY=VALUE …]", help="What to restore, then overrides."
+    ),
 ]
 
 
 @guarded
 def restore(arguments: Names = None) -> None:
     """Bring back what `drop` and `rm` have removed. Without names, list what the trash holds."""
-    from sweeps.planning.named_study import settings_to_read  # imports Hydra, which `--help` does not need
+    from sweeps.planning.named_study import (
+        settings_to_read,
+    )  # imports Hydra, which `--help` does not need
 
     names, overrides = names_and_overrides(arguments or [])
     items = trashed(Path(settings_to_read(overrides).paths.runs))
@@ -39,7 +44,9 @@ def restore(arguments: Names = None) -> None:
     return next_verb("table", [by_name(studies[-1]), *chosen(overrides, PLACES)])
 
 
-def _by_item(wanted: Sequence[tuple[Trashed, Sequence[str]] | Problem]) -> list[tuple[Trashed, Sequence[str]]]:
+def _by_item(
+    wanted: Sequence[tuple[Trashed, Sequence[str]] | Problem],
+) -> list[tuple[Trashed, Sequence[str]]]:
     """Each folder of the trash once, with all its trials that are meant."""
     trials_of: dict[Path, tuple[Trashed, list[str]]] = {}
     for each in wanted:
@@ -75,7 +82,8 @@ def _contents(item: Trashed) -> str:
 
 
 def _meant(name: str, items: Sequence[Trashed]) -> tuple[Trashed, Sequence[str]] | Problem:
-    """The folder of the trash that the name means, and those of its trials; or why there is no such one."""
+    """The folder of the trash that the name means, and those of its trials; or why there is no such
+    one."""
     study, _, inner = name.rpartition("/")
     matches = [(item, _matching(item, study, inner)) for item in items]
     places = [(item, trials) for item, trials in matches if trials is not None]
@@ -89,11 +97,14 @@ def _meant(name: str, items: Sequence[Trashed]) -> tuple[Trashed, Sequence[str]]
     for item in items:
         there |= dict.fromkeys([item.study, *(item.trials or ()), *item.rows()])
     allowed = f"the trash has {some_of(list(there))}" if there else "the trash is empty"
-    return Problem("NAME", f'is "{name}", which is not in the trash', allowed, nearest(inner, there))
+    return Problem(
+        "NAME", f'is "{name}", which is not in the trash', allowed, nearest(inner, there)
+    )
 
 
 def _matching(item: Trashed, study: str, inner: str) -> Sequence[str] | None:
-    """The trials of the item that the name means: [] for a whole study; None if it means none of it."""
+    """The trials of the item that the name means: [] for a whole study; None if it means none of
+    it."""
     if study and study != item.study:
         return None
     if inner == item.name:

@@ -1,4 +1,5 @@
-"""The verbs that show results, ``table``, ``report`` and ``compare``: what is wrong is refused at once."""
+"""The verbs that show results, ``table``, ``report`` and ``compare``: what is wrong is refused at
+once."""
 
 import os
 import re
@@ -14,7 +15,16 @@ from rich.markup import escape
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Checked, Json, OverrideList, guarded, listed, names_and_overrides, rows_of, taken_study
+from sweeps.verbs.command import (
+    Checked,
+    Json,
+    OverrideList,
+    guarded,
+    listed,
+    names_and_overrides,
+    rows_of,
+    taken_study,
+)
 from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
@@ -44,29 +54,52 @@ class TableAs(StrEnum):
     html = "html"
 
 
-MetricNames = Annotated[list[str] | None, typer.Option("--metric", help="Show this metric; repeat it for several.")]
-Set = Annotated[str | None, typer.Option("--set", help="Show the scores on this set, such as test.")]
+MetricNames = Annotated[
+    list[str] | None, typer.Option("--metric", help="Show this metric; repeat it for several.")
+]
+Set = Annotated[
+    str | None, typer.Option("--set", help="Show the scores on this set, such as test.")
+]
 Base = Annotated[str | None, typer.Option("--base", help="Take differences from this row.")]
 ShownRows = Annotated[str | None, typer.Option("--rows", help="Show these rows, such as base,big.")]
-Columns = Annotated[str | None, typer.Option("--columns", help="Show these columns, by their names in CSV.")]
-Sort = Annotated[str | None, typer.Option("--sort", help="Sort by this column; the best value of a metric is first.")]
+Columns = Annotated[
+    str | None, typer.Option("--columns", help="Show these columns, by their names in CSV.")
+]
+Sort = Annotated[
+    str | None,
+    typer.Option("--sort", help="Sort by this column; the best value of a metric is first."),
+]
 Best = Annotated[bool, typer.Option("--best", help="Print the best values in bold.")]
-Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")]
+Intervals = Annotated[
+    bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")
+]
 Verdicts = Annotated[
-    bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")
+    bool,
+    typer.Option("--verdict", help="Compare the differences with the published ones, by a rule."),
 ]
 Chosen = Annotated[
     str | None,
-    typer.Option("--chosen", help="Of rows that score the same weights, only the best one by this metric."),
+    typer.Option(
+        "--chosen", help="Of rows that score the same weights, only the best one by this metric."
+    ),
 ]
-WithNames = Annotated[bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")]
+WithNames = Annotated[
+    bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")
+]
 Short = Annotated[
     bool | None,
-    typer.Option("--short/--long", help="A caption for a paper, or all that can be said. For tex it is short."),
+    typer.Option(
+        "--short/--long",
+        help="A caption for a paper, or all that can be said. For tex it is short.",
+    ),
 ]
 Caption = Annotated[str | None, typer.Option("--caption", help="This text instead of the caption.")]
-Label = Annotated[str | None, typer.Option("--label", help="The label in LaTeX, such as tab:ablation.")]
-AsFormat = Annotated[TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
+Label = Annotated[
+    str | None, typer.Option("--label", help="The label in LaTeX, such as tab:ablation.")
+]
+AsFormat = Annotated[
+    TableAs | None, typer.Option("--format", help="Print md, csv, json, tex or html.")
+]
 
 
 @guarded
@@ -101,7 +134,9 @@ def table(
         whole = Choice(study, settings, overrides or []).seeds_chosen()
         _print_chosen(whole, chosen_by, as_format, caption, label or "")
         return
-    made = Choice(study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options).table()
+    made = Choice(
+        study, settings, overrides or [], as_format in (TableAs.csv, TableAs.json), *options
+    ).table()
     view = replace(made.view, names=names, short=short, caption=caption, label=label or "")
     made = replace(made, view=view)
     if as_format is None:
@@ -126,7 +161,9 @@ def _refuse_with_chosen(options: Mapping[str, object]) -> None:
         raise RefusedError([Problem("--chosen", fault, "use one")])
 
 
-def _print_chosen(study: Study, metric_name: str, as_format: TableAs | None, caption: str | None, label: str) -> None:
+def _print_chosen(
+    study: Study, metric_name: str, as_format: TableAs | None, caption: str | None, label: str
+) -> None:
     """The table of ``--chosen``. Raises RefusedError."""
     from tracking.table.chosen_table import chosen_table, shown, written
 
@@ -150,7 +187,9 @@ def _refuse_label(label: str | None, as_format: TableAs | None) -> None:
     if label is None:
         return
     if as_format != TableAs.tex:
-        raise RefusedError([Problem("--label", "is for LaTeX", "add --format tex, or leave it out")])
+        raise RefusedError(
+            [Problem("--label", "is for LaTeX", "add --format tex, or leave it out")]
+        )
     if not LABEL.fullmatch(label):
         allowed = "must be letters, digits and any of : . _ / + -, such as tab:ablation"
         raise RefusedError([Problem("--label", f'is "{label}"', allowed)])
@@ -158,7 +197,8 @@ def _refuse_label(label: str | None, as_format: TableAs | None) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is typed to choose from a study; lists are separated by commas. ``programs``: CSV and JSON hold all."""
+    """What is typed to choose from a study; lists are separated by commas. ``programs``: CSV and
+    JSON hold all."""
 
     study: Study
     settings: "Settings"
@@ -186,10 +226,16 @@ class Choice:
         rows = table_of(study, base)
         whole = StudyTable(study, rows, self._findings(study, rows, base))
         allowed = column_names(whole, self.study.task.headline)
-        columns = [] if self.columns is None else checked.listed("--columns", self.columns, allowed, "column")
+        columns = (
+            []
+            if self.columns is None
+            else checked.listed("--columns", self.columns, allowed, "column")
+        )
         sort = checked.one("--sort", self.sort, allowed, "column")
         checked.refuse()
-        view = View(tuple(shown), tuple(columns), sort, self.best, self.intervals, seeds, self.verdict)
+        view = View(
+            tuple(shown), tuple(columns), sort, self.best, self.intervals, seeds, self.verdict
+        )
         return viewed(replace(whole, view=view))
 
     def seeds_chosen(self) -> Study:
@@ -204,7 +250,9 @@ class Choice:
         found = find(study, rows, base, self.study.task.headline if journals else None)
         if self.verdict and not found.verdicts:
             needs = f"needs published values of {base} and of another row"
-            self.checked.problems.append(Problem("--verdict", needs, "write them in the rows' files, as row.published"))
+            self.checked.problems.append(
+                Problem("--verdict", needs, "write them in the rows' files, as row.published")
+            )
         return found
 
     def _seeds(self) -> tuple[int, ...]:
@@ -212,7 +260,9 @@ class Choice:
         if not chosen(list(self.overrides), ("sweep.seeds=",)):
             return ()
         allowed = [str(seed) for seed in dict.fromkeys(trial.seed for trial in self.study.trials)]
-        known = self.checked.known("sweep.seeds", map(str, self.settings.sweep.seeds), allowed, "seed of the study")
+        known = self.checked.known(
+            "sweep.seeds", map(str, self.settings.sweep.seeds), allowed, "seed of the study"
+        )
         return tuple(map(int, known)) if len(known) < len(allowed) else ()
 
     def _rows(self, names: Sequence[str]) -> list[str]:
@@ -234,8 +284,12 @@ class Choice:
         if on is not None and not self.checked.scored(on, card, sets):
             return study
         if on is not None and not self.metrics:
-            there = [metric for metric in card.metrics if metric.name in sets.get(on, [metric.name])]
-            metrics = [metric.name for metric in there if metric.tabled] or [metric.name for metric in there]
+            there = [
+                metric for metric in card.metrics if metric.name in sets.get(on, [metric.name])
+            ]
+            metrics = [metric.name for metric in there if metric.tabled] or [
+                metric.name for metric in there
+            ]
         places = {metric.name: on or metric.set for metric in card.metrics}
         unmeasured = [name for name in metrics if sets and name not in sets.get(places[name], [])]
         self.checked.problems.extend(_unmeasured(name, places[name], sets) for name in unmeasured)
@@ -244,13 +298,24 @@ class Choice:
 
 def _unmeasured(metric: str, set_name: str, sets: Mapping[str, Sequence[str]]) -> Problem:
     having = [other for other, measured in sets.items() if metric in measured]
-    there = f"sets with it: {', '.join(having)}" if having else f"{set_name} has {', '.join(sets.get(set_name, ()))}"
+    there = (
+        f"sets with it: {', '.join(having)}"
+        if having
+        else f"{set_name} has {', '.join(sets.get(set_name, ()))}"
+    )
     return Problem("--metric", f"{metric} was not measured on {set_name}", there)
 
 
-Page = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
-FigureFolder = Annotated[Path | None, typer.Option("--figures", help="Write the figures here, as SVG, PDF and PNG.")]
-NoFigures = Annotated[bool, typer.Option("--no-figures", help="Leave figures out: faster for a large study.")]
+Page = Annotated[
+    Path | None,
+    typer.Option("--output", help="Write the page here; by default next to study.json."),
+]
+FigureFolder = Annotated[
+    Path | None, typer.Option("--figures", help="Write the figures here, as SVG, PDF and PNG.")
+]
+NoFigures = Annotated[
+    bool, typer.Option("--no-figures", help="Leave figures out: faster for a large study.")
+]
 
 
 @guarded
@@ -260,7 +325,8 @@ def report(
     figures: FigureFolder = None,
     no_figures: NoFigures = False,
 ) -> None:
-    """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
+    """Write the study as one page of HTML: table, figures, costs, samples. Opens without a
+    network."""
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     _refuse_published(study, output)
@@ -276,7 +342,8 @@ def write_report(
     figures: Path | None = None,
     drawn: bool = True,
 ) -> None:
-    """Write the page of a study, by default next to ``study.json``, and its figures to their folder; say where."""
+    """Write the page of a study, by default next to ``study.json``, and its figures to their
+    folder; say where."""
     from sweeps.verbs.texts import texts_of
     from tracking.files import write_atomic
     from tracking.report.page import Content, page, write_figures
@@ -292,12 +359,15 @@ def write_report(
 
 
 def _refuse_published(study: Study, output: Path | None) -> None:
-    """Raises RefusedError without a place for the page: what lies in a published study stays as it is."""
+    """Raises RefusedError without a place for the page: what lies in a published study stays as it
+    is."""
     from tracking.published_study import is_published
 
     if output is None and is_published(study.folder):
         fault = f"is missing, and {study.name} is published: its own page stays as it is"
-        raise RefusedError([Problem("--output", fault, "must be a file elsewhere", "--output report.html")])
+        raise RefusedError(
+            [Problem("--output", fault, "must be a file elsewhere", "--output report.html")]
+        )
 
 
 def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) -> None:
@@ -316,14 +386,23 @@ def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) 
         raise RefusedError(problems)
 
 
-Names = Annotated[list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")]
-OfSet = Annotated[str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")]
-OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")]
+Names = Annotated[
+    list[str], typer.Argument(metavar="A B [KEY=VALUE …]", help="Two trials, rows or studies.")
+]
+OfSet = Annotated[
+    str | None, typer.Option("--set", help="Scores of this set; by default each metric's own.")
+]
+OfMetric = Annotated[
+    str | None, typer.Option("--metric", help="Only this metric, such as the table's first.")
+]
 
 
 @guarded
-def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
-    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
+def compare(
+    arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False
+) -> None:
+    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that
+    differ most."""
     from sweeps.verbs.compare import compare as compared  # NumPy and SciPy
 
     compared(*names_and_overrides(arguments), set_name, metric, as_json)

@@ -1,4 +1,5 @@
-"""The verbs that set up and run a study: ``init``, ``plan``, ``sweep``, ``train``, ``config``, ``doctor``."""
+"""The verbs that set up and run a study: ``init``, ``plan``, ``sweep``, ``train``, ``config``,
+``doctor``."""
 
 import keyword
 import os
@@ -61,8 +62,12 @@ if TYPE_CHECKING:
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
 UNKNOWN_COST = "unknown"
-LockedMetrics = Annotated[list[str] | None, typer.Option("--metric", help="Lock this metric; repeat it for several.")]
-LockedSets = Annotated[list[str] | None, typer.Option("--set", help="Lock scores on this set; repeat it for several.")]
+LockedMetrics = Annotated[
+    list[str] | None, typer.Option("--metric", help="Lock this metric; repeat it for several.")
+]
+LockedSets = Annotated[
+    list[str] | None, typer.Option("--set", help="Lock scores on this set; repeat it for several.")
+]
 FEWEST = 4
 """Columns that a plan always has, however narrow the terminal is."""
 
@@ -82,7 +87,8 @@ def plan(
 ) -> int:
     """Show what a sweep would run and cost, for a recorded study or for a new one.
 
-    Starts nothing, unless --calibrate lets it time some steps. --lock writes down what the study is to be.
+    Starts nothing, unless --calibrate lets it time some steps. --lock writes down what the study is
+    to be.
     """
     from sweeps.costs.estimate import estimate_of
     from sweeps.planning.continuation import plan_sweep
@@ -130,14 +136,17 @@ def sweep(
 ) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
-    A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
-    With --vouch, a name such as base-s2 says which trial is trained again; otherwise it is the cheapest.
+    A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds
+    select from them. With --vouch, a name such as base-s2 says which trial is trained again;
+    otherwise it is the cheapest.
     """
     from sweeps.planning.continuation import plan_sweep
 
     if vouch:
         overrides = vouched(overrides or [], add, changed_code)
-    planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
+    planned = _checked(
+        partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides
+    )
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
 
     for note in (*planned.composition.notes, *planned.not_taken):
@@ -148,14 +157,20 @@ def sweep(
 
 
 @guarded
-def train(overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False) -> int:
+def train(
+    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False
+) -> int:
     """Run one row (row=NAME) in this process, without Ray.
 
     Its seed is sweep.seeds=[N], or the task's own key for it, such as train.seed=N.
     """
     from sweeps.planning.continuation import plan_row
 
-    planned = _checked(partial(plan_row, overrides or [], add, changed_code=changed_code), overrides, one_process=True)
+    planned = _checked(
+        partial(plan_row, overrides or [], add, changed_code=changed_code),
+        overrides,
+        one_process=True,
+    )
     from sweeps.running.single_process import run_single  # loads torch, which no refusal needs
 
     for note in planned.composition.told:
@@ -165,8 +180,11 @@ def train(overrides: OverrideList = None, add: Add = False, changed_code: Change
         return _show_outcome(planned, "train", overrides)
 
 
-def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: bool = False) -> Any:
-    """The plan, after all that can be known before a start was looked at; prints what cannot be known yet."""
+def _checked(
+    make: Callable[[], Any], overrides: list[str] | None, one_process: bool = False
+) -> Any:
+    """The plan, after all that can be known before a start was looked at; prints what cannot be
+    known yet."""
     refuse_without_extra()
     from sweeps.preflight.checks import checked
 
@@ -183,7 +201,13 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
 
     warnings = [*cautions(plan), *precision_lines(plan)]
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [*_costs_notes(plan), *_both_notes(plan), size_note(plan.sizes), *plan.composition.notes, *names]
+    notes = [
+        *_costs_notes(plan),
+        *_both_notes(plan),
+        size_note(plan.sizes),
+        *plan.composition.notes,
+        *names,
+    ]
     notes += plan.not_taken
     lock_line = planned_lock_line(plan)
     if lock_line not in warnings:
@@ -203,7 +227,9 @@ def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) ->
         said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
         said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
         *cost_columns(estimate, OUT.width),
-        said("state", lambda line: _states([_plan_state(plan, each, taken) for each in line]), "name"),
+        said(
+            "state", lambda line: _states([_plan_state(plan, each, taken) for each in line]), "name"
+        ),
     )
     last = ["to run", *_total(plan), *cost_totals(estimate, OUT.width), ""]
     cells = (*lines_of(columns, lines), tuple(map(Cell, last)))
@@ -244,7 +270,9 @@ def _both_notes(plan: "Plan") -> list[str]:
     if not rows:
         return []
     verb = "changes" if len(rows) == 1 else "change"
-    return [f"Trained, not only scored: {', '.join(rows)} {verb} keys that train as well as keys that score"]
+    return [
+        f"Trained, not only scored: {', '.join(rows)} {verb} keys that train as well as keys that score"
+    ]
 
 
 def _total(plan: "Plan") -> list[str]:
@@ -308,7 +336,9 @@ def _plan_state(plan: "Plan", planned: "PlannedTrial", taken: Collection[str]) -
     if source is not None:
         return f"taken from {source.study.name}" + ("" if source.is_scored else ", to score")
     if planned.host is not None and planned.trial.name not in taken:
-        fault = "" if planned.can_run else weights_fault(planned.host.folder, planned.host.trial.key)
+        fault = (
+            "" if planned.can_run else weights_fault(planned.host.folder, planned.host.trial.key)
+        )
         return fault or f"scores {planned.host.trial.row}'s weights"
     if planned.state == "finished":
         return "to score again"
@@ -319,7 +349,8 @@ def _plan_state(plan: "Plan", planned: "PlannedTrial", taken: Collection[str]) -
 
 
 def _overrides_to_run(planned: "Plan", overrides: list[str] | None) -> list[str]:
-    """The overrides that run a displayed plan: all typed ones for a new study, only changes for a recorded one."""
+    """The overrides that run a displayed plan: all typed ones for a new study, only changes for a
+    recorded one."""
     from sweeps.planning.named_study import going_on
 
     adding = ["--add"] if planned.added else []
@@ -339,11 +370,15 @@ def _show_outcome(
 ) -> int:
     """Print how the plan that ``verb`` ran ended. Returns the exit code.
 
-    It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped`` as asked.
-    ``reports``: the report is written here, which saves a start of Python.
+    It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped``
+    as asked. ``reports``: the report is written here, which saves a start of Python.
     """
     finished = sum(trial.finished for trial in planned.trials)
-    unfinished = {trial.trial.name for trial in planned.trials if not trial.finished and _is_its_own_fault(trial)}
+    unfinished = {
+        trial.trial.name
+        for trial in planned.trials
+        if not trial.finished and _is_its_own_fault(trial)
+    }
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
     table = whole_table(study)
@@ -354,7 +389,9 @@ def _show_outcome(
         OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
         logs = command("logs", trial.trial.name, *looking(planned.folder, overrides))
         OUT.print(
-            f"  type `{escape(logs)}`, or read {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim"
+            f"  type `{escape(logs)}`, or read {escape(str(trial.folder.error_path))}",
+            soft_wrap=True,
+            style="dim",
         )
     if reports:
         write_report(table, planned.composition.shared)
@@ -371,7 +408,8 @@ def _show_outcome(
 
 
 def _is_its_own_fault(planned: "PlannedTrial") -> bool:
-    """Whether an unfinished trial could have finished: one that only scores cannot without its host's weights."""
+    """Whether an unfinished trial could have finished: one that only scores cannot without its
+    host's weights."""
     from sweeps.preflight.scored_steps import step_problem
 
     if planned.host is None:
@@ -382,7 +420,9 @@ def _is_its_own_fault(planned: "PlannedTrial") -> bool:
 TEMPLATE = Path(__file__).parent / "template"
 STARTER = "starter"
 """The template's own name, in its text and in the names of its files."""
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The task's name, and that of its Python module.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The task's name, and that of its Python module.")
+]
 
 
 @guarded
@@ -394,7 +434,8 @@ def init(name: Name) -> None:
 
 
 def create(name: str, here: Path) -> list[Path]:
-    """Write the files, and return their paths relative to ``here``. Raises RefusedError before the first is written."""
+    """Write the files, and return their paths relative to ``here``. Raises RefusedError before the
+    first is written."""
     if fault := _fault(name, here):
         found, allowed = fault
         raise RefusedError([Problem("NAME", f'is "{name}"{found}', allowed)])
@@ -413,7 +454,10 @@ def create(name: str, here: Path) -> list[Path]:
 def _fault(name: str, here: Path) -> tuple[str, str] | None:
     """What is wrong with the name, and what is allowed."""
     if keyword.iskeyword(name) or not (name.isidentifier() and name[0].isalpha()):
-        return "", "must be a module name: a letter, then letters, digits and _; not a keyword of Python"
+        return (
+            "",
+            "must be a module name: a letter, then letters, digits and _; not a keyword of Python",
+        )
     if name in OURS or entry_points(group=ENTRY_POINTS, name=name):
         return ", an installed task", "must be a new name"
     elsewhere = [place for place in sys.path if os.path.realpath(place) != os.path.realpath(here)]
@@ -432,16 +476,23 @@ def _place_problems(name: str, here: Path) -> Iterator[Problem]:
             yield Problem(path, "exists", "choose another name, or work in another folder")
 
 
-Cfg = Annotated[str | None, typer.Option("--cfg", help="job: what Hydra alone composes, before the scale divides.")]
-Info = Annotated[str | None, typer.Option("--info", help="defaults: the files that Hydra composes, in their order.")]
+Cfg = Annotated[
+    str | None,
+    typer.Option("--cfg", help="job: what Hydra alone composes, before the scale divides."),
+]
+Info = Annotated[
+    str | None,
+    typer.Option("--info", help="defaults: the files that Hydra composes, in their order."),
+]
 
 
 @guarded
 def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -> None:
     """Print the composed configuration of one row (row=NAME).
 
-    Hydra composes base, row and scale. Then the scale divides, the row's differences keep their proportion, and values
-    from the command line are set last. docs/configuration.md has both orders side by side.
+    Hydra composes base, row and scale. Then the scale divides, the row's differences keep their
+    proportion, and values from the command line are set last. docs/configuration.md has both orders
+    side by side.
     """
     import yaml
 
@@ -454,7 +505,9 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     if info:
         OUT.print(defaults_of(overrides or []))
         return
-    tree = job_of(overrides or []) if cfg else compose_row(overrides or []).rows[0].settings.to_dict()
+    tree = (
+        job_of(overrides or []) if cfg else compose_row(overrides or []).rows[0].settings.to_dict()
+    )
     sys.stdout.write(yaml.safe_dump(shown_tree(tree), sort_keys=False, allow_unicode=True))
 
 

@@ -1,4 +1,5 @@
-"""Trained weights scored with other settings, by the task's own work in this process, as the study recorded it."""
+"""Trained weights scored with other settings, by the task's own work in this process, as the study
+recorded it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,11 +46,14 @@ def sets_of_other_code(trained: TrainedTrial) -> list[str]:
     provenance = trained.files.provenance()
     code = _code_of(trained)
     scorings = {on: scored_by(provenance, on) for on in trained.scored}
-    return [on for on, scoring in scorings.items() if scoring and (scoring.get("code") or "") != code]
+    return [
+        on for on, scoring in scorings.items() if scoring and (scoring.get("code") or "") != code
+    ]
 
 
 def score(trained: TrainedTrial, say: Callable[[str], None]) -> None:
-    """Let the work of ``by_recorded_code`` score what has no scores with these settings, and keep it in the folder.
+    """Let the work of ``by_recorded_code`` score what has no scores with these settings, and keep
+    it in the folder.
 
     ``say`` gets the notices. Raises RefusedError, NotScoredError, and what the work raises.
     """
@@ -63,7 +67,10 @@ def score(trained: TrainedTrial, say: Callable[[str], None]) -> None:
             case Finished(diverged=step) if step is not None:
                 raise NotScoredError(f"{trained.name}: a score is not finite")
 
-    with TemporaryDirectory(prefix="allelse-evaluation-") as folder, _source_of_scorer(trained) as source:
+    with (
+        TemporaryDirectory(prefix="allelse-evaluation-") as folder,
+        _source_of_scorer(trained) as source,
+    ):
         driver = Driver(_assignment(trained, source, folder), take)
         driver.newest()
         driver.work(0, 1, "", lambda: False)
@@ -77,7 +84,11 @@ def _source_of_scorer(trained: TrainedTrial) -> Iterator[TaskSource]:
     study = trained.folder.parent
     ready_code(code, study)
     with running_code(code, study) as folder:
-        yield source if folder is None else TaskSource(source.name, str(folder), load_task(source.name, folder))
+        yield (
+            source
+            if folder is None
+            else TaskSource(source.name, str(folder), load_task(source.name, folder))
+        )
 
 
 def _code_of(trained: TrainedTrial) -> str:
@@ -92,9 +103,13 @@ def _assignment(trained: TrainedTrial, source: TaskSource, folder: str) -> Assig
     code = _code_of(trained)
     if trained.step != trained.ended:
         found = f"is {trained.name}, but this task's work scores the last state alone"
-        raise RefusedError([Problem("TRIAL", found, f"must be {trained.folder.name}, not one of its checkpoints")])
+        raise RefusedError(
+            [Problem("TRIAL", found, f"must be {trained.folder.name}, not one of its checkpoints")]
+        )
     lineage = lineage_of(at.files)
-    weights = HostWeights(at.name, at.checkpoints, at.key, trained.step, at.attempt, lineage, at.record)
+    weights = HostWeights(
+        at.name, at.checkpoints, at.key, trained.step, at.attempt, lineage, at.record
+    )
     return Assignment(
         task=source.name,
         folder=source.folder,
@@ -113,7 +128,8 @@ def _assignment(trained: TrainedTrial, source: TaskSource, folder: str) -> Assig
 
 
 def _config_for(trained: TrainedTrial, task: Task[Any]) -> dict[str, Any]:
-    """The settings as the schema of the recorded code has them. Raises RefusedError for typed keys that it lacks."""
+    """The settings as the schema of the recorded code has them. Raises RefusedError for typed keys
+    that it lacks."""
     own = dotted(asdict(trained.own))
     values = dotted(asdict(trained.config))
     newer = [key for key in values if key not in Schema.of(task).short_names]

@@ -1,4 +1,5 @@
-"""Where the weights of a trial on disk lie, and which training they are of: its own, or that of its host."""
+"""Where the weights of a trial on disk lie, and which training they are of: its own, or that of its
+host."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from tracking.weights import WeightsRecord, weights_of
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """Trained weights: those of the trial itself, or of the trial in the folder ``files`` if it only scores."""
+    """Trained weights: those of the trial itself, or of the trial in the folder ``files`` if it
+    only scores."""
 
     files: TrialFolder
     key: str
@@ -27,8 +29,11 @@ class StoredWeights:
         return f"{self.files.path.parent.name}/{self.files.path.name}"
 
 
-def stored_weights(folder: TrialFolder, stored: Mapping[str, Any], elsewhere: str | None) -> StoredWeights:
-    """Those that the trial scores. ``stored`` is its ``config.yaml``, ``elsewhere`` its ``paths.checkpoints``."""
+def stored_weights(
+    folder: TrialFolder, stored: Mapping[str, Any], elsewhere: str | None
+) -> StoredWeights:
+    """Those that the trial scores. ``stored`` is its ``config.yaml``, ``elsewhere`` its
+    ``paths.checkpoints``."""
     trained = folder
     key = stored["key"]
     if stored.get("weights"):
@@ -41,9 +46,14 @@ def stored_weights(folder: TrialFolder, stored: Mapping[str, Any], elsewhere: st
 
 
 def _host(folder: TrialFolder, recorded: str) -> TrialFolder:
-    """That of the trial whose weights this one scores. It may have been renamed since it was ``recorded``."""
+    """That of the trial whose weights this one scores. It may have been renamed since it was
+    ``recorded``."""
     study = unless_damaged(partial(read_study, folder.path.parent), None)
-    today = next((trial.weights for trial in study.trials if trial.name == folder.path.name), None) if study else None
+    today = (
+        next((trial.weights for trial in study.trials if trial.name == folder.path.name), None)
+        if study
+        else None
+    )
     return trial_folder(folder.path.parent, today or recorded, folder.card)
 
 

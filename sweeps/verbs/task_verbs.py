@@ -114,7 +114,10 @@ def _verbs(source: TaskSource) -> tuple[Callable[..., Any], ...]:
 def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int | None]:
     """The verb with names and overrides as its first argument. Raises RefusedError."""
     try:
-        hints, (first, *others) = get_type_hints(verb, include_extras=True), inspect.signature(verb).parameters.values()
+        hints, (first, *others) = (
+            get_type_hints(verb, include_extras=True),
+            inspect.signature(verb).parameters.values(),
+        )
         kinds = set(_types(hints[first.name]))
         if kinds not in FIRST:
             raise ValueError
@@ -131,8 +134,14 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
             next_command(returned)
         return returned if isinstance(returned, int) else None
 
-    shown = [each.replace(annotation=hints[each.name]) for each in others if hints.get(each.name) is not Typed]
-    named = inspect.Parameter("arguments", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Trials)
+    shown = [
+        each.replace(annotation=hints[each.name])
+        for each in others
+        if hints.get(each.name) is not Typed
+    ]
+    named = inspect.Parameter(
+        "arguments", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Trials
+    )
     run.__name__ = verb.__name__
     run.__doc__ = verb.__doc__
     run.__annotations__ = {each.name: each.annotation for each in (named, *shown)}
@@ -141,7 +150,8 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
 
 
 def _types(hint: Any) -> Iterator[Any]:
-    """The types that an annotation names. Parameters of a generic type do not count, except for those of sequences."""
+    """The types that an annotation names. Parameters of a generic type do not count, except for
+    those of sequences."""
     kind = get_origin(hint) or hint
     if kind is Sequence:
         yield kind
@@ -160,10 +170,13 @@ class Request:
     names: list[str]
     typed: Typed
     settings: "Settings"
-    swept: dict[str, list[Any]] = field(default_factory=dict)  # several values by key, for verbs that take many trials
+    swept: dict[str, list[Any]] = field(
+        default_factory=dict
+    )  # several values by key, for verbs that take many trials
 
     def opened(self, kinds: Collection[Any]) -> Any:
-        """What the first parameter of a verb takes, by the types in its annotation. Raises RefusedError."""
+        """What the first parameter of a verb takes, by the types in its annotation. Raises
+        RefusedError."""
         from sweeps.verbs.trained_trial import is_of_study  # loads what no list of verbs needs
 
         if Sequence in kinds:
@@ -195,16 +208,24 @@ class Request:
     def _settings(self) -> list[Typed]:
         """What was typed, once for each combination of several values."""
         combinations = product(*self.swept.values())
-        return [Typed(self.typed | dict(zip(self.swept, values, strict=True))) for values in combinations]
+        return [
+            Typed(self.typed | dict(zip(self.swept, values, strict=True)))
+            for values in combinations
+        ]
 
     def _read(self, path: Path, typed: Typed | None = None) -> "TrainedTrial":
         from sweeps.verbs.trained_trial import read_trained
 
-        return read_trained(path, self.source, self.settings, self.typed if typed is None else typed)
+        return read_trained(
+            path, self.source, self.settings, self.typed if typed is None else typed
+        )
 
 
-def read_request(verb: str, arguments: list[str], source: TaskSource, several: bool = False) -> Request:
-    """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every problem.
+def read_request(
+    verb: str, arguments: list[str], source: TaskSource, several: bool = False
+) -> Request:
+    """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every
+    problem.
 
     ``several``: the verb takes several values of a key that scores."""
     from sweeps.config.hydra import Library
@@ -217,13 +238,19 @@ def read_request(verb: str, arguments: list[str], source: TaskSource, several: b
     parsed, problems = parse_overrides(overrides, library, sweeps=several)
     for key in (*parsed.choices, *parsed.values, *parsed.sweeps):
         if key not in library.schema.scores and not naming([f"{key}="]):
-            ways = ", ".join(name for name in library.schema.short_names if name in library.schema.scores)
+            ways = ", ".join(
+                name for name in library.schema.short_names if name in library.schema.scores
+            )
             allowed = f"`allelse {verb}` takes {f'{ways}; and ' if ways else ''}what names a study, such as scale="
             found = "cannot be changed once a model is trained"
             problems.append(Problem(key, found, allowed, None, COMMAND_LINE))
     if not names:
-        problems.append(Problem("TRIAL", "is missing", "must name a trial; `allelse status` lists them"))
+        problems.append(
+            Problem("TRIAL", "is missing", "must name a trial; `allelse status` lists them")
+        )
     if problems:
         raise RefusedError(problems)
-    typed = Typed({key: value for key, value in parsed.values.items() if key in library.schema.scores})
+    typed = Typed(
+        {key: value for key, value in parsed.values.items() if key in library.schema.scores}
+    )
     return Request(source, names, typed, compose_settings(naming(overrides)), parsed.sweeps)

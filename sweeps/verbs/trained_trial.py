@@ -1,4 +1,5 @@
-"""A trained trial on disk as a verb of its task uses it, ``sweeps.task.Trained``, and how it is read."""
+"""A trained trial on disk as a verb of its task uses it, ``sweeps.task.Trained``, and how it is
+read."""
 
 import re
 import shlex
@@ -47,8 +48,9 @@ MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 class TrainedTrial:
     """``own`` is its configuration as trained; ``config`` may have other settings that only score.
 
-    ``step`` is that of its last checkpoint, or of the named one; ``ended`` is the last, or 0 if training is not over.
-    ``data_folder`` is its ``paths.data``. ``scorer`` is the user's code that scores; None for that of today.
+    ``step`` is that of its last checkpoint, or of the named one; ``ended`` is the last, or 0 if
+    training is not over. ``data_folder`` is its ``paths.data``. ``scorer`` is the user's code that
+    scores; None for that of today.
     """
 
     source: TaskSource
@@ -92,7 +94,8 @@ class TrainedTrial:
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """Leaves out a set that lost a file, or that other code scored with these settings: it is scored again."""
+        """Leaves out a set that lost a file, or that other code scored with these settings: it is
+        scored again."""
         found = dict[str, Numbers]()
         if not (self._suffix or any(metric.from_counts for metric in self.source.task.metrics)):
             result = self.files.finished_result(self.key)
@@ -112,14 +115,23 @@ class TrainedTrial:
     def provenance(self) -> Mapping[str, Any]:
         result = self.files.finished_result(self.key) or {}
         costs = {name: value for name, value in result.items() if name != "scores"}
-        return {**self.files.provenance(), **costs, "key": self.key, "data_fingerprint": self.fingerprint}
+        return {
+            **self.files.provenance(),
+            **costs,
+            "key": self.key,
+            "data_fingerprint": self.fingerprint,
+        }
 
     def result(self) -> dict[str, Any]:
         """``result.json``. Raises RefusedError if the trial is not finished."""
         result = self.files.result()
         if result is None or result["key"] != self.key:
             raise RefusedError(
-                [unfinished("TRIAL", self.folder.name, [self.files.state(self.key)], self.folder.parent)]
+                [
+                    unfinished(
+                        "TRIAL", self.folder.name, [self.files.state(self.key)], self.folder.parent
+                    )
+                ]
             )
         return result
 
@@ -128,7 +140,9 @@ class TrainedTrial:
         scores = self._schema.scores
         if deciding := [key for key in changed if key not in scores]:
             raise ValueError(f"{', '.join(deciding)} cannot be changed once a model is trained")
-        problems = [problem for problem in self.source.task.problems(config) if problem.key in scores]
+        problems = [
+            problem for problem in self.source.task.problems(config) if problem.key in scores
+        ]
         if problems and changed:
             raise RefusedError(problems)
         return replace(self, config=config)
@@ -136,16 +150,24 @@ class TrainedTrial:
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
         own = OwnFormat.of(self.source.task)
         at = self.weights
-        store = Checkpoints(at.checkpoints, at.key, at.attempt, Keep(), own, lineage=study_lineage(at.files))
+        store = Checkpoints(
+            at.checkpoints, at.key, at.attempt, Keep(), own, lineage=study_lineage(at.files)
+        )
         with closing(store) as checkpoints:
             try:
                 yield from checkpoints.states(steps or [self.step])
             except MissingStepError as missing:
                 allowed = "must be of steps whose checkpoints were kept"
-                raise RefusedError([Problem(self.name, f"lacks a state: {missing}", allowed)]) from None
+                raise RefusedError(
+                    [Problem(self.name, f"lacks a state: {missing}", allowed)]
+                ) from None
 
-    def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
-        event = evaluation(self.source.task, self.config, Call(on, scores, texts, samples), self._head)
+    def evaluated(
+        self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
+    ) -> None:
+        event = evaluation(
+            self.source.task, self.config, Call(on, scores, texts, samples), self._head
+        )
         self.keep(event)
 
     def keep(self, event: Evaluated) -> None:
@@ -173,17 +195,29 @@ class TrainedTrial:
         if not MODEL_NAME.fullmatch(name):
             allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
             raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
-        study, (plain, _, alias), card = self.folder.parent, name.partition("@"), model / "README.md"
+        study, (plain, _, alias), card = (
+            self.folder.parent,
+            name.partition("@"),
+            model / "README.md",
+        )
         address = self.tracking_uri or current_store(study)
         run = (Ledger(study, address).get(self.key) or Sent("")).run
         if not run:
             found = f"has no run at {without_password(address, mark='')}"
-            raise RefusedError([Problem(f"{study.name}/{self.folder.name}", found, "run `allelse sync` to create it")])
+            raise RefusedError(
+                [
+                    Problem(
+                        f"{study.name}/{self.folder.name}", found, "run `allelse sync` to create it"
+                    )
+                ]
+            )
         about = card.read_text("utf-8") if card.is_file() else ""
         try:
             register(model, plain, alias or None, run, address, about, study.parent)
         except RegistryError as error:
-            raise RefusedError([Problem(name, f"failed: {error}", "fix the cause, then run it again")]) from error
+            raise RefusedError(
+                [Problem(name, f"failed: {error}", "fix the cause, then run it again")]
+            ) from error
         served = shlex.quote(f"models:/{plain}@{alias}" if alias else f"models:/{plain}/latest")
         place = shlex.quote(without_password(address))
         return f"MLFLOW_TRACKING_URI={place} mlflow models serve --model-uri {served} --env-manager local"
@@ -207,17 +241,24 @@ class TrainedTrial:
 
     @property
     def _suffix(self) -> str:
-        """Behind a set's name: what differs from the trial's own evaluation, such as @cut0.7; "" if nothing does."""
+        """Behind a set's name: what differs from the trial's own evaluation, such as @cut0.7; "" if
+        nothing does."""
         steps = {"step": self.step} if self.step != self.ended else {}
-        changed = {self._schema.short(key): value for key, value in self._changed(self.config).items()}
-        settings = "-".join(f"{name}{short_value(value)}" for name, value in (steps | changed).items())
+        changed = {
+            self._schema.short(key): value for key, value in self._changed(self.config).items()
+        }
+        settings = "-".join(
+            f"{name}{short_value(value)}" for name, value in (steps | changed).items()
+        )
         legal = NOT_IN_NAMES.sub("_", settings)
         return settings and f"@{legal if legal == settings else with_digest(legal, settings)}"
 
     def _changed(self, config: Any) -> dict[str, Any]:
         """The values that are not the trial's own."""
         own = self._schema.values(self.own)
-        return {key: value for key, value in self._schema.values(config).items() if value != own[key]}
+        return {
+            key: value for key, value in self._schema.values(config).items() if value != own[key]
+        }
 
     def _renamed(self, text: str) -> str:
         path = PurePosixPath(text)
@@ -238,7 +279,8 @@ class TrainedTrial:
 
     @cached_property
     def _scored_now(self) -> dict[str, dict[str, Any]]:
-        """The scores of this command, by set. Those of other weights are replaced once all sets are scored."""
+        """The scores of this command, by set. Those of other weights are replaced once all sets are
+        scored."""
         return {}
 
     @cached_property
@@ -260,7 +302,8 @@ def is_of_study(path: Path) -> bool:
 
 
 def read_trained(path: Path, source: TaskSource, settings: Settings, typed: Typed) -> TrainedTrial:
-    """The finished trial of this folder, or a trial as it was at this checkpoint, with the settings that were typed.
+    """The finished trial of this folder, or a trial as it was at this checkpoint, with the settings
+    that were typed.
 
     Raises RefusedError or DamagedFileError.
     """
@@ -274,14 +317,18 @@ def read_trained(path: Path, source: TaskSource, settings: Settings, typed: Type
         tree = assigned(asdict(trial.own), typed)
         return trial.configured(Schema.of(source.task).config(tree)) if typed else trial
     except RefusedError as error:
-        raise RefusedError(replace(problem, place=COMMAND_LINE) for problem in error.problems) from None
+        raise RefusedError(
+            replace(problem, place=COMMAND_LINE) for problem in error.problems
+        ) from None
 
 
 def _refuse_without_weights(weights: StoredWeights) -> None:
     """Raises RefusedError if the trial whose weights are scored is not finished any more."""
     if not weights.record:
         host = weights.files.path
-        raise RefusedError([unfinished("TRIAL", host.name, [weights.files.state(weights.key)], host.parent)])
+        raise RefusedError(
+            [unfinished("TRIAL", host.name, [weights.files.state(weights.key)], host.parent)]
+        )
 
 
 def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
@@ -304,7 +351,8 @@ def _at_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Traine
 
 
 def _owner(checkpoints: Path, settings: Settings) -> Path:
-    """The folder of the trial that owns these checkpoints; ``paths.checkpoints`` may place them elsewhere."""
+    """The folder of the trial that owns these checkpoints; ``paths.checkpoints`` may place them
+    elsewhere."""
     if checkpoints.name == "checkpoints":
         return checkpoints.parent
     return Path(settings.paths.runs) / checkpoints.parent.name / checkpoints.name
@@ -317,7 +365,9 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     stored = folder.config()
     if stored is None:
         raise RefusedError([_no_trial(folder)])
-    config, problems = parse(task.schema, {group: stored.get(group) for group in Schema.of(task).groups})
+    config, problems = parse(
+        task.schema, {group: stored.get(group) for group in Schema.of(task).groups}
+    )
     if config is None:
         raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
     before = stored["paths"]["runs"]
@@ -346,21 +396,29 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
 
 
 def _card(path: Path, task: Task[Any]) -> Card:
-    """That of the trial's study; which sets have no files, the task of today says. Raises RefusedError if it is of
-    another task."""
+    """That of the trial's study; which sets have no files, the task of today says. Raises
+    RefusedError if it is of another task."""
     known = (path.parent / STUDY_FILE).exists()
     today = task_card(task)
     card = (unless_damaged(partial(task_of, path.parent), None) if known else None) or today
     if card.name != task.name:
-        allowed = f"must be one of the task {task.name}; `allelse table` shows the results of any task"
-        raise RefusedError([Problem("TRIAL", f"{path.name} is a trial of the task {card.name}", allowed)])
+        allowed = (
+            f"must be one of the task {task.name}; `allelse table` shows the results of any task"
+        )
+        raise RefusedError(
+            [Problem("TRIAL", f"{path.name} is a trial of the task {card.name}", allowed)]
+        )
     return replace(card, sets_without_artifacts=today.sets_without_artifacts)
 
 
 def _with_places(config: Any, task: Task[Any], settings: Settings, before: str, now: Path) -> Any:
-    """The configuration with each place of its data where it is now. An address may get its password again."""
+    """The configuration with each place of its data where it is now. An address may get its
+    password again."""
     schema = Schema.of(task)
-    recorded, typed = schema.values(config), schema.values(settings.trial)  # of another task: without these keys
+    recorded, typed = (
+        schema.values(config),
+        schema.values(settings.trial),
+    )  # of another task: without these keys
     there = {
         key: _as_typed(moved_value(recorded[key], before, now), typed.get(key))
         for key, role in schema.fingerprinted.items()
@@ -370,7 +428,8 @@ def _with_places(config: Any, task: Task[Any], settings: Settings, before: str, 
 
 
 def _elsewhere(stored: dict[str, Any], typed: str | None, now: Path) -> str | None:
-    """``paths.checkpoints`` of the trial. A folder may have been moved with the runs, or to where it is typed."""
+    """``paths.checkpoints`` of the trial. A folder may have been moved with the runs, or to where
+    it is typed."""
     recorded = stored.get("checkpoints")
     if recorded is None:
         return None
@@ -380,7 +439,8 @@ def _elsewhere(stored: dict[str, Any], typed: str | None, now: Path) -> str | No
 
 
 def _as_typed(stored: Any, typed: Any) -> Any:
-    """``typed``, which may hold a password, if ``stored`` is the same address without it; otherwise ``stored``."""
+    """``typed``, which may hold a password, if ``stored`` is the same address without it; otherwise
+    ``stored``."""
     return typed if isinstance(typed, str) and without_password(typed) == stored else stored
 
 

@@ -30,9 +30,12 @@ LOOK_S = 1.0  # between two looks at whether the server has ended
 @guarded
 def sync(
     overrides: OverrideList = None,
-    again: Annotated[bool, typer.Option("--again", help="Send the whole study again, as new runs.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Send the whole study again, as new runs.")
+    ] = False,
 ) -> int:
-    """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
+    """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the
+    study's last one."""
     refuse_without_extra()
     study, settings = writable(*taken_study(overrides))
     if again:
@@ -55,7 +58,9 @@ def send(study: Study, settings: "Settings") -> int:
 def ui(
     overrides: OverrideList = None,
     port: Annotated[int, typer.Option(help="Preferred port.")] = 5000,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
 ) -> int:
     """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
     refuse_without_extra()
@@ -90,7 +95,8 @@ def _print_pages(server: str, uri: str, study: Study | None) -> str:
 
 
 def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
-    """The folder of studies, the study to open, and the store of ``tracking.uri`` or else the study's last one.
+    """The folder of studies, the study to open, and the store of ``tracking.uri`` or else the
+    study's last one.
 
     Raises RefusedError.
     """
@@ -102,7 +108,9 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
     uri = settings.tracking.uri or default_uri(runs)
     try:
         study, settings = writable(*taken_study(overrides))
-    except RefusedError:  # no study, or none that can be read: the runs of others may still be in the default store
+    except (
+        RefusedError
+    ):  # no study, or none that can be read: the runs of others may still be in the default store
         pass
     else:
         runs = Path(settings.paths.runs)
@@ -115,14 +123,17 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
 def _store_of(study: Study, given: str | None) -> str:
     """The address given; without one, that of the study's last tracker. Raises RefusedError.
 
-    The recorded address has no password. Without one, a database cannot be reached, and a server may refuse.
+    The recorded address has no password. Without one, a database cannot be reached, and a server
+    may refuse.
     """
     from tracking.mlflow.ledger import current_store
 
     uri = given or current_store(study.folder)
     if given is None and not uri.startswith((*SERVERS, "sqlite:")):
         found = f"is missing, and {study.name} is tracked at {uri}"
-        raise RefusedError([Problem("tracking.uri", found, "type that address, with its user and password")])
+        raise RefusedError(
+            [Problem("tracking.uri", found, "type that address, with its user and password")]
+        )
     return uri
 
 
@@ -137,7 +148,9 @@ def _refuse_missing(runs: Path) -> None:
         follow_move(runs)
     except sqlite3.Error as error:
         found = f"has {runs / 'mlflow.db'}, which cannot be used: {error}"
-        raise RefusedError([Problem("paths.runs", found, "must be a database that can be written to")]) from None
+        raise RefusedError(
+            [Problem("paths.runs", found, "must be a database that can be written to")]
+        ) from None
 
 
 def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:
@@ -150,17 +163,25 @@ def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:
     if study is None or experiment is None or not _has_runs(study.folder, uri):
         return [everything]
     kinds = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
-    of_study = {words: page_address(server, experiment, study.mark, mode) for words, mode in kinds.items()}
-    return [*((f"{study.name} {words}", address) for words, address in of_study.items()), everything]
+    of_study = {
+        words: page_address(server, experiment, study.mark, mode) for words, mode in kinds.items()
+    }
+    return [
+        *((f"{study.name} {words}", address) for words, address in of_study.items()),
+        everything,
+    ]
 
 
 def _has_runs(study: Path, uri: str) -> bool:
-    """False for a study that was copied without its store: the default one here may have others under its numbers."""
+    """False for a study that was copied without its store: the default one here may have others
+    under its numbers."""
     from tracking.mlflow.database import has_run
     from tracking.mlflow.ledger import study_run
 
     known = study_run(study, uri)
-    return known is not None and (uri != default_uri(study.parent) or has_run(study.parent, known.run))
+    return known is not None and (
+        uri != default_uri(study.parent) or has_run(study.parent, known.run)
+    )
 
 
 def _has_screen() -> bool:
@@ -171,7 +192,8 @@ def _has_screen() -> bool:
 
 
 def _serve(runs: Path, uri: str, port: int, server: str, opened: Callable[[], None]) -> int:
-    """Run MLflow's server until Ctrl-C, which is its normal end. ``opened`` is called once it answers.
+    """Run MLflow's server until Ctrl-C, which is its normal end. ``opened`` is called once it
+    answers.
 
     A separate session shields it from Ctrl-C: SIGTERM ends it without a traceback.
     """

@@ -9,14 +9,23 @@ from tracking.words import listed
 
 
 def vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
-    """Show that today's code trains the same weights; returns the overrides alone. Raises RefusedError."""
+    """Show that today's code trains the same weights; returns the overrides alone. Raises
+    RefusedError."""
     from sweeps.planning.continuation import plan_sweep
     from sweeps.preflight.checks import checked
     from sweeps.vouching.voucher import vouch
 
     names, overrides = names_and_overrides(words)
     if changed_code:
-        raise RefusedError([Problem("--changed-code", "is typed with --vouch, which marks nothing", "use one of them")])
+        raise RefusedError(
+            [
+                Problem(
+                    "--changed-code",
+                    "is typed with --vouch, which marks nothing",
+                    "use one of them",
+                )
+            ]
+        )
     if len(names) > 1:
         raise RefusedError([Problem("--vouch", f"names {listed(names)}", "must name one trial")])
     refuse_without_extra()

@@ -1,4 +1,5 @@
-"""Which finished trials this machine can repeat bit for bit: that needs the same kind of machine and packages."""
+"""Which finished trials this machine can repeat bit for bit: that needs the same kind of machine
+and packages."""
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,8 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A finished trial that can be repeated, with the workers, threads and GPUs per worker of its training."""
+    """A finished trial that can be repeated, with the workers, threads and GPUs per worker of its
+    training."""
 
     planned: PlannedTrial
     source: Source
@@ -55,7 +57,8 @@ class Candidate:
 
 
 def chosen_candidate(plan: Plan, study: Study, code: Code | None, name: str | None) -> Candidate:
-    """The trial called ``name``, or the one that trained fastest. Raises RefusedError if it can't be repeated here."""
+    """The trial called ``name``, or the one that trained fastest. Raises RefusedError if it can't
+    be repeated here."""
     reasons = dict[str, str]()
     candidates = list[Candidate]()
     for planned in _finished_trials(plan, study, name):
@@ -69,7 +72,8 @@ def chosen_candidate(plan: Plan, study: Study, code: Code | None, name: str | No
 
 
 def _finished_trials(plan: Plan, study: Study, name: str | None) -> list[PlannedTrial]:
-    """The finished trials that were trained, or only the one called ``name``. Raises RefusedError if there is none."""
+    """The finished trials that were trained, or only the one called ``name``. Raises RefusedError
+    if there is none."""
     trained = [planned for planned in plan.trials if planned.host is None]
     finished = {planned.trial.name: planned for planned in trained if _is_finished(planned)}
     if name is not None and name not in finished:
@@ -122,7 +126,8 @@ def _seconds(candidate: Candidate) -> float:
 
 
 def _examine(planned: PlannedTrial, study: Study, code: Code | None) -> Candidate:
-    """The candidate for a finished trial. Raises UnfitError if it can't be repeated here, or need not be."""
+    """The candidate for a finished trial. Raises UnfitError if it can't be repeated here, or need
+    not be."""
     source = Source(study, planned.trial, is_scored=True)
     records = source.training()
     if source.has_diverged:
@@ -157,7 +162,8 @@ def _differences_between(records: Sequence[Provenance]) -> Iterator[str]:
 
 
 def _candidate(planned: PlannedTrial, source: Source, record: Provenance) -> Candidate:
-    """The candidate with the workers and threads of its record, or the threads of its configuration in older ones."""
+    """The candidate with the workers and threads of its record, or the threads of its configuration
+    in older ones."""
     cluster = (source.folder.config() or {}).get("cluster", {})
     _, _, workers = str(record.get("device") or "").partition(WORKERS)
     threads = record.get("threads") or cluster.get("cpus_per_worker") or 1
@@ -201,7 +207,8 @@ def _no_candidate(study: Study, reasons: Mapping[str, str]) -> Problem:
 
 
 def versions_of(candidate: Candidate, code: Code | None) -> dict[str, list[str]]:
-    """The recorded and today's versions of the user's code and of allelse, as the study's file stores them."""
+    """The recorded and today's versions of the user's code and of allelse, as the study's file
+    stores them."""
     return {
         "code": _changed_pair(candidate.code, code.digest if code else ""),
         "own_files": _changed_pair(candidate.own_files, own_files()),

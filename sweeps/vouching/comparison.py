@@ -1,4 +1,5 @@
-"""Compares two trainings of one trial: the bits of the last checkpoint, the reports, and the scores."""
+"""Compares two trainings of one trial: the bits of the last checkpoint, the reports, and the
+scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,8 @@ TIMING_PARTS = ("system/", "per_s", "seconds", "memory", "speed", "tflops", "mfu
 
 
 def have_same_weights(source: Source, retrained: TrialFolder) -> bool:
-    """Whether the checkpoints of the last step hold the same bits: equal outlines, and equal SHA-256 of each file."""
+    """Whether the checkpoints of the last step hold the same bits: equal outlines, and equal
+    SHA-256 of each file."""
     key = source.trial.key
     recorded = _manifest_at(source.step, source.folder, source.checkpoints, key)
     today = _manifest_at(source.step, retrained, retrained.checkpoints_url(None), key)
@@ -32,7 +34,8 @@ def _manifest_at(step: int, folder: TrialFolder, url: str, key: str) -> Manifest
 
 
 def first_difference(recorded: Sequence[JournalLine], retrained: Sequence[JournalLine]) -> str:
-    """The first step whose reports differ: "the reports first differ at step 3: train/loss 2.0, was 3.0"."""
+    """The first step whose reports differ: "the reports first differ at step 3: train/loss 2.0, was
+    3.0"."""
     recorded_metrics = {line.step: line.metrics for line in recorded}
     for line in retrained:
         recorded_values = recorded_metrics.get(line.step, {})
@@ -51,7 +54,8 @@ def _is_timing(metric: str) -> bool:
 
 
 def have_same_scores(recorded: Mapping[str, Any], retrained: Mapping[str, Any]) -> bool:
-    """Whether at least one set was scored with the same settings in both results, and all such sets agree."""
+    """Whether at least one set was scored with the same settings in both results, and all such sets
+    agree."""
     has_common_set = False
     for set_name, scores in recorded["scores"].items():
         retrained_scores = retrained["scores"].get(set_name)

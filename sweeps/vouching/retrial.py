@@ -22,7 +22,8 @@ FOLDER = ".vouching"
 
 @contextmanager
 def retrial_folder(runs: Path) -> Iterator[Path]:
-    """A new folder that is removed at the end. Also removes folders of processes that were killed."""
+    """A new folder that is removed at the end. Also removes folders of processes that were
+    killed."""
     parent = runs / FOLDER
     parent.mkdir(exist_ok=True)
     for path in parent.iterdir():
@@ -40,7 +41,8 @@ def retrial_folder(runs: Path) -> Iterator[Path]:
 
 
 def retrial_of(candidate: Candidate, plan: Plan, code: Code | None, folder: Path) -> Plan:
-    """A plan of only this trial, in its own study in ``folder``, with the workers and threads of its record."""
+    """A plan of only this trial, in its own study in ``folder``, with the workers and threads of
+    its record."""
     digest = "" if code is None else code.digest
     recorded = candidate.planned
 
@@ -56,7 +58,8 @@ def retrial_of(candidate: Candidate, plan: Plan, code: Code | None, folder: Path
 
 
 def _retrial_settings(settings: Settings, candidate: Candidate, folder: Path) -> Settings:
-    """These settings in ``folder``, without tracking, with the candidate's workers, threads and GPUs."""
+    """These settings in ``folder``, without tracking, with the candidate's workers, threads and
+    GPUs."""
     cluster = replace(
         settings.cluster,
         workers=candidate.workers,

@@ -1,4 +1,5 @@
-"""Records that two versions of the code train the same weights, after one trial was trained again."""
+"""Records that two versions of the code train the same weights, after one trial was trained
+again."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -28,10 +29,11 @@ Check = Callable[[Plan], Plan]
 
 
 def vouch(plan: Plan, name: str | None, command: list[str], check: Check, say: Say) -> None:
-    """Train the trial ``name`` again, or the cheapest one, and record that today's code trains the same weights.
+    """Train the trial ``name`` again, or the cheapest one, and record that today's code trains the
+    same weights.
 
-    ``check`` checks the machine before anything starts. Raises RefusedError if no trial can be repeated or if the
-    weights differ, and Interrupted. The study is then unchanged.
+    ``check`` checks the machine before anything starts. Raises RefusedError if no trial can be
+    repeated or if the weights differ, and Interrupted. The study is then unchanged.
     """
     study = plan.before
     if study is None:
@@ -65,7 +67,8 @@ def _outcome_line(candidate: Candidate, scores_agree: bool) -> str:
 
 
 def _compare(candidate: Candidate, folder: TrialFolder) -> bool:
-    """Whether the scores agree, too. Raises RefusedError if the weights differ, or can't be compared."""
+    """Whether the scores agree, too. Raises RefusedError if the weights differ, or can't be
+    compared."""
     source = candidate.source
     result = folder.finished_result(source.trial.key)
     if result is None:
@@ -88,7 +91,8 @@ def _refusal(fault: str, allowed: str = MARKED) -> RefusedError:
 
 
 def _condition_difference(candidate: Candidate, records: Iterable[Provenance]) -> str | None:
-    """The first difference between the candidate's training and these attempts; None if they are alike."""
+    """The first difference between the candidate's training and these attempts; None if they are
+    alike."""
     for record in records:
         for difference in differences(candidate.record, record):
             return difference

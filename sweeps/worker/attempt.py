@@ -1,4 +1,5 @@
-"""One attempt at a trial in one worker: find the start, then run the task's work. The work's calls become events.
+"""One attempt at a trial in one worker: find the start, then run the task's work. The work's calls
+become events.
 
 Rank zero chooses the checkpoint; all other ranks read that one.
 """
@@ -57,8 +58,8 @@ JOINED = "step {step} was reported more than once: the reports of a step are mer
 class Driver:
     """One worker of one attempt. Creating it imports the task, which may take seconds.
 
-    ``tell`` receives the events of rank zero and the notices of other ranks. The thread that writes checkpoints also
-    calls it, with notices.
+    ``tell`` receives the events of rank zero and the notices of other ranks. The thread that writes
+    checkpoints also calls it, with notices.
     """
 
     def __init__(self, assignment: Assignment, tell: Callable[[Event], None]) -> None:
@@ -66,13 +67,16 @@ class Driver:
         self.tell = tell
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
-        self.store = open_checkpoints(self.task, self.config, assignment, lambda line: tell(Noticed(line)))
+        self.store = open_checkpoints(
+            self.task, self.config, assignment, lambda line: tell(Noticed(line))
+        )
         self.restored: Restored | None = None
         self.unsynced = Unsynced()
         self.cpu = CpuTime()
 
     def newest(self) -> Start | None:
-        """On rank zero: claim the trial's checkpoints and read the newest whole one. Another trial's are only read.
+        """On rank zero: claim the trial's checkpoints and read the newest whole one. Another
+        trial's are only read.
 
         Raises StorageError, and RefusedError if another trial's last state is missing.
         """
@@ -138,7 +142,9 @@ class Attempt:
         is_trained = self._restored is not None and has_all_steps
         heads = self.assignment.evaluated.items() if is_trained else ()
         self.scored: Mapping[str, Numbers] = {
-            set_name: head["scores"] for set_name, head in heads if head.get("attempt") == self._trained_in
+            set_name: head["scores"]
+            for set_name, head in heads
+            if head.get("attempt") == self._trained_in
         }
         self._scores: dict[str, dict[str, Any]] = {}
         self._costs = checked_costs(self.task.costs(driver.config))
@@ -150,7 +156,9 @@ class Attempt:
             self._time.go_on()
         if earlier:
             self._unsynced.reports += earlier.reports
-        self._newest = Report(self._reported, {}) if is_trained else None  # later reports of its step join it
+        self._newest = (
+            Report(self._reported, {}) if is_trained else None
+        )  # later reports of its step join it
         self._pending_report: Report | None = None  # the last report, until it is sent
         self._joins = False
         self._noticed_joined_reports = False
@@ -168,8 +176,11 @@ class Attempt:
 
     @property
     def folder(self) -> Path:
-        """The folder for the work's own files. It starts with a copy of the files of the trial being scored, if any."""
-        folder = work_folder(self.assignment.checkpoints, self.assignment.key, self.assignment.lineage)
+        """The folder for the work's own files. It starts with a copy of the files of the trial
+        being scored, if any."""
+        folder = work_folder(
+            self.assignment.checkpoints, self.assignment.key, self.assignment.lineage
+        )
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -187,7 +198,8 @@ class Attempt:
             self._release()
 
     def _hold(self, report: Report) -> None:
-        """Hold the report until it is sent. It joins an earlier report of the same step, such as an evaluation's."""
+        """Hold the report until it is sent. It joins an earlier report of the same step, such as an
+        evaluation's."""
         self._joins = self._newest is not None and self._newest.step == report.step
         if self._joins and self._newest is not None:
             report = replace(report, metrics=self._newest.metrics | report.metrics)
@@ -207,7 +219,9 @@ class Attempt:
         reports = {report.step: report for report in self._unsynced.up_to(step)}
         if self._pending_report and self._pending_report.step <= step:
             reports[self._pending_report.step] = self._pending_report
-        self.store.save(step, state, self._time.seconds, score, reports.values(), self._time.cpu_seconds)
+        self.store.save(
+            step, state, self._time.seconds, score, reports.values(), self._time.cpu_seconds
+        )
         self._saved_step = step
 
     @property
@@ -215,12 +229,17 @@ class Attempt:
         return frozenset({*self.task.keep(self.config).steps, *self.assignment.kept_steps})
 
     def _refuse_to_train(self, step: int) -> None:
-        """Raises WrongCallError if the work trains although it only scores the weights of another trial."""
+        """Raises WrongCallError if the work trains although it only scores the weights of another
+        trial."""
         if self._host is not None and step > self._saved_step:
             trains = f"work went on to step {step}, but this trial only scores the weights of {self._host.trial}"
-            raise WrongCallError(f"{trains} after step {self._saved_step}: train only while steps are left")
+            raise WrongCallError(
+                f"{trains} after step {self._saved_step}: train only while steps are left"
+            )
 
-    def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
+    def evaluated(
+        self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
+    ) -> None:
         self._heard()
         if self.rank:
             return
@@ -266,12 +285,15 @@ class Attempt:
         return process_group(backend or default, self.address, self.rank, self.world)
 
     def end(self) -> None:
-        """Send the final event after the work has returned. Raises WrongCallError if scores are missing."""
+        """Send the final event after the work has returned. Raises WrongCallError if scores are
+        missing."""
         self._heard()
         if self.rank:
             return
         self.store.settle()
-        self.tell(About({"versions": versions()}))  # a library may be imported only where it is used
+        self.tell(
+            About({"versions": versions()})
+        )  # a library may be imported only where it is used
         is_complete = self._last >= self.steps
         scores = self._all_scores()
         tabled = [metric for metric in self.task.metrics if metric.tabled]
@@ -280,20 +302,24 @@ class Attempt:
             self.tell(Stopped(self._saved_step))
             return
         if missing:
-            raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
+            raise WrongCallError(
+                f"work ended without {missing[0].name} of {missing[0].set}, which the table shows"
+            )
         if self._host is None:
             self.store.tidy()
         diverged = has_diverged(self.task, self.config, scores)
         self._finish(self._planned_unless_reached(), self._last if diverged else None)
 
     def _planned_unless_reached(self) -> int | None:
-        """The planned steps if training ended before them, or if no step of several was ever reported or saved."""
+        """The planned steps if training ended before them, or if no step of several was ever
+        reported or saved."""
         if self._last == 0:
             return self._planned if self._planned > 1 else None
         return self._planned if self._last < self._planned and not self.task.early_stop else None
 
     def end_diverged(self, error: DivergedError) -> None:
-        """End the attempt as diverged, as the work has reported, with the scores measured so far."""
+        """End the attempt as diverged, as the work has reported, with the scores measured so
+        far."""
         if self.rank:
             return
         self.store.settle()
@@ -307,12 +333,17 @@ class Attempt:
             "seconds": self._time.seconds,
             "cpu_seconds": self._time.cpu_seconds,
         }
-        if self._time.seconds > self._trained_before:  # an attempt that only scores measures nothing of training
+        if (
+            self._time.seconds > self._trained_before
+        ):  # an attempt that only scores measures nothing of training
             costs |= {**self._device_costs(), "pace": self._pace()}
-        self.tell(Finished(self._last, costs, self._all_scores(), planned, diverged, self._trained_in))
+        self.tell(
+            Finished(self._last, costs, self._all_scores(), planned, diverged, self._trained_in)
+        )
 
     def _device_costs(self) -> dict[str, Any]:
-        """Costs in the paper's way of counting, as far as they are known; {} for a part of a GPU."""
+        """Costs in the paper's way of counting, as far as they are known; {} for a part of a
+        GPU."""
         devices = self.world * max(1.0, self.assignment.gpus)
         rate = self._rate
         task_rate = self._about.get("flops_per_s", {}).get("sustained")
@@ -327,11 +358,15 @@ class Attempt:
         """What plans predict from (`sweeps.costs`)."""
         group = Group(self.world, self.threads, self.assignment.gpus)
         training = self._time.seconds - self._trained_before
-        spent = Spent(time.monotonic() - self._arrived - training, time.process_time() - self._arrived_cpu)
+        spent = Spent(
+            time.monotonic() - self._arrived - training, time.process_time() - self._arrived_cpu
+        )
         return pace_record(self.task, self.config, self.assignment.data_fingerprint, group, spent)
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
-        return {set_name: dict(values) for set_name, values in {**self.scored, **self._scores}.items()}
+        return {
+            set_name: dict(values) for set_name, values in {**self.scored, **self._scores}.items()
+        }
 
     @property
     def _last(self) -> int:
@@ -342,10 +377,13 @@ class Attempt:
     def _trained_in(self) -> int:
         """The attempt that trained the weights last: an earlier one, unless this one went on."""
         start = self._restored.start.checkpoint if self._restored else None
-        return self.assignment.attempt if start is None or self._last > start.step else start.attempt
+        return (
+            self.assignment.attempt if start is None or self._last > start.step else start.attempt
+        )
 
     def _heard(self, release: bool = True) -> None:
-        """Give a sign of life. The first call also sends the start events: only now has the task set up its device."""
+        """Give a sign of life. The first call also sends the start events: only now has the task
+        set up its device."""
         alive()
         if not self._began:
             self._began = True
@@ -355,7 +393,8 @@ class Attempt:
             self._release()
 
     def _release(self) -> None:
-        """Send the pending report. Before the last report, the caller waits for the last checkpoint to be written."""
+        """Send the pending report. Before the last report, the caller waits for the last checkpoint
+        to be written."""
         assert self._pending_report is not None
         pending = self._pending_report
         self._pending_report = None
@@ -379,10 +418,15 @@ class Attempt:
             self.tell(Resumed(start.step, self._restored.manifest.reports, start.attempt))
 
     def _look_at_device(self) -> None:
-        """Find the FLOP/s that the device sustains. The time for this does not count as training."""
+        """Find the FLOP/s that the device sustains. The time for this does not count as
+        training."""
         tflops = self.assignment.sustained_tflops
         with self._time.left_out():
-            self._rate = measured_rate(self.task.precision(self.config)) if tflops is None else typed_rate(tflops)
+            self._rate = (
+                measured_rate(self.task.precision(self.config))
+                if tflops is None
+                else typed_rate(tflops)
+            )
         if self._rate is not None:
             self.tell(About({"sustained": self._rate.to_dict()}))
 
@@ -390,7 +434,11 @@ class Attempt:
         not_finite = metrics.keys() - finite(metrics).keys()
         for name in sorted(not_finite - self._not_finite):
             self._not_finite.add(name)
-            self.tell(Noticed(f"{name} is {metrics[name]} at step {step}; the journal omits non-finite values"))
+            self.tell(
+                Noticed(
+                    f"{name} is {metrics[name]} at step {step}; the journal omits non-finite values"
+                )
+            )
 
     def _train_until(self, step: int) -> None:
         """Training goes on, perhaps after an evaluation, or ends with this step."""

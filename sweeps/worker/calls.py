@@ -1,4 +1,5 @@
-"""Check the arguments of a task's calls on its trial: a mistake there fails the trial with its cause."""
+"""Check the arguments of a task's calls on its trial: a mistake there fails the trial with its
+cause."""
 
 import json
 import math
@@ -22,7 +23,8 @@ class WrongCallError(TypeError):
 
 
 def printable(text: str) -> str:
-    """The text with unprintable characters escaped, and without the secrets that this node knows."""
+    """The text with unprintable characters escaped, and without the secrets that this node
+    knows."""
     return without_password("".join(map(_printable_letter, text)))
 
 
@@ -47,17 +49,22 @@ def name(value: Any, subject: str) -> str:
 
 
 def next_step(step: Any, last_step: int, call: str, again: bool = False) -> int:
-    """The step as an int, if it follows ``last_step``; with ``again``, it may equal it. Raises WrongCallError.
+    """The step as an int, if it follows ``last_step``; with ``again``, it may equal it. Raises
+    WrongCallError.
 
     ``call`` is the word for it in messages, such as "report".
     """
     try:
         number = operator.index(step)
     except TypeError:
-        raise WrongCallError(f"a {call} has step {step!r:.40}, which is not a whole number") from None
+        raise WrongCallError(
+            f"a {call} has step {step!r:.40}, which is not a whole number"
+        ) from None
     if number < last_step or (number == last_step and not again):
         advice = "steps must increase, and a resumed trial must go on after trial.saved.step"
-        raise WrongCallError(f"a {call} of step {number} follows that of step {last_step}, but {advice}")
+        raise WrongCallError(
+            f"a {call} of step {number} follows that of step {last_step}, but {advice}"
+        )
     return number
 
 
@@ -105,9 +112,13 @@ def checked_artifacts(artifacts: Mapping[str, Any]) -> dict[str, str]:
     """The texts by path, each in a folder of its own: they replace none of the trial's files."""
     for path, text in artifacts.items():
         if not is_artifact_name(path):
-            raise WrongCallError(f"the text {path!a} must lie in a folder of its own, such as texts/scores.txt")
+            raise WrongCallError(
+                f"the text {path!a} must lie in a folder of its own, such as texts/scores.txt"
+            )
         if not _is_short(path):
-            raise WrongCallError(f"the text {path:.40} has a name that is too long: at most {NAME_BYTES} bytes")
+            raise WrongCallError(
+                f"the text {path:.40} has a name that is too long: at most {NAME_BYTES} bytes"
+            )
         if not isinstance(text, str):
             raise WrongCallError(f"the text {path} must be text, not {type(text).__name__}")
         if not _is_unicode(text):
@@ -138,7 +149,8 @@ class Call:
 
 
 def evaluation(task: Task[Any], config: Any, call: Call, head: dict[str, Any]) -> Evaluated:
-    """The call as an event, with the texts and the statistics that are to be kept. Raises WrongCallError.
+    """The call as an event, with the texts and the statistics that are to be kept. Raises
+    WrongCallError.
 
     ``head`` begins the first line of the statistics: key, step and attempt of the weights.
     """
@@ -146,12 +158,15 @@ def evaluation(task: Task[Any], config: Any, call: Call, head: dict[str, Any]) -
     text_scores = [text for metric in task.metrics for text in metric.texts]
     measured = numbers(call.scores, f"the evaluation of {set_name}", text_scores)
     scores = {**measured, "decode": Schema.of(task).scoring(config)}
-    artifacts = checked_artifacts(call.texts) | samples_text(set_name, head | {"scores": scores}, call.samples)
+    artifacts = checked_artifacts(call.texts) | samples_text(
+        set_name, head | {"scores": scores}, call.samples
+    )
     return Evaluated(head["step"], set_name, scores, artifacts)
 
 
 def has_diverged(task: Task[Any], config: Any, scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether training diverged: a tabled score is missing or not finite, or the task's own rule says so."""
+    """Whether training diverged: a tabled score is missing or not finite, or the task's own rule
+    says so."""
     flat: dict[str, Any] = {}
     for set_name, set_scores in scores.items():
         flat |= {f"{set_name}/{metric}": value for metric, value in set_scores.items()}
@@ -160,11 +175,18 @@ def has_diverged(task: Task[Any], config: Any, scores: Mapping[str, Mapping[str,
     return is_lost or task.diverged(config, flat)
 
 
-def samples_text(set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def samples_text(
+    set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]
+) -> dict[str, str]:
     """The file of a set's samples, by its path; none without samples."""
-    lines = [_sample(sample, f"sample {number} of {set_name}") for number, sample in enumerate(samples, start=1)]
+    lines = [
+        _sample(sample, f"sample {number} of {set_name}")
+        for number, sample in enumerate(samples, start=1)
+    ]
     if lines and not (is_artifact_name(f"samples/{set_name}.jsonl") and _is_short(set_name)):
-        raise WrongCallError(f"the set {set_name} has samples, so its name must be a valid file name")
+        raise WrongCallError(
+            f"the set {set_name} has samples, so its name must be a valid file name"
+        )
     if not lines:
         return {}
     return {statistics_name(set_name): statistics_text(head, lines)}
@@ -174,7 +196,9 @@ def _sample(sample: Any, subject: str) -> dict[str, Any]:
     """Its numbers and lists of numbers, as plain Python."""
     if not isinstance(sample, Mapping):
         raise WrongCallError(f"{subject} must map names to numbers, but is {sample!r:.40}")
-    return {name(key, subject): _numbers(value, f"{subject} has {key}") for key, value in sample.items()}
+    return {
+        name(key, subject): _numbers(value, f"{subject} has {key}") for key, value in sample.items()
+    }
 
 
 def _numbers(value: Any, subject: str) -> Any:

@@ -1,6 +1,8 @@
-"""The files of checkpoints at any fsspec URL: parts, the manifest, which is written last, and the owner's claim.
+"""The files of checkpoints at any fsspec URL: parts, the manifest, which is written last, and the
+owner's claim.
 
-A state is an outline in the manifest, and files beside it (`plain_state`, or what the task's own ``save`` wrote).
+A state is an outline in the manifest, and files beside it (`plain_state`, or what the task's own
+``save`` wrote).
 """
 
 import errno
@@ -36,11 +38,12 @@ class DamagedCheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """``files``: bytes and SHA-256 by name. ``reports``: those up to the step that the journal may lack on disk.
+    """``files``: bytes and SHA-256 by name. ``reports``: those up to the step that the journal may
+    lack on disk.
 
-    ``score`` decides the best, the lowest one. ``outline`` is the state's; None with the task's own ``save``.
-    ``lineage`` and ``run`` are those of the attempt that wrote it, and ``code`` the hash of the user's code that it
-    trained with: "" where they are not known.
+    ``score`` decides the best, the lowest one. ``outline`` is the state's; None with the task's own
+    ``save``. ``lineage`` and ``run`` are those of the attempt that wrote it, and ``code`` the hash
+    of the user's code that it trained with: "" where they are not known.
     """
 
     key: str
@@ -72,7 +75,9 @@ class Manifest:
             expected = fields.pop(SUM)
             if hashlib.sha256(_compact(fields)).hexdigest() != expected:
                 raise DamagedCheckpointError(f"{MANIFEST} does not match its checksum")
-            files = {name: (int(size), str(digest)) for name, (size, digest) in fields["files"].items()}
+            files = {
+                name: (int(size), str(digest)) for name, (size, digest) in fields["files"].items()
+            }
             reports = tuple(Report(**report) for report in fields["reports"])
             return Manifest(**fields | {"files": files, "reports": reports})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -83,7 +88,8 @@ class Manifest:
 
 @dataclass(frozen=True, order=True)
 class CheckpointId:
-    """The step and attempt of one checkpoint. The newest has the latest step, and among equals the latest attempt."""
+    """The step and attempt of one checkpoint. The newest has the latest step, and among equals the
+    latest attempt."""
 
     step: int
     attempt: int
@@ -133,7 +139,8 @@ def finite(score: float | None) -> float | None:
 
 
 def folders_at(url: str) -> set[str]:
-    """The names of the folders at this address; none where nothing is, or where nothing answers in time."""
+    """The names of the folders at this address; none where nothing is, or where nothing answers in
+    time."""
     names: set[str] = set()
 
     def look() -> None:
@@ -149,7 +156,8 @@ def folders_at(url: str) -> set[str]:
 
 
 def copy_work_files(source: Path, target: Path) -> None:
-    """Make ``target`` hold what ``source`` holds, and nothing else. They share no file: work may change its own."""
+    """Make ``target`` hold what ``source`` holds, and nothing else. They share no file: work may
+    change its own."""
 
     def copy(path: str, copy_path: str) -> None:
         shutil.copyfile(path, copy_path)
@@ -192,7 +200,8 @@ class CheckpointFiles:
         return contents
 
     def remove(self, folder: str) -> None:
-        """The manifest first: what a crash or an open file leaves is an unfinished checkpoint, not a damaged one."""
+        """The manifest first: what a crash or an open file leaves is an unfinished checkpoint, not
+        a damaged one."""
         for path in (f"{folder}/{MANIFEST}", folder):
             with unless_in_use():
                 self.filesystem.rm(path, recursive=True)
@@ -214,14 +223,16 @@ class CheckpointFiles:
         except (FileNotFoundError, IsADirectoryError):
             raise DamagedCheckpointError(f"{name} is missing") from None
         if len(content) != size:
-            raise DamagedCheckpointError(f"{name} has {len(content)} bytes, but {size} were written")
+            raise DamagedCheckpointError(
+                f"{name} has {len(content)} bytes, but {size} were written"
+            )
         if hashlib.sha256(content).hexdigest() != digest:
             raise DamagedCheckpointError(f"{name} does not match its checksum")
         return content
 
     def _put(self, path: str, content: bytes) -> None:
-        """On a local disk a file has its name once all of it is on the disk, so that a power cut takes no file of
-        which an older one is removed."""
+        """On a local disk a file has its name once all of it is on the disk, so that a power cut
+        takes no file of which an older one is removed."""
         if not isinstance(self.filesystem, LocalFileSystem):
             self.filesystem.pipe_file(path, content)
             return
@@ -243,7 +254,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def described(parts: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
-    return {name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in parts.items()}
+    return {
+        name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in parts.items()
+    }
 
 
 OWNER = "owner.json"
@@ -255,10 +268,11 @@ class SupersededError(Exception):
 
 
 class Owner:
-    """Whether an attempt owns the checkpoints. One that never claimed them, such as a verb, checks nothing.
+    """Whether an attempt owns the checkpoints. One that never claimed them, such as a verb, checks
+    nothing.
 
-    A worker that was cut off may live on and write while its successor trains. Once it sees the successor's claim, it
-    neither writes nor removes anything.
+    A worker that was cut off may live on and write while its successor trains. Once it sees the
+    successor's claim, it neither writes nor removes anything.
     """
 
     def __init__(self, filesystem: Any, root: str, attempt: int) -> None:
@@ -269,7 +283,8 @@ class Owner:
         self.claimed = False
 
     def claim(self, run: str) -> None:
-        """Own the checkpoints from now on. ``run`` is the same for all attempts of one sweep, and new for the next.
+        """Own the checkpoints from now on. ``run`` is the same for all attempts of one sweep, and
+        new for the next.
 
         Raises SupersededError if this attempt starts after its own successor.
         """
@@ -285,15 +300,18 @@ class Owner:
     def check(self) -> None:
         """Raises SupersededError once another attempt has claimed the checkpoints.
 
-        The claim of an earlier attempt of this sweep is one from before ours: the storage shows an older state.
-        Raises OSError if the claim of this process is gone: the storage is away or was emptied.
+        The claim of an earlier attempt of this sweep is one from before ours: the storage shows an
+        older state. Raises OSError if the claim of this process is gone: the storage is away or was
+        emptied.
         """
         if not self.claimed:
             return
         owner = self._newest_claim()
         if owner is None and not self.filesystem.exists(self.path):
             raise OSError(errno.ESTALE, "the claim of this attempt is gone", self.path)
-        earlier = owner and owner["run"] == self.mine["run"] and owner["attempt"] < self.mine["attempt"]
+        earlier = (
+            owner and owner["run"] == self.mine["run"] and owner["attempt"] < self.mine["attempt"]
+        )
         if owner and owner != self.mine and not earlier:
             raise self._superseded(owner)
 
@@ -306,4 +324,6 @@ class Owner:
             return None
 
     def _superseded(self, owner: dict[str, Any]) -> SupersededError:
-        return SupersededError(f"attempt {owner['attempt']} owns {self.root}, so attempt {self.mine['attempt']} ends")
+        return SupersededError(
+            f"attempt {owner['attempt']} owns {self.root}, so attempt {self.mine['attempt']} ends"
+        )

@@ -1,8 +1,9 @@
-"""The checkpoints of a trial at any fsspec URL: ``<key[:16]>-<lineage>/a<attempt>/step-<n>/``, written by a thread.
+"""The checkpoints of a trial at any fsspec URL: ``<key[:16]>-<lineage>/a<attempt>/step-<n>/``,
+written by a thread.
 
-An attempt writes only into its own folder, and starts from the newest whole checkpoint of earlier attempts. So a worker
-that was believed dead cannot disturb its successor. What another study wrote at the same URL, or a trial that was
-removed, is neither opened nor removed.
+An attempt writes only into its own folder, and starts from the newest whole checkpoint of earlier
+attempts. So a worker that was believed dead cannot disturb its successor. What another study wrote
+at the same URL, or a trial that was removed, is neither opened nor removed.
 """
 
 import errno
@@ -44,7 +45,8 @@ Tell = Callable[[str], None]
 
 
 class CheckpointError(Exception):
-    """A checkpoint that cannot be written, where, and why: in one line. Storage that may come back is tried again."""
+    """A checkpoint that cannot be written, where, and why: in one line. Storage that may come back
+    is tried again."""
 
 
 def saved_steps(url: str, key: str, lineage: Lineage | None) -> set[int]:
@@ -60,7 +62,8 @@ def root_name(key: str, lineage: str) -> str:
 
 
 def work_folder(url: str, key: str, lineage: Lineage) -> Path:
-    """The folder for the work's own files: beside local checkpoints, else in this machine's temporary folder."""
+    """The folder for the work's own files: beside local checkpoints, else in this machine's
+    temporary folder."""
     filesystem, home = fsspec.core.url_to_fs(url)
     root = home if isinstance(filesystem, LocalFileSystem) else tempfile.gettempdir()
     return Path(root, root_name(key, lineage.name), WORK_FILES)
@@ -124,11 +127,13 @@ class Checkpoints:
         self._as_owner(partial(self._owner.claim, run), self.url)
 
     def newest(self) -> Restored | None:
-        """The newest whole checkpoint. Raises StorageError, since starting over would discard finished training."""
+        """The newest whole checkpoint. Raises StorageError, since starting over would discard
+        finished training."""
         return self._patiently(self._newest)
 
     def at(self, start: Start) -> Restored:
-        """The checkpoint that rank zero starts from. Raises OSError while this process cannot see it."""
+        """The checkpoint that rank zero starts from. Raises OSError while this process cannot see
+        it."""
         return self._patiently(partial(self._at, start))
 
     def save(
@@ -179,7 +184,8 @@ class Checkpoints:
         return written
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
-        """The states of these steps, one by one, since several may not fit into memory. Raises MissingStepError."""
+        """The states of these steps, one by one, since several may not fit into memory. Raises
+        MissingStepError."""
         self.settle()
         for step in steps:
             yield self._patiently(partial(self._of_step, step))
@@ -210,17 +216,25 @@ class Checkpoints:
             if restored is not None and restored.start == start:
                 return restored
         raise OSError(
-            errno.ESTALE, "rank zero starts from it, but this worker does not see it", self._folder(start.checkpoint)
+            errno.ESTALE,
+            "rank zero starts from it, but this worker does not see it",
+            self._folder(start.checkpoint),
         )
 
     def _of_step(self, step: int) -> Saved:
         checkpoints = self._checkpoints()
-        for restored in self._whole(checkpoint for checkpoint in checkpoints if checkpoint.step == step):
+        for restored in self._whole(
+            checkpoint for checkpoint in checkpoints if checkpoint.step == step
+        ):
             return restored.saved
-        damage = "".join(f"; {line}" for checkpoint, line in self._passed_over.items() if checkpoint.step == step)
+        damage = "".join(
+            f"; {line}" for checkpoint, line in self._passed_over.items() if checkpoint.step == step
+        )
         other_steps = {checkpoint.step for checkpoint in checkpoints} - {step}
         steps = ", ".join(map(str, sorted(other_steps))) or "none"
-        raise MissingStepError(f"{self.url} holds no whole checkpoint of step {step}; of other steps: {steps}{damage}")
+        raise MissingStepError(
+            f"{self.url} holds no whole checkpoint of step {step}; of other steps: {steps}{damage}"
+        )
 
     def _whole(self, checkpoints: Iterable[CheckpointId]) -> Iterator[Restored]:
         """The checkpoints that can be read; a damaged one is skipped with a notice."""
@@ -248,22 +262,28 @@ class Checkpoints:
         return Restored(Start(checkpoint, manifest.digest), manifest, saved)
 
     def _manifest(self, checkpoint: CheckpointId) -> Manifest | None:
-        """None if the checkpoint was never finished. Raises DamagedCheckpointError, also if it is not this trial's."""
+        """None if the checkpoint was never finished. Raises DamagedCheckpointError, also if it is
+        not this trial's."""
         manifest = self.files.manifest(self._folder(checkpoint))
         if manifest is None:
             return None
         if (manifest.key, manifest.step) != (self.key, checkpoint.step):
             raise DamagedCheckpointError("manifest.json belongs to another checkpoint")
-        if manifest.lineage != self.lineage.name or not self.lineage.has(checkpoint.attempt, manifest.run):
+        if manifest.lineage != self.lineage.name or not self.lineage.has(
+            checkpoint.attempt, manifest.run
+        ):
             self._foreign.add(checkpoint)
             raise DamagedCheckpointError("another study wrote it")
         if self.lineage.codes and manifest.code not in ("", *self.lineage.codes):
             self._foreign.add(checkpoint)  # it stays: the record may be what is wrong
-            raise DamagedCheckpointError(f"code that the study does not know trained it ({manifest.code[:12]})")
+            raise DamagedCheckpointError(
+                f"code that the study does not know trained it ({manifest.code[:12]})"
+            )
         return manifest
 
     def _state(self, folder: str, manifest: Manifest) -> Any:
-        """The files are whole: an error of the task's ``load`` means that today's code cannot read them."""
+        """The files are whole: an error of the task's ``load`` means that today's code cannot read
+        them."""
         content = self.files.parts(folder, manifest)
         if self.own_format is None:
             try:
@@ -281,7 +301,8 @@ class Checkpoints:
                 raise
 
     def _copied(self, state: Any) -> tuple[Any, Callable[[], dict[str, bytes]]]:
-        """The outline of a state, and its files, for the writing thread. Raises StateError, StorageError."""
+        """The outline of a state, and its files, for the writing thread. Raises StateError,
+        StorageError."""
         if self.own_format is None:
             parts = Parts.of(state)
             return parts.outline, parts.files
@@ -307,7 +328,8 @@ class Checkpoints:
         return manifest.step
 
     def _as_owner(self, act: Callable[[], None], path: str) -> None:
-        """Call ``act``, which writes or removes at ``path``, while this attempt owns the checkpoints.
+        """Call ``act``, which writes or removes at ``path``, while this attempt owns the
+        checkpoints.
 
         Raises SupersededError, StorageError and CheckpointError.
         """
@@ -327,12 +349,17 @@ class Checkpoints:
     def _prune(self) -> None:
         """Remove all checkpoints but the newest, the best and the named steps, each step once.
 
-        A checkpoint that this attempt neither wrote nor could have started from belongs to an abandoned past.
+        A checkpoint that this attempt neither wrote nor could have started from belongs to an
+        abandoned past.
         """
         checkpoints = self._checkpoints()
         finished: dict[int, CheckpointId] = {}
         for checkpoint in checkpoints:
-            if checkpoint.step not in finished and self._is_ours(checkpoint) and self._is_finished(checkpoint):
+            if (
+                checkpoint.step not in finished
+                and self._is_ours(checkpoint)
+                and self._is_finished(checkpoint)
+            ):
                 finished[checkpoint.step] = checkpoint
         staying = self._to_keep(list(finished.values()))
         for checkpoint in checkpoints:
@@ -346,7 +373,8 @@ class Checkpoints:
             self.files.remove(f"{self.root}/a{attempt}")
 
     def _to_keep(self, finished: list[CheckpointId]) -> set[CheckpointId]:
-        """The checkpoints that ``keep`` asks for. ``finished`` has one of each step, the newest first."""
+        """The checkpoints that ``keep`` asks for. ``finished`` has one of each step, the newest
+        first."""
         staying = set(finished[: self.keep.newest])
         staying |= {checkpoint for checkpoint in finished if checkpoint.step in self.keep.steps}
         if self.keep.best and (best := self._best(finished)) is not None:
@@ -354,7 +382,8 @@ class Checkpoints:
         return staying
 
     def _best(self, finished: list[CheckpointId]) -> CheckpointId | None:
-        """The checkpoint with the lowest score, of equal ones the latest; None if none has a score."""
+        """The checkpoint with the lowest score, of equal ones the latest; None if none has a
+        score."""
         scored = []
         for checkpoint in finished:
             score = self._scores[checkpoint]
@@ -363,7 +392,9 @@ class Checkpoints:
         return min(scored)[2] if scored else None
 
     def _is_ours(self, checkpoint: CheckpointId) -> bool:
-        return checkpoint in self._own_checkpoints or (self._start is not None and checkpoint.step <= self._start.step)
+        return checkpoint in self._own_checkpoints or (
+            self._start is not None and checkpoint.step <= self._start.step
+        )
 
     def _is_finished(self, checkpoint: CheckpointId) -> bool:
         """Whether it has a manifest of this trial, whose score is then known."""
@@ -393,5 +424,6 @@ class Checkpoints:
         return f"{self.root}/{checkpoint}"
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """Call ``act``, again while storage fails, with notices, and return its result. Raises StorageError."""
+        """Call ``act``, again while storage fails, with notices, and return its result. Raises
+        StorageError."""
         return patiently(act, self.url, self.tell, self._closed)

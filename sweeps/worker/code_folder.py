@@ -1,7 +1,8 @@
-"""The folder of a study's code as trials use it: Python files as recorded, and links to all else of today's folders.
+"""The folder of a study's code as trials use it: Python files as recorded, and links to all else of
+today's folders.
 
-Processes of trials run in there (``code_imports``). What a task writes beside its files stays there: nothing in the
-user's folder is replaced or removed.
+Processes of trials run in there (``code_imports``). What a task writes beside its files stays
+there: nothing in the user's folder is replaced or removed.
 """
 
 import atexit
@@ -21,7 +22,15 @@ from pathlib import Path
 from sweeps.processes.storage import PREFIX
 from sweeps.processes.times import NEW_FILES_EVERY_S
 from tracking.attempts import own_process, runners
-from tracking.code import CODE_FOLDER, Code, code_folders, code_place, set_code_aside, split_name, write_code
+from tracking.code import (
+    CODE_FOLDER,
+    Code,
+    code_folders,
+    code_place,
+    set_code_aside,
+    split_name,
+    write_code,
+)
 from tracking.files import DamagedFileError
 from tracking.study import STUDY_FILE
 
@@ -35,7 +44,8 @@ LARGEST = 1 << 16  # bytes of such a file; longer ones hold data
 
 @dataclass(frozen=True, eq=False)
 class CodeFolder:
-    """One version of the user's code, at ``path`` in a study. ``study`` is never linked into itself."""
+    """One version of the user's code, at ``path`` in a study. ``study`` is never linked into
+    itself."""
 
     code: Code
     path: Path
@@ -129,7 +139,8 @@ class CodeFolder:
         return {word for text in texts for word in WORD.findall(text)}
 
     def _holds_study(self, path: Path) -> bool:
-        """Whether the path contains this study or is another study: a copy that follows links would never end."""
+        """Whether the path contains this study or is another study: a copy that follows links would
+        never end."""
         holds = os.path.realpath(self.study).startswith(os.path.join(os.path.realpath(path), ""))  # noqa: PTH118
         return holds or (path / STUDY_FILE).exists()
 
@@ -158,13 +169,16 @@ def ready_code(code: Code | None, study: Path) -> None:
 
 @contextmanager
 def new_files_shown(code: Code | None, study: Path) -> Iterator[None]:
-    """While trials run, link new files of the user's folder into theirs, such as a file that asks them to stop."""
+    """While trials run, link new files of the user's folder into theirs, such as a file that asks
+    them to stop."""
     if code is None:
         yield
         return
     ended = threading.Event()
     folder = CodeFolder(code, code_place(study, code.digest), study)
-    thread = threading.Thread(target=_show_new_files, args=(folder, ended), name="new files", daemon=True)
+    thread = threading.Thread(
+        target=_show_new_files, args=(folder, ended), name="new files", daemon=True
+    )
     thread.start()
     try:
         yield
@@ -178,7 +192,9 @@ def _show_new_files(folder: CodeFolder, ended: threading.Event) -> None:
     pause_s = 0.0
     while not ended.wait(pause_s):
         began = time.monotonic()
-        with suppress(OSError, DamagedFileError):  # storage that fails for a while, or a study that was removed
+        with suppress(
+            OSError, DamagedFileError
+        ):  # storage that fails for a while, or a study that was removed
             folder.link(linked)
         pause_s = max(NEW_FILES_EVERY_S, 20 * (time.monotonic() - began))
 
@@ -189,7 +205,8 @@ def _others_run(study: Path) -> bool:
 
 
 def made_folder(code: Code, study: Path, lasting: bool) -> CodeFolder:
-    """In the study, or in a temporary folder of this process where the study cannot be reached or written to."""
+    """In the study, or in a temporary folder of this process where the study cannot be reached or
+    written to."""
     if lasting and (study / STUDY_FILE).exists():
         with suppress(OSError, DamagedFileError):
             is_new = not code_place(study, code.digest).is_dir()
@@ -211,7 +228,8 @@ def _own_folder() -> Path:
 
 
 def remove_outdated_links(study: Path) -> None:
-    """Remove links to files that are gone from the user's folder: copies that follow links would fail there."""
+    """Remove links to files that are gone from the user's folder: copies that follow links would
+    fail there."""
     with suppress(OSError):  # a study that was removed, storage that fails
         for folder, folders, files in os.walk(study / CODE_FOLDER):
             for path in (Path(folder, name) for name in (*folders, *files)):
@@ -220,7 +238,8 @@ def remove_outdated_links(study: Path) -> None:
 
 
 def _make_link(path: Path, target: str) -> None:
-    """Make a symbolic link at ``path``. Several processes may make the same one. A file that a task wrote stays."""
+    """Make a symbolic link at ``path``. Several processes may make the same one. A file that a task
+    wrote stays."""
     if path.is_symlink() and str(path.readlink()) == target:
         return
     if path.exists() and not path.is_symlink():

@@ -1,7 +1,7 @@
 """Makes a process import the study's copy of the user's code instead of the user's own files.
 
-There is no import hook: ``sys.path``, ``PYTHONPATH`` and the current folder point there, so child processes import the
-same modules.
+There is no import hook: ``sys.path``, ``PYTHONPATH`` and the current folder point there, so child
+processes import the same modules.
 """
 
 import importlib
@@ -62,12 +62,15 @@ class Imports:
         folders = [str(self.folder.task), *self.installs]
         for folder in search_path:
             folders.append(self.moved(folder) or folder)
-            if os.path.realpath(folder) == str(ROOT):  # of allelse itself, if a task lies in its checkout
+            if os.path.realpath(folder) == str(
+                ROOT
+            ):  # of allelse itself, if a task lies in its checkout
                 folders.append(folder)
         return list(dict.fromkeys(folders))
 
     def searched_by_children(self, variable: str) -> str:
-        """``PYTHONPATH`` with folders in here in place of the user's, and those of editable installs."""
+        """``PYTHONPATH`` with folders in here in place of the user's, and those of editable
+        installs."""
         searched = [folder for folder in variable.split(os.pathsep) if folder]
         folders = [*self.installs, *(self.moved(folder) or folder for folder in searched)]
         return os.pathsep.join(dict.fromkeys(folders))
@@ -82,7 +85,9 @@ class Imports:
     def _mapped(self) -> Iterator[str]:
         """The folders of packages to which finders of editable installs lead."""
         finders = [finder for finder in sys.meta_path if _module_of(finder).startswith(MAPS)]
-        names = {part for name in self.folder.code.files for part in name.removesuffix(".py").split("/")}
+        names = {
+            part for name in self.folder.code.files for part in name.removesuffix(".py").split("/")
+        }
         for finder in finders:
             for name in sorted(names):
                 spec = finder.find_spec(name, None)
@@ -91,10 +96,16 @@ class Imports:
                     yield str(file.parents[1] if file.stem == "__init__" else file.parent)
 
     def is_elsewhere(self, name: str, module: ModuleType) -> bool:
-        """Whether the module is the user's, but not from here. A compiled one cannot be imported twice."""
+        """Whether the module is the user's, but not from here. A compiled one cannot be imported
+        twice."""
         file = str(getattr(module, "__file__", None) or "")
         compiled = isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
-        if not file or compiled or name == "__main__" or file.startswith(f"{self.folder.path}{os.sep}"):
+        if (
+            not file
+            or compiled
+            or name == "__main__"
+            or file.startswith(f"{self.folder.path}{os.sep}")
+        ):
             return False
         if any(Path(file).is_relative_to(ROOT / ours) for ours in OUR_CODE):
             return False
@@ -108,14 +119,17 @@ class Imports:
 
     @cached_property
     def _behind_links(self) -> set[Path]:
-        return {Path(os.path.realpath(self.folder.code.place(name))) for name in self.folder.code.files}
+        return {
+            Path(os.path.realpath(self.folder.code.place(name))) for name in self.folder.code.files
+        }
 
 
 def enter_code(code: Code | None, study: Path, lasting: bool = True) -> Path | None:
-    """Make this process run with this version of the code. Returns the folder that stands for the task's.
+    """Make this process run with this version of the code. Returns the folder that stands for the
+    task's.
 
-    Forgets the user's modules that were imported from elsewhere, since a process may have run another study before.
-    Unless ``lasting``, the folder is a temporary one. Raises OSError.
+    Forgets the user's modules that were imported from elsewhere, since a process may have run
+    another study before. Unless ``lasting``, the folder is a temporary one. Raises OSError.
     """
     environment.clear()
     environment.update(variables(code))
@@ -140,7 +154,8 @@ def enter_code(code: Code | None, study: Path, lasting: bool = True) -> Path | N
 
 
 def in_users_folders(text: str) -> str:
-    """The text of an error with the study's paths replaced by those of the user's files, which can be edited."""
+    """The text of an error with the study's paths replaced by those of the user's files, which can
+    be edited."""
     for study_folder, users_folder in _USERS.items():
         text = text.replace(study_folder, users_folder)
     return text
@@ -186,7 +201,9 @@ def _set_searched(variable: str) -> None:
 
 def _is_own(path: Path, root: Path) -> bool:
     """Whether no folder between the two is hidden, or holds Python or installed packages."""
-    between = [inner for inner in (path, *path.parents) if inner != root and inner.is_relative_to(root)]
+    between = [
+        inner for inner in (path, *path.parents) if inner != root and inner.is_relative_to(root)
+    ]
     return not any(_is_foreign(inner) for inner in between)
 
 
@@ -197,7 +214,11 @@ def _is_foreign(folder: Path) -> bool:
 @cache
 def holds_python(folder: Path) -> bool:
     """Whether this is a Python installation or environment, or its standard library."""
-    return (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() or os.path.realpath(folder) in PYTHON
+    return (
+        (folder / "pyvenv.cfg").exists()
+        or (folder / "conda-meta").exists()
+        or os.path.realpath(folder) in PYTHON
+    )
 
 
 def _forget_finders() -> None:
@@ -206,4 +227,6 @@ def _forget_finders() -> None:
 
 
 def _module_of(finder: Any) -> str:
-    return str(getattr(finder, "__module__", "") if isinstance(finder, type) else type(finder).__module__)
+    return str(
+        getattr(finder, "__module__", "") if isinstance(finder, type) else type(finder).__module__
+    )

@@ -1,4 +1,5 @@
-"""`breakpoint()` in a trial: a worker of a sweep has no terminal and goes on; `allelse train` opens the debugger."""
+"""`breakpoint()` in a trial: a worker of a sweep has no terminal and goes on; `allelse train` opens
+the debugger."""
 
 import os
 import sys
@@ -12,18 +13,27 @@ from tracking.words import quoted, shell_line
 
 DEBUGGER = "bdb"
 """The module of the standard library on which pdb, ipdb and others are built."""
-NEEDS_TERMINAL = "the debugger needs a terminal, and workers of a sweep have none; run `allelse train row=…`"
+NEEDS_TERMINAL = (
+    "the debugger needs a terminal, and workers of a sweep have none; run `allelse train row=…`"
+)
 
 
 def train_command(task: str, study: str, trial: str, seed: int) -> str:
-    """The command that runs the row of this trial of the study in its own process, once no sweep runs it."""
+    """The command that runs the row of this trial of the study in its own process, once no sweep
+    runs it."""
     row = trial.removesuffix(f"-s{seed}")
-    words = [f"task={task}", f"sweep.name={quoted(study)}", f"row={quoted(row)}", f"sweep.seeds=[{seed}]"]
+    words = [
+        f"task={task}",
+        f"sweep.name={quoted(study)}",
+        f"row={quoted(row)}",
+        f"sweep.seeds=[{seed}]",
+    ]
     return shell_line(["allelse", "train", *words])
 
 
 def pass_breakpoints(notice: Callable[[str], None], command: str) -> None:
-    """Make `breakpoint()` in this process do nothing but print one notice: the ``command`` that opens the debugger."""
+    """Make `breakpoint()` in this process do nothing but print one notice: the ``command`` that
+    opens the debugger."""
     noticed = threading.Event()
 
     def hook(*_arguments: Any, **_options: Any) -> None:
@@ -35,7 +45,8 @@ def pass_breakpoints(notice: Callable[[str], None], command: str) -> None:
 
 
 def open_debugger_after(act: Callable[[], None]) -> None:
-    """Make `breakpoint()` in this process call ``act`` and then open pdb. PYTHONBREAKPOINT takes precedence."""
+    """Make `breakpoint()` in this process call ``act`` and then open pdb. PYTHONBREAKPOINT takes
+    precedence."""
     if "PYTHONBREAKPOINT" in os.environ:
         return
 

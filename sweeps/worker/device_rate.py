@@ -23,7 +23,8 @@ ROUNDS = 6
 class DeviceRate:
     """FLOP/s of one device: a GPU, or the CPUs of one worker.
 
-    ``threads`` and ``precision`` describe the matmul; they are None for a rate that was typed or taken from a table.
+    ``threads`` and ``precision`` describe the matmul; they are None for a rate that was typed or
+    taken from a table.
     """
 
     flops_per_s: float
@@ -51,7 +52,10 @@ def measured_rate(precision: str) -> DeviceRate | None:
     device = "cuda" if torch.cuda.is_initialized() else "cpu"
     try:
         return _measured(precision, device, torch.get_num_threads() if device == "cpu" else None)
-    except (RuntimeError, NotImplementedError):  # such as a GPU without room: training goes on without a rate
+    except (
+        RuntimeError,
+        NotImplementedError,
+    ):  # such as a GPU without room: training goes on without a rate
         return None
 
 
@@ -61,7 +65,9 @@ def _measured(precision: str, device: str, threads: int | None) -> DeviceRate:
 
     size = SIZES[device]
     calls = CALLS[device]
-    generator = torch.Generator().manual_seed(1)  # of its own: the task's random numbers stay as they are
+    generator = torch.Generator().manual_seed(
+        1
+    )  # of its own: the task's random numbers stay as they are
     matrices = [torch.randn(size, size, generator=generator, device="cpu") for _ in range(2)]
     a, b = (matrix.to(device, getattr(torch, DTYPES[precision])) for matrix in matrices)
 
@@ -91,7 +97,8 @@ def _timed(act: Callable[[], None], clock: Callable[[], float]) -> float:
 def paper_costs(rate: float, seconds: float, flops: float | None) -> dict[str, float]:
     """FLOPs as the paper counts them, and the share of them that the formula's FLOPs are.
 
-    ``rate`` is the FLOP/s that all devices of the trial sustain together; {} for a training that took no time.
+    ``rate`` is the FLOP/s that all devices of the trial sustain together; {} for a training that
+    took no time.
     """
     if not seconds:
         return {}

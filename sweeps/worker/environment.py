@@ -1,4 +1,5 @@
-"""The environment variables that the user's code names, as a trial's process has them: they decide like settings."""
+"""The environment variables that the user's code names, as a trial's process has them: they decide
+like settings."""
 
 import ast
 import os
@@ -10,8 +11,17 @@ from tracking.uri import MASK, is_secret, without_password
 
 READING = ("get", "getenv")
 WRITING = ("setdefault", "pop", "putenv", "unsetenv")
-"""Functions that take a variable's name first. What the code sets itself is no setting from outside."""
-OF_A_GROUP = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "WORLD_SIZE")
+"""Functions that take a variable's name first. What the code sets itself is no setting from
+outside."""
+OF_A_GROUP = (
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "NODE_RANK",
+    "RANK",
+    "WORLD_SIZE",
+)
 WHERE = frozenset((*OF_A_GROUP, "CUDA_VISIBLE_DEVICES", "HOSTNAME", "PWD", "TMPDIR"))
 LAUNCHERS = ("RAY_", "SLURM_")
 """Variables, and how their names begin, that only say where a process runs: each has others."""
@@ -24,7 +34,8 @@ LONGEST = 200
 
 
 def variables(code: Code | None) -> dict[str, str | None]:
-    """The value of each variable that the code reads by a literal name; None for one that is not set.
+    """The value of each variable that the code reads by a literal name; None for one that is not
+    set.
 
     For a secret, only a hash is recorded.
     """
@@ -50,8 +61,8 @@ def _shown(name: str, value: str | None) -> str | None:
 
 
 def _names_in(content: bytes) -> Iterator[tuple[str, bool]]:
-    """Each name in `os.environ["NAME"]`, `os.environ.get("NAME")`, `os.getenv("NAME")` and `"NAME" in os.environ`,
-    and whether the code writes it there."""
+    """Each name in `os.environ["NAME"]`, `os.environ.get("NAME")`, `os.getenv("NAME")` and `"NAME"
+    in os.environ`, and whether the code writes it there."""
     if b"env" not in content:
         return
     try:
@@ -70,7 +81,9 @@ def _names_in(content: bytes) -> Iterator[tuple[str, bool]]:
 def _takes_name(function: ast.expr) -> bool:
     name = _last_name(function)
     of_environment = isinstance(function, ast.Attribute) and _is_environment(function.value)
-    return name in ("getenv", "putenv", "unsetenv") or (of_environment and name in (*READING, *WRITING))
+    return name in ("getenv", "putenv", "unsetenv") or (
+        of_environment and name in (*READING, *WRITING)
+    )
 
 
 def _is_environment(expression: ast.expr) -> bool:

@@ -1,4 +1,5 @@
-"""The events and orders that a sweep and the workers of a trial exchange. Plain data: no torch, no Ray.
+"""The events and orders that a sweep and the workers of a trial exchange. Plain data: no torch, no
+Ray.
 
 ``Unsynced`` remembers the reports that the sweep may not have on disk yet.
 """
@@ -15,7 +16,8 @@ from tracking.weights import WEIGHTS, WeightsRecord
 
 @dataclass(frozen=True)
 class HostWeights:
-    """The trained weights of another trial, which an attempt only scores. It reads them in their own folder."""
+    """The trained weights of another trial, which an attempt only scores. It reads them in their
+    own folder."""
 
     trial: str  # the name of that trial
     checkpoints: str  # fsspec URL
@@ -47,7 +49,9 @@ class Assignment:
     threads: int = 1  # CPU threads of each worker
     gpus: float = 0.0  # of each worker
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
-    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # by set, the head of its samples
+    evaluated: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # by set, the head of its samples
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
     lineage: Lineage = field(default_factory=Lineage)
@@ -56,10 +60,13 @@ class Assignment:
     sustained_tflops: float | None = None  # of each device, as typed
     weights: HostWeights | None = None  # to be scored only; None if the trial trains its own
     kept_steps: tuple[int, ...] = ()  # the checkpoints that stay, besides those that the task keeps
-    ended: int | None = None  # the step at which its training is over, if that is before the planned one
+    ended: int | None = (
+        None  # the step at which its training is over, if that is before the planned one
+    )
 
     def head(self, step: int, attempt: int) -> dict[str, Any]:
-        """The first entries of a set's statistics, for weights of ``step`` that ``attempt`` trained last."""
+        """The first entries of a set's statistics, for weights of ``step`` that ``attempt`` trained
+        last."""
         head: dict[str, Any] = {"key": self.key, "step": step, "attempt": attempt}
         if self.code:
             head["code"] = self.code
@@ -70,7 +77,8 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Order:
-    """The attempt to run; None if there is nothing to do. ``stop``: save a checkpoint after this step, and end.
+    """The attempt to run; None if there is nothing to do. ``stop``: save a checkpoint after this
+    step, and end.
 
     ``poll_s`` is how long a poll of the workers takes.
     """
@@ -85,7 +93,8 @@ Metrics = dict[str, float]
 
 @dataclass(frozen=True)
 class Started:
-    """The worker group has formed. ``hosts`` are the nodes of its workers, rank zero's first; () if unknown.
+    """The worker group has formed. ``hosts`` are the nodes of its workers, rank zero's first; () if
+    unknown.
 
     ``process`` is the provenance of rank zero's.
     """
@@ -98,7 +107,8 @@ class Started:
 
 @dataclass(frozen=True)
 class Noticed:
-    """A notice for the user, such as a damaged checkpoint that was skipped. ``quiet``: only for log.txt."""
+    """A notice for the user, such as a damaged checkpoint that was skipped. ``quiet``: only for
+    log.txt."""
 
     text: str
     quiet: bool = False
@@ -106,17 +116,19 @@ class Noticed:
 
 @dataclass(frozen=True)
 class About:
-    """Entries of the attempt's provenance: ``about``, the task's own, or ``versions`` of all imported packages."""
+    """Entries of the attempt's provenance: ``about``, the task's own, or ``versions`` of all
+    imported packages."""
 
     entries: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Report:
-    """The metrics after ``step``, measured at ``ts`` (Unix seconds). A later one of the same step has all of them.
+    """The metrics after ``step``, measured at ``ts`` (Unix seconds). A later one of the same step
+    has all of them.
 
-    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report. ``synced``:
-    the journal must be on disk up to this report before another one is taken.
+    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last
+    report. ``synced``: the journal must be on disk up to this report before another one is taken.
     """
 
     step: int
@@ -128,7 +140,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training resumes after ``step``. ``reports`` holds those up to it that may be missing from the journal.
+    """Training resumes after ``step``. ``reports`` holds those up to it that may be missing from
+    the journal.
 
     ``attempt`` is the one that wrote the checkpoint.
     """
@@ -157,7 +170,8 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Finished:
-    """Costs, and scores by set. ``steps`` were planned, if training ended before them. ``diverged``: at this step.
+    """Costs, and scores by set. ``steps`` were planned, if training ended before them.
+    ``diverged``: at this step.
 
     ``trained_in``: the attempt that trained the weights last.
     """
@@ -182,8 +196,9 @@ class Failed:
 class Lost:
     """A worker was lost; another attempt may succeed. The cause, and its details.
 
-    ``memory``: it ran out of memory, so after a second time another attempt is hopeless. ``peer``: it only noticed that
-    another worker is gone. ``unfit``: its node would train other code, so the sweep must end.
+    ``memory``: it ran out of memory, so after a second time another attempt is hopeless. ``peer``:
+    it only noticed that another worker is gone. ``unfit``: its node would train other code, so the
+    sweep must end.
     """
 
     cause: str
@@ -219,10 +234,11 @@ class Unsynced:
         self._since = 0  # how many came after the last one that the journal must have on disk
 
     def remember(self, report: Report, checkpoint: int | None, again: bool = False) -> Report:
-        """Remember the report, and return it with ``checkpoint``, the step written since the last report, and
-        ``synced``.
+        """Remember the report, and return it with ``checkpoint``, the step written since the last
+        report, and ``synced``.
 
-        ``again``: the last report was of the same step. Then only a later report proves that this one is on disk.
+        ``again``: the last report was of the same step. Then only a later report proves that this
+        one is on disk.
         """
         if again:
             self.reports = [earlier for earlier in self.reports if earlier.step < report.step]
@@ -233,7 +249,8 @@ class Unsynced:
         return self.reports[-1]
 
     def up_to(self, step: int) -> list[Report]:
-        """The reports that a checkpoint of this step must hold. Forgets those that are on disk by now."""
+        """The reports that a checkpoint of this step must hold. Forgets those that are on disk by
+        now."""
         first_unsynced = 0
         for number, report in enumerate(self.reports, start=1):
             if report.synced and report.step <= self.recorded:

@@ -1,4 +1,5 @@
-"""Trained weights that a work only scores: their checkpoints, and the step at which their training ended."""
+"""Trained weights that a work only scores: their checkpoints, and the step at which their training
+ended."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -13,7 +14,8 @@ from sweeps.worker.events import Assignment, HostWeights
 
 
 def config_until(task: Task[Any], config: Any, step: int) -> Any | None:
-    """The configuration of a training that ends at this step; None if no key of the task sets its last step.
+    """The configuration of a training that ends at this step; None if no key of the task sets its
+    last step.
 
     Otherwise the work would train the steps that were left out.
     """
@@ -35,7 +37,8 @@ def _with(config: Any, key: str, value: int) -> Any:
 
 
 def scored_config(task: Task[Any], config: Any, assignment: Assignment) -> Any:
-    """The configuration for the work: it ends at the last step of the trained weights, if there are any.
+    """The configuration for the work: it ends at the last step of the trained weights, if there are
+    any.
 
     Raises RefusedError if another trial's training ended early and no key can express that.
     """
@@ -72,7 +75,8 @@ def open_checkpoints(
     assignment: Assignment,
     tell: Callable[[str], None],
 ) -> Checkpoints:
-    """The trial's own checkpoints, or those of the trial whose weights it only scores. ``tell`` takes notices."""
+    """The trial's own checkpoints, or those of the trial whose weights it only scores. ``tell``
+    takes notices."""
     own_format = OwnFormat.of(task)
     host = assignment.weights
     if host is not None:
@@ -112,7 +116,9 @@ def take_weights(
     checkpoint = restored.start.checkpoint if restored else None
     if checkpoint is None or not host.are_in(checkpoint.attempt, checkpoint.step):
         saved_steps = checkpoints.steps()
-        raise RefusedError([without_last_state(assignment.trial, host.trial, host.step, saved_steps)])
+        raise RefusedError(
+            [without_last_state(assignment.trial, host.trial, host.step, saved_steps)]
+        )
     source = work_folder(host.checkpoints, host.key, host.lineage)
     target = work_folder(assignment.checkpoints, assignment.key, assignment.lineage)
     copy_work_files(source, target)

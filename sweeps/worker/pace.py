@@ -1,7 +1,8 @@
-"""How long a trial trains, how fast on its machine, and how much memory it takes: later plans predict from it.
+"""How long a trial trains, how fast on its machine, and how much memory it takes: later plans
+predict from it.
 
-A plan compares only trials that ran under the same conditions. What the conditions leave out changes the number of
-FLOPs or steps, and a plan knows both.
+A plan compares only trials that ran under the same conditions. What the conditions leave out
+changes the number of FLOPs or steps, and a plan knows both.
 """
 
 import hashlib
@@ -29,7 +30,8 @@ RESET_PEAK = "5"
 
 
 class CpuTime:
-    """CPU seconds of a trial's workers, each since it began to work: of its process and its children that have ended.
+    """CPU seconds of a trial's workers, each since it began to work: of its process and its
+    children that have ended.
 
     ``others`` are those of the other workers, as the last poll brought them: about a second old.
     """
@@ -53,10 +55,12 @@ def _used() -> float:
 
 
 class TrainingTime:
-    """The seconds of training over all attempts, without evaluation, by the clock and by the workers' CPUs.
+    """The seconds of training over all attempts, without evaluation, by the clock and by the
+    workers' CPUs.
 
-    Time after a pause counts as training again once training goes on, as a report after an evaluation shows.
-    ``cpu_before`` is None if earlier attempts have not counted it; then it stays unknown.
+    Time after a pause counts as training again once training goes on, as a report after an
+    evaluation shows. ``cpu_before`` is None if earlier attempts have not counted it; then it stays
+    unknown.
     """
 
     def __init__(self, seconds_before: float, cpu_before: float | None, cpu: CpuTime) -> None:
@@ -126,7 +130,8 @@ def work_of(task: Task[Any], config: Any, fingerprint: str) -> str:
 
 @cache
 def machine(with_gpus: bool) -> str:
-    """This machine's type, such as "AMD EPYC × 2", with its GPUs if a trial uses them. Imports no torch."""
+    """This machine's type, such as "AMD EPYC × 2", with its GPUs if a trial uses them. Imports no
+    torch."""
     gpus = gpu_models() if with_gpus else []
     return ", ".join([f"{cpu_model()} × {os.cpu_count()}", *gpus])
 
@@ -141,7 +146,8 @@ def gpu_models() -> list[str]:
 
 
 def reset_peak_memory() -> None:
-    """Let the peak of this process begin anew, where Linux allows it: a worker runs one trial after another."""
+    """Let the peak of this process begin anew, where Linux allows it: a worker runs one trial after
+    another."""
     with suppress(OSError):
         CLEAR.write_text(RESET_PEAK)
 
@@ -165,13 +171,16 @@ def _digest(values: Any) -> str:
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of an attempt besides training, and CPU seconds of its process since the attempt arrived."""
+    """Seconds of an attempt besides training, and CPU seconds of its process since the attempt
+    arrived."""
 
     scoring_seconds: float
     cpu_seconds: float
 
 
-def pace_record(task: Task[Any], config: Any, fingerprint: str, group: Group, spent: Spent) -> dict[str, Any]:
+def pace_record(
+    task: Task[Any], config: Any, fingerprint: str, group: Group, spent: Spent
+) -> dict[str, Any]:
     """What plans predict other trials from, as result.json keeps it."""
     planned = task.costs(config).flops
     return {

@@ -1,4 +1,5 @@
-"""The workers of one trial as torch.distributed joins them; with one worker nothing here needs torch."""
+"""The workers of one trial as torch.distributed joins them; with one worker nothing here needs
+torch."""
 
 import os
 import socket
@@ -60,7 +61,8 @@ class StopVote:
         self._cast: tuple[Any, Any] | None = None
 
     def agreed(self, wants_stop: bool) -> bool:
-        """Whether training ends after this step. Without a process group, each worker decides by itself."""
+        """Whether training ends after this step. Without a process group, each worker decides by
+        itself."""
         distributed = _joined()
         if distributed is None:
             return wants_stop
@@ -78,14 +80,16 @@ class StopVote:
 
 
 def _own_group() -> Any:
-    """A vote on a GPU would wait for its queue, and one more of a worker would be added to a sum of the task's."""
+    """A vote on a GPU would wait for its queue, and one more of a worker would be added to a sum of
+    the task's."""
     import torch.distributed
 
     return torch.distributed.new_group(backend="gloo", timeout=WAITING)
 
 
 def _joined() -> Any:
-    """torch.distributed, if a process group was formed, by the trial's ``process_group`` or by a framework."""
+    """torch.distributed, if a process group was formed, by the trial's ``process_group`` or by a
+    framework."""
     distributed = sys.modules.get("torch.distributed")
     return distributed if distributed is not None and distributed.is_initialized() else None
 
@@ -93,7 +97,8 @@ def _joined() -> Any:
 def held_port(host: str) -> tuple[socket.socket, str]:
     """A socket that keeps other programs from a free port of this machine, and ``host:port``.
 
-    The socket does not listen, and allows reuse, so rank zero's store can listen there while it is held.
+    The socket does not listen, and allows reuse, so rank zero's store can listen there while it is
+    held.
     """
     port_socket = socket.socket()
     port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -102,13 +107,16 @@ def held_port(host: str) -> tuple[socket.socket, str]:
 
 
 def use_interface_to(address: str) -> None:
-    """Let gloo and NCCL use the interface by which this machine reaches ``address``, unless the user chose one.
+    """Let gloo and NCCL use the interface by which this machine reaches ``address``, unless the
+    user chose one.
 
     Without this gloo uses the address of the host name, which is 127.0.0.1 on many machines.
     """
     if name := _interface_to(address):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
-        os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # without "=" every name that begins so
+        os.environ.setdefault(
+            "NCCL_SOCKET_IFNAME", f"={name}"
+        )  # without "=" every name that begins so
 
 
 def _interface_to(address: str) -> str | None:

@@ -1,8 +1,9 @@
 """Convert a plain state to an outline of JSON and parts in safetensors, and back without loss.
 
-The state comes back on the host, equal to the bit, with the order of each dict. Tensors and arrays keep the order of
-their axes in memory, as a clone does; one that occurs twice stays one object. Nothing is read by executing it. This
-module imports neither torch nor NumPy unless the state holds their objects.
+The state comes back on the host, equal to the bit, with the order of each dict. Tensors and arrays
+keep the order of their axes in memory, as a clone does; one that occurs twice stays one object.
+Nothing is read by executing it. This module imports neither torch nor NumPy unless the state holds
+their objects.
 """
 
 import sys
@@ -16,7 +17,8 @@ from sweeps.task import StateError
 TENSORS = "tensors.safetensors"
 ARRAYS = "arrays.safetensors"
 REFERENCE_MARK = "$"
-"""The key that marks a dict of the outline as a reference: it stands for something other than a plain dict."""
+"""The key that marks a dict of the outline as a reference: it stands for something other than a
+plain dict."""
 PLAIN_VALUES = (bool, int, float, str, type(None))
 LARGEST_PLAIN_INT = 2**63
 """Python writes no integer of thousands of digits as a decimal text."""
@@ -32,7 +34,9 @@ WIDTHS = {
 """The types of numbers that safetensors holds."""
 DEEPEST = 100
 """How many containers may lie within each other. One that holds itself has no end."""
-ADVICE = "make it of dicts, lists, numbers, text, tensors and arrays, or give the task `save` and `load`"
+ADVICE = (
+    "make it of dicts, lists, numbers, text, tensors and arrays, or give the task `save` and `load`"
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class Parts:
         return Parts(outline, tensors, arrays)
 
     def state(self) -> Any:
-        """The state again, on the host. Raises KeyError, TypeError or ValueError if the outline does not fit."""
+        """The state again, on the host. Raises KeyError, TypeError or ValueError if the outline
+        does not fit."""
         return _Reader(self.tensors, self.arrays).value(self.outline)
 
 
@@ -116,15 +121,23 @@ class _Writer:
         return [self.outline(value, f"{path}/{index}") for index, value in enumerate(values)]
 
     def _of_dict(self, value: dict[Any, Any], path: str) -> dict[str, Any]:
-        entries = {key: self.outline(entry, f"{path}/{_spelled(key)}") for key, entry in value.items()}
-        if type(value) is dict and REFERENCE_MARK not in value and all(type(key) is str for key in value):
+        entries = {
+            key: self.outline(entry, f"{path}/{_spelled(key)}") for key, entry in value.items()
+        }
+        if (
+            type(value) is dict
+            and REFERENCE_MARK not in value
+            and all(type(key) is str for key in value)
+        ):
             return entries
         pairs = [[self._key(key, f"{path}, a key"), entry] for key, entry in entries.items()]
         if isinstance(value, OrderedDict):
             attributes = vars(value)  # a state_dict of torch has the versions of its modules there
             if not attributes:
                 return _reference("ordered", pairs)
-            return _reference("ordered", pairs, attributes=self.outline({**attributes}, f"{path}, its attributes"))
+            return _reference(
+                "ordered", pairs, attributes=self.outline({**attributes}, f"{path}, its attributes")
+            )
         if isinstance(value, defaultdict):
             return _reference("defaultdict", pairs, factory=_factory_name(value, path))
         return _reference("dict", pairs)
@@ -143,7 +156,11 @@ class _Writer:
         """The reference to a tensor, an array or a number of NumPy."""
         torch = sys.modules.get("torch")
         numpy = sys.modules.get("numpy")
-        if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_dense(value):
+        if (
+            torch is not None
+            and type(value) in (torch.Tensor, torch.nn.Parameter)
+            and _is_dense(value)
+        ):
             return self._of_tensor(value, path)
         if numpy is not None and isinstance(value, numpy.generic) and _is_native(value):
             return _reference("number", _put(self.arrays, path, numpy.array(value)))
@@ -153,15 +170,26 @@ class _Writer:
 
     def _of_tensor(self, tensor: Any, path: str) -> dict[str, Any]:
         if tensor.grad_fn is not None:
-            raise StateError(f"the state{_at(path)} holds a tensor that still has its graph: save tensor.detach()")
-        memory = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, type(tensor), tensor.requires_grad
+            raise StateError(
+                f"the state{_at(path)} holds a tensor that still has its graph: save tensor.detach()"
+            )
+        memory = (
+            tensor.data_ptr(),
+            tensor.shape,
+            tensor.stride(),
+            tensor.dtype,
+            type(tensor),
+            tensor.requires_grad,
+        )
         if memory not in self._references or tensor.numel() == 0:
             copy = tensor.detach().to("cpu", copy=True).resolve_neg()
             axes = _axes_in_memory(copy.stride())
             name = _put(self.tensors, path, copy.permute(axes).contiguous())
             tensor_type = "parameter" if type(tensor).__name__ == "Parameter" else "tensor"
             gradient = {"requires_grad": True} if tensor.requires_grad else {}
-            self._references[memory] = _reference(tensor_type, name, **_unless_sorted(axes), **gradient)
+            self._references[memory] = _reference(
+                tensor_type, name, **_unless_sorted(axes), **gradient
+            )
         return self._references[memory]
 
     def _of_array(self, array: Any, path: str) -> dict[str, Any]:
@@ -180,13 +208,17 @@ class _Reader:
     def __init__(self, tensors: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         self._tensors = tensors
         self._arrays = arrays
-        self._restored: dict[tuple[str, str], Any] = {}  # an object that occurs twice is restored once
+        self._restored: dict[
+            tuple[str, str], Any
+        ] = {}  # an object that occurs twice is restored once
         self._kinds: dict[str, Callable[..., Any]] = {
             "int": lambda digits: int(digits, 16),
             "tuple": lambda items: tuple(map(self.value, items)),
             "dict": self._pairs,
             "ordered": self._ordered,
-            "defaultdict": lambda pairs, factory: defaultdict(FACTORIES[factory], self._pairs(pairs)),
+            "defaultdict": lambda pairs, factory: defaultdict(
+                FACTORIES[factory], self._pairs(pairs)
+            ),
             "number": lambda name: self._arrays[name][()],
             "array": self._array,
             "tensor": self._tensor,
@@ -200,7 +232,9 @@ class _Reader:
             return outline
         if REFERENCE_MARK not in outline:
             return {key: self.value(entry) for key, entry in outline.items()}
-        options = {name: option for name, option in outline.items() if name not in (REFERENCE_MARK, "of")}
+        options = {
+            name: option for name, option in outline.items() if name not in (REFERENCE_MARK, "of")
+        }
         return self._kinds[outline[REFERENCE_MARK]](outline["of"], **options)
 
     def _pairs(self, pairs: Sequence[Any]) -> dict[Any, Any]:
@@ -302,4 +336,8 @@ def _at(path: str) -> str:
 
 
 def _called(type_: type) -> str:
-    return type_.__qualname__ if type_.__module__ == "builtins" else f"{type_.__module__}.{type_.__qualname__}"
+    return (
+        type_.__qualname__
+        if type_.__module__ == "builtins"
+        else f"{type_.__module__}.{type_.__qualname__}"
+    )

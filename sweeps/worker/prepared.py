@@ -1,7 +1,8 @@
 """The prepared data of a task: its folder and its identity.
 
-A folder is prepared once per fingerprint and version of the user's code, and is always complete. Data that another
-version of the code prepared stays for the trials that were trained with it, and serves no other trials.
+A folder is prepared once per fingerprint and version of the user's code, and is always complete.
+Data that another version of the code prepared stays for the trials that were trained with it, and
+serves no other trials.
 """
 
 import hashlib
@@ -39,7 +40,8 @@ def data_place(task: Task[Any], folder: Path, fingerprint: str, code: str = "") 
 
 
 def identity(task: Task[Any], folder: Path, fingerprint: str, code: str = "") -> str:
-    """The hash that identifies this copy of the prepared data; "" if nothing is prepared. Raises RefusedError."""
+    """The hash that identifies this copy of the prepared data; "" if nothing is prepared. Raises
+    RefusedError."""
     data_folder = data_place(task, folder, fingerprint, code)
     if task.prepare is None or not data_folder.is_dir():
         return ""
@@ -47,7 +49,8 @@ def identity(task: Task[Any], folder: Path, fingerprint: str, code: str = "") ->
 
 
 def earlier_copy(task: Task[Any], folder: Path, fingerprint: str, code: str) -> Path | None:
-    """The folder of data of the same fingerprint that another version of the code prepared; None without one."""
+    """The folder of data of the same fingerprint that another version of the code prepared; None
+    without one."""
     for manifest in sorted((folder / task.name).glob(f"*/{PREPARED_MANIFEST}")):
         with suppress(RefusedError):  # damaged data is no copy
             content = _manifest(manifest.parent)
@@ -57,8 +60,11 @@ def earlier_copy(task: Task[Any], folder: Path, fingerprint: str, code: str) -> 
 
 
 def write_manifest(folder: Path, fingerprint: str, code: str = "") -> None:
-    """Write size and SHA-256 of every file but the notes. It is written last: data without it is incomplete."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / PREPARED_NOTES)
+    """Write size and SHA-256 of every file but the notes. It is written last: data without it is
+    incomplete."""
+    paths = sorted(
+        path for path in folder.rglob("*") if path.is_file() and path != folder / PREPARED_NOTES
+    )
     files = {path.relative_to(folder).as_posix(): _described(path) for path in paths}
     content = {"fingerprint": fingerprint, "files": files}
     manifest = {**content, "digest": _digest(content), "code": code}
@@ -66,7 +72,8 @@ def write_manifest(folder: Path, fingerprint: str, code: str = "") -> None:
 
 
 def check_whole(folder: Path, fingerprint: str) -> str:
-    """The identity of the data, if every file is as it was prepared: that takes a second per gigabyte.
+    """The identity of the data, if every file is as it was prepared: that takes a second per
+    gigabyte.
 
     Raises RefusedError with the first file that is not.
     """
@@ -84,7 +91,10 @@ def check_whole(folder: Path, fingerprint: str) -> str:
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((folder / PREPARED_MANIFEST).read_text("utf-8"))
-        if _digest({name: manifest[name] for name in ("fingerprint", "files")}) != manifest["digest"]:
+        if (
+            _digest({name: manifest[name] for name in ("fingerprint", "files")})
+            != manifest["digest"]
+        ):
             raise ValueError
         return manifest
     except FileNotFoundError:
@@ -95,7 +105,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _damaged(folder: Path, fault: str) -> RefusedError:
     allowed = "remove that folder; the same data is then prepared again"
-    return RefusedError([Problem("paths.data", f"prepared data is damaged: {fault}", allowed, None, str(folder))])
+    return RefusedError(
+        [Problem("paths.data", f"prepared data is damaged: {fault}", allowed, None, str(folder))]
+    )
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -121,10 +133,11 @@ def prepared_folder(
     identity: str = "",
     code: str = "",
 ) -> Path:
-    """The folder of the data, prepared on this node unless it is there; without ``prepare`` it is ``data_folder``.
+    """The folder of the data, prepared on this node unless it is there; without ``prepare`` it is
+    ``data_folder``.
 
-    Raises RefusedError, with this host's name, if the data differs from the planned one, or from the copy ``identity``;
-    "" allows any copy.
+    Raises RefusedError, with this host's name, if the data differs from the planned one, or from
+    the copy ``identity``; "" allows any copy.
     """
     prepared = data_place(task, data_folder, fingerprint, code)
     if task.prepare is None:
@@ -149,10 +162,11 @@ def prepare_once(
     on_progress: Told = lambda step, share: None,
     code: str = "",
 ) -> str:
-    """The identity of the data in ``folder``, which is prepared now unless it exists: a second process waits.
+    """The identity of the data in ``folder``, which is prepared now unless it exists: a second
+    process waits.
 
-    Each call of ``on_progress`` is a sign of life. Raises RefusedError for data that is refused, has changed since it
-    was planned, or is damaged. A failure leaves nothing behind.
+    Each call of ``on_progress`` is a sign of life. Raises RefusedError for data that is refused,
+    has changed since it was planned, or is damaged. A failure leaves nothing behind.
     """
 
     def tell(step: str, share: float | None) -> None:
@@ -175,10 +189,13 @@ def _prepare(
     code: str,
     on_progress: Told,
 ) -> None:
-    """Fill a temporary folder next to ``folder`` and rename it, so that a folder with the final name is complete."""
+    """Fill a temporary folder next to ``folder`` and rename it, so that a folder with the final
+    name is complete."""
     if task.fingerprint(configs[0]) != fingerprint:
         fault = f"the data of {task.title(configs[0]) or task.name} changed after it was planned"
-        raise RefusedError([Problem("data", fault, "must not change before it is prepared; run the command again")])
+        raise RefusedError(
+            [Problem("data", fault, "must not change before it is prepared; run the command again")]
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
@@ -196,13 +213,16 @@ def _take_name(temporary: Path, folder: Path) -> None:
     try:
         temporary.rename(folder)  # atomic, and never replaces a folder with content
     except OSError:
-        if not folder.is_dir():  # otherwise another process was first: not every filesystem has locks
+        if (
+            not folder.is_dir()
+        ):  # otherwise another process was first: not every filesystem has locks
             raise
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Lock out other processes that prepare the folder. After a failure, remove the lock and new empty folders."""
+    """Lock out other processes that prepare the folder. After a failure, remove the lock and new
+    empty folders."""
     new_parents = [parent for parent in folder.parents if not parent.exists()]
     lock = folder.with_suffix(".lock")
     try:
@@ -235,21 +255,31 @@ def _locked(path: Path) -> Iterator[None]:
 def _cannot_prepare(folder: Path, error: RefusedError) -> RefusedError:
     host = f"{socket.gethostname()} has no prepared data and cannot prepare it"
     reasons = (f"{host}: {problem.key}: {problem.found}" for problem in error.problems)
-    return RefusedError(Problem("paths.data", reason, SHARED, None, str(folder)) for reason in reasons)
+    return RefusedError(
+        Problem("paths.data", reason, SHARED, None, str(folder)) for reason in reasons
+    )
 
 
 ONE_COPY = "must be the sweep's prepared data; share that folder, or prepare it with the same versions of packages"
 
 
-def check_data(folder: TrialFolder, identity: str, data_folder: Path, code: str = "") -> list[Problem]:
-    """The problem if a trial began with a different copy of the same data: its weights belong to that copy.
+def check_data(
+    folder: TrialFolder, identity: str, data_folder: Path, code: str = ""
+) -> list[Problem]:
+    """The problem if a trial began with a different copy of the same data: its weights belong to
+    that copy.
 
-    Data that another version of the code prepared is not such a copy: tables mark a trial with that code.
+    Data that another version of the code prepared is not such a copy: tables mark a trial with that
+    code.
 
     Raises DamagedFileError if the trial's provenance.json is damaged.
     """
     provenance = folder.provenance()
-    if (provenance.get("code") or "") != code or provenance.get("data_identity") in (None, "", identity):
+    if (provenance.get("code") or "") != code or provenance.get("data_identity") in (
+        None,
+        "",
+        identity,
+    ):
         return []
     fault = f"holds a different copy of the data than the one {folder.path.name} was trained on"
     return [Problem("paths.data", fault, ONE_COPY, None, str(data_folder))]

@@ -46,18 +46,31 @@ def _gpu() -> Metrics:
     free, total = torch.cuda.mem_get_info(device)
     memory = _memory(f"gpu_{device}", total - free, total)
     try:
-        return memory | {f"gpu_{device}_utilization_percentage": float(torch.cuda.utilization(device))}
-    except Exception:  # without nvidia-ml-py, or on a part of a GPU: torch raises many types of errors
+        return memory | {
+            f"gpu_{device}_utilization_percentage": float(torch.cuda.utilization(device))
+        }
+    except (
+        Exception
+    ):  # without nvidia-ml-py, or on a part of a GPU: torch raises many types of errors
         return memory
 
 
 def _memory(name: str, used: int, total: int) -> Metrics:
-    return {f"{name}_memory_usage_megabytes": used / 1e6, f"{name}_memory_usage_percentage": 100 * used / total}
+    return {
+        f"{name}_memory_usage_megabytes": used / 1e6,
+        f"{name}_memory_usage_percentage": 100 * used / total,
+    }
 
 
 def device(world: int) -> str:
     """What the workers train on, such as "NVIDIA H100 × 2"."""
     torch = sys.modules.get("torch")
-    gpu = torch is not None and torch.cuda.is_available() and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
-    model = torch.cuda.get_device_name() if torch is not None and gpu else f"cpu ({platform.machine()})"
+    gpu = (
+        torch is not None
+        and torch.cuda.is_available()
+        and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
+    )
+    model = (
+        torch.cuda.get_device_name() if torch is not None and gpu else f"cpu ({platform.machine()})"
+    )
     return model if world == 1 else f"{model} × {world}"

@@ -1,4 +1,5 @@
-"""Whole epochs: a checkout in its own process trains as this one, and a peer's step is one update from all blocks."""
+"""Whole epochs: a checkout in its own process trains as this one, and a peer's step is one update
+from all blocks."""
 
 from dataclasses import replace
 
@@ -23,7 +24,10 @@ def test_checkouts_in_their_own_processes_take_the_steps_of_this_one() -> None:
     worker = Worker()
     state = start(work.trial, PIECES, worker.device)
     forward_backward = make_forward_backward(state.model, work.trial)
-    here = [float(train_step(state, blocks, work.trial, worker, forward_backward).loss) for blocks in work.steps()]
+    here = [
+        float(train_step(state, blocks, work.trial, worker, forward_backward).loss)
+        for blocks in work.steps()
+    ]
     assert new == old == here
     assert line["shapes"][-1] >= TOY.shapes
 

@@ -1,4 +1,5 @@
-"""The simulation of paired differences goes through the table's own function, which errs and finds as promised."""
+"""The simulation of paired differences goes through the table's own function, which errs and finds
+as promised."""
 
 import pytest
 

@@ -22,5 +22,7 @@ def test_the_correlation_of_drawn_rows_is_found(luck: float) -> None:
 def test_trained_rows_alone_count_at_the_seeds_that_all_have(tmp_path: Path) -> None:
     (bleu,) = [luck for luck in shared_luck(made.make(tmp_path / "study")) if luck.label == "BLEU"]
     assert (bleu.rows, bleu.seeds) == (3, 3), "base, deep and big, at seeds 1 to 3"
-    values = np.array([[made.BLEU[row][seed] for seed in (1, 2, 3)] for row in ("base", "deep", "big")])
+    values = np.array(
+        [[made.BLEU[row][seed] for seed in (1, 2, 3)] for row in ("base", "deep", "big")]
+    )
     assert bleu.correlation == pytest.approx(correlation(values)[0])

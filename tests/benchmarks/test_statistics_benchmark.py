@@ -1,4 +1,5 @@
-"""The simulation goes through the table's own function, and the mark errs and finds as often as is promised."""
+"""The simulation goes through the table's own function, and the mark errs and finds as often as is
+promised."""
 
 import json
 from pathlib import Path
@@ -33,7 +34,9 @@ def test_the_simulation_marks_what_a_table_marks(case: str) -> None:
 def test_the_mark_keeps_its_promises(case: str, design: tuple[int, int]) -> None:
     found = shares(case, CASES[case], sizes(*design), STUDIES)
     assert found.error <= (EVEN_ERROR if case == EQUAL else ERROR) + CHANCE
-    assert found.coverage == pytest.approx(100 - found.error, abs=0.2), "Holm's first step is Bonferroni's"
+    assert found.coverage == pytest.approx(100 - found.error, abs=0.2), (
+        "Holm's first step is Bonferroni's"
+    )
     assert found.against <= 10
 
 

@@ -10,7 +10,14 @@ from benchmarks.workloads import Size, drawn_pairs, workload
 from transformer.data.vocabulary import PAD
 from transformer.model.encoder_decoder import Transformer
 
-TOY = Size("toy", ("scale=tiny", "model.max_positions=64"), 8000, tokens=600, batches=2, rounds=Rounds(2, 2))
+TOY = Size(
+    "toy",
+    ("scale=tiny", "model.max_positions=64"),
+    8000,
+    tokens=600,
+    batches=2,
+    rounds=Rounds(2, 2),
+)
 
 
 def test_the_peer_with_our_weights_has_our_logits() -> None:
@@ -18,11 +25,17 @@ def test_the_peer_with_our_weights_has_our_logits() -> None:
     model = replace(work.trial.model, p_drop=0.0)
     ours, theirs = Transformer(model, TOY.vocab_size), TorchTransformer(model, TOY.vocab_size)
     copy_weights(ours, theirs)
-    batch = next(batch for batch in work.batches if (batch.source == PAD).any() and (batch.target == PAD).any())
+    batch = next(
+        batch
+        for batch in work.batches
+        if (batch.source == PAD).any() and (batch.target == PAD).any()
+    )
     with torch.no_grad():
         logits = ours.logits(ours(batch.source, batch.shifted))
         real = batch.target != PAD
-        torch.testing.assert_close(theirs(batch.source, batch.shifted)[real], logits[real], atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(
+            theirs(batch.source, batch.shifted)[real], logits[real], atol=1e-3, rtol=1e-3
+        )
 
 
 @torch.no_grad()
@@ -30,7 +43,9 @@ def copy_weights(ours: Transformer, theirs: TorchTransformer) -> None:
     """All other weights start the same in both: norms as the identity, attention biases as zero."""
     theirs.embedding.weight.copy_(ours.embedding)
     for side in ("encoder", "decoder"):
-        for mine, other in zip(getattr(ours, side), getattr(theirs.transformer, side).layers, strict=True):
+        for mine, other in zip(
+            getattr(ours, side), getattr(theirs.transformer, side).layers, strict=True
+        ):
             other.self_attn.in_proj_weight.copy_(mine.attention.qkv.weight)
             other.self_attn.out_proj.weight.copy_(mine.attention.output.weight)
             other.linear1.load_state_dict(mine.feed_forward.inner.state_dict())

@@ -1,8 +1,9 @@
 """Faults drawn at random, on sweeps of small trials: ``make chaos SEED=n``.
 
-Two studies on three machines made of namespaces: trials of one worker, then of two. Each fault waits until training
-goes on. Then everything must be as in a sweep that nothing disturbed: weights, journals, MLflow; and nothing may be
-left. ``--recovery N`` measures instead N times how long training takes to go on after the three usual losses.
+Two studies on three machines made of namespaces: trials of one worker, then of two. Each fault
+waits until training goes on. Then everything must be as in a sweep that nothing disturbed: weights,
+journals, MLflow; and nothing may be left. ``--recovery N`` measures instead N times how long
+training takes to go on after the three usual losses.
 """
 
 import argparse
@@ -24,8 +25,14 @@ TWO = "two faults at once"
 
 def main() -> None:
     options = _options()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would the sweeps
-    strikes = repeated(options.seed, options.recovery) if options.recovery else drawn(options.seed, options.faults)
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a background job ignores it, and so would the sweeps
+    strikes = (
+        repeated(options.seed, options.recovery)
+        if options.recovery
+        else drawn(options.seed, options.faults)
+    )
     for name, each_of in strikes.items():
         print(f"{name}:", *(strike.words for strike in each_of), sep="\n  ", flush=True)
     folder = Path(tempfile.mkdtemp(prefix=f"chaos-{options.seed}-")).resolve()
@@ -35,7 +42,13 @@ def main() -> None:
         for number, experiment in enumerate(EXPERIMENTS):
             found = recoveries[experiment.name] = []
             if strikes[experiment.name]:
-                run(experiment, folder / f"study-{number}", strikes[experiment.name], options.seed, found)
+                run(
+                    experiment,
+                    folder / f"study-{number}",
+                    strikes[experiment.name],
+                    options.seed,
+                    found,
+                )
     except AssertionError as error:
         sys.exit(f"{error}\nseed {options.seed}; all files are in {folder}")
     finally:
@@ -56,11 +69,15 @@ def _options() -> argparse.Namespace:
 
 
 def table(recoveries: Mapping[str, Sequence[Recovery]]) -> str:
-    """As Markdown: per fault and study, how often it struck, and the median and worst seconds to training again."""
+    """As Markdown: per fault and study, how often it struck, and the median and worst seconds to
+    training again."""
     lines = [
         ["fault", *(f"{name}: struck | median | worst" for name in recoveries)],
         ["---", *("---: | ---: | ---:" for _ in recoveries)],
-        *([kind, *(_cells(found, kind) for found in recoveries.values())] for kind in _kinds(recoveries.values())),
+        *(
+            [kind, *(_cells(found, kind) for found in recoveries.values())]
+            for kind in _kinds(recoveries.values())
+        ),
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -1,4 +1,5 @@
-"""What faults strike: two studies, with one worker per trial and with two, and the faults drawn for each."""
+"""What faults strike: two studies, with one worker per trial and with two, and the faults drawn for
+each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ SLOW_AND_LEAVING = f"""        import os, pathlib, time
 
 @dataclass(frozen=True)
 class Experiment:
-    """One of the two studies: its command, the CPUs of each machine, and the faults that may strike it."""
+    """One of the two studies: its command, the CPUs of each machine, and the faults that may strike
+    it."""
 
     name: str
     words: list[str]
@@ -47,7 +49,8 @@ class Experiment:
 
 
 def write_leaving_task(folder: Path) -> Path:
-    """The small task at ten steps a second. A worker that finds the file removes it and exits with code 0."""
+    """The small task at ten steps a second. A worker that finds the file removes it and exits with
+    code 0."""
     begins = "        total +="
     leaving = SLOW_AND_LEAVING.format(folder=str(folder))
     return write_task(folder, {begins: leaving + begins})
@@ -56,7 +59,13 @@ def write_leaving_task(folder: Path) -> Path:
 ONE_WORKER = Experiment(
     "one worker",
     [
-        *("task=small", "sweep.rows=[base,square]", "sweep.seeds=[1,2]", "train.steps=300", "train.every=5"),
+        *(
+            "task=small",
+            "sweep.rows=[base,square]",
+            "sweep.seeds=[1,2]",
+            "train.steps=300",
+            "train.every=5",
+        ),
         *ENDURED,
     ],
     cpus=2,
@@ -82,7 +91,10 @@ MEASURED = (WORKER_KILLED, NODE_AWAY, LINK_CUT)
 
 def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
     """The strikes on each of the two studies, which share ``faults``."""
-    random, share = Random(seed), {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2}
+    random, share = (
+        Random(seed),
+        {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2},
+    )
     return {
         experiment.name: [_draw(random, experiment, n + 1) for n in range(share[experiment.name])]
         for experiment in EXPERIMENTS
@@ -94,7 +106,8 @@ def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
     random, each = Random(seed), [fault for _ in range(times) for fault in MEASURED]
     return {
         experiment.name: [
-            Strike(n, fault, _drawn_time(random, fault), measured=True) for n, fault in enumerate(each, 1)
+            Strike(n, fault, _drawn_time(random, fault), measured=True)
+            for n, fault in enumerate(each, 1)
         ]
         for experiment in EXPERIMENTS
     }

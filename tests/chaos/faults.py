@@ -1,4 +1,5 @@
-"""What can break: each fault strikes a sweep that trains, and says what may come of it. Those at the end are drawn."""
+"""What can break: each fault strikes a sweep that trains, and says what may come of it. Those at
+the end are drawn."""
 
 import math
 import signal
@@ -33,9 +34,11 @@ class End:
 
 @dataclass(frozen=True)
 class Fault:
-    """``inflict`` strikes and returns what repairs it, after a time of ``lasts`` or once the sweep has ended.
+    """``inflict`` strikes and returns what repairs it, after a time of ``lasts`` or once the sweep
+    has ended.
 
-    ``loses``: whether an attempt must end by it; None if it may. ``ends``: how the sweep may end by it.
+    ``loses``: whether an attempt must end by it; None if it may. ``ends``: how the sweep may end by
+    it.
     """
 
     name: str
@@ -76,7 +79,8 @@ def stop_driver(target: Target, drawn: Random) -> Repair:
 
 
 def kill_starting(target: Target, drawn: Random) -> Repair:
-    """Kill a worker, and its successor before that one trains, unless an idle worker takes its place."""
+    """Kill a worker, and its successor before that one trains, unless an idle worker takes its
+    place."""
     before = {process.pid for _, process in target.processes(WORKER)}
     _one(target, drawn, TRAINS).kill()
     deadline = time.monotonic() + 15
@@ -229,7 +233,9 @@ ALL_STOPPED = End(130, "Next: allelse sweep")
 
 WORKER_KILLED = Fault("worker killed", kill(TRAINS))
 NODE_LOST = Fault("node lost, back after 5 to 15 s", lose_node, lasts=(5, 15))
-NODE_AWAY = Fault("node lost, back once training goes on", lose_node, lasts=(UNTIL_TRAINING, UNTIL_TRAINING))
+NODE_AWAY = Fault(
+    "node lost, back once training goes on", lose_node, lasts=(UNTIL_TRAINING, UNTIL_TRAINING)
+)
 """To start Ray takes CPUs that here are the other nodes', too: this measures the recovery alone."""
 LINK_CUT = Fault("link cut for 10 to 40 s", cut, lasts=(10, 40))
 TRIAL_KILLED = Fault("trial's process killed", kill(TRIAL_PROCESS))
@@ -260,7 +266,9 @@ EVERYWHERE = [
     Fault("Ctrl-C", send(signal.SIGINT), ends=INTERRUPTED),
     Fault("Ctrl-C twice", send(signal.SIGINT, signal.SIGINT), ends=INTERRUPTED),
     Fault("allelse stop", ask_to_stop, ends=INTERRUPTED),
-    Fault("allelse stop TRIAL, then all", ask_one_then_all_to_stop, ends=(*INTERRUPTED, ALL_STOPPED)),
+    Fault(
+        "allelse stop TRIAL, then all", ask_one_then_all_to_stop, ends=(*INTERRUPTED, ALL_STOPPED)
+    ),
 ]
 OF_THE_SMALL_TASK = Fault("worker exits with code 0", leave)
 DURING_RECOVERY = [WORKER_KILLED, TRIAL_KILLED, SYNCER_KILLED, DRIVER_KILLED]

@@ -19,7 +19,9 @@ UNDISTURBED = "undisturbed"
 DISK_BYTES = 8 << 30  # its file grows only as needed
 
 
-def run(experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, found: list[Recovery]) -> None:
+def run(
+    experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, found: list[Recovery]
+) -> None:
     """Strike a study again and again, and add what was ``found``. Raises AssertionError."""
     folder.mkdir()
     experiment.furnish(folder)
@@ -35,10 +37,14 @@ def run(experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, 
             for strike in strikes:
                 _say(f"{experiment.name} {strike.words}")
                 try:
-                    found.append(struck(target, strike, Random(f"{seed} {experiment.name} {strike.number}")))
+                    found.append(
+                        struck(target, strike, Random(f"{seed} {experiment.name} {strike.number}"))
+                    )
                 except AssertionError as error:
                     # its disk goes with this process
-                    subprocess.run(["cp", "-a", target.study, folder], check=False, capture_output=True)
+                    subprocess.run(
+                        ["cp", "-a", target.study, folder], check=False, capture_output=True
+                    )
                     raise AssertionError(f"{experiment.name}, {strike.words}: {error}") from None
                 _say(f"  {found[-1].words}")
             finish(target)
@@ -48,8 +54,11 @@ def run(experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, 
 
 
 def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
-    """Strike until something is hit. Raises AssertionError if the sweep does not recover as it should."""
-    deadline = time.monotonic() + PATIENCE_S  # the only trial may be on the head, and the fault for another machine
+    """Strike until something is hit. Raises AssertionError if the sweep does not recover as it
+    should."""
+    deadline = (
+        time.monotonic() + PATIENCE_S
+    )  # the only trial may be on the head, and the fault for another machine
     while time.monotonic() < deadline:
         await_training(target, strike.measured)
         try:
@@ -64,7 +73,8 @@ def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
 
 
 def await_training(target: Target, everywhere: bool) -> None:
-    """Until a trial trains, or all do, in a new round if this one has ended. Raises AssertionError."""
+    """Until a trial trains, or all do, in a new round if this one has ended. Raises
+    AssertionError."""
     deadline = time.monotonic() + PATIENCE_S
     while not (target.all_train() if everywhere else target.trains()):
         if target.code is not None:

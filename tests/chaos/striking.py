@@ -14,8 +14,8 @@ from target import Standing, Target, finished_at, first_report
 PATIENCE_S = 600.0
 """For training again, on any machine."""
 MISSED_S = 60.0
-"""When an attempt that should have been lost still trains by then, the fault hit nothing that mattered: a trial that
-had just ended, or a worker that was cut off and has a successor."""
+"""When an attempt that should have been lost still trains by then, the fault hit nothing that
+mattered: a trial that had just ended, or a worker that was cut off and has a successor."""
 ENDING_S = 20.0
 """How long a trial may go on that finishes although the sweep was to end."""
 TEND_S = 1.0
@@ -23,9 +23,11 @@ TEND_S = 1.0
 
 @dataclass(frozen=True)
 class Strike:
-    """What was drawn. The ``second`` fault follows ``pause`` seconds later, unless the sweep has recovered.
+    """What was drawn. The ``second`` fault follows ``pause`` seconds later, unless the sweep has
+    recovered.
 
-    ``measured``: it waits until all trials train and no machine is missing, so that the seconds are this fault's alone.
+    ``measured``: it waits until all trials train and no machine is missing, so that the seconds are
+    this fault's alone.
     """
 
     number: int
@@ -44,7 +46,8 @@ class Strike:
 
 @dataclass
 class Recovery:
-    """What came of it. ``seconds`` until training again; None if the faults hit nothing that they should have."""
+    """What came of it. ``seconds`` until training again; None if the faults hit nothing that they
+    should have."""
 
     number: int
     faults: list[str]
@@ -94,10 +97,14 @@ class Striking:
                 tended = time.time()
             if self._still_trains():
                 break
-            assert time.time() - self.struck < PATIENCE_S, f"{PATIENCE_S:g} s after the fault, nothing trains"
+            assert time.time() - self.struck < PATIENCE_S, (
+                f"{PATIENCE_S:g} s after the fault, nothing trains"
+            )
             time.sleep(0.1)
         if all(fault.loses is False for fault in self.faults):
-            assert not self._hit(self.target.standings()), "an attempt was lost, although nothing should be"
+            assert not self._hit(self.target.standings()), (
+                "an attempt was lost, although nothing should be"
+            )
         seconds = None if self._missed() else self._last_first_report() - self.began
         while self.repairs:
             self._repair_due(trains=True)
@@ -107,9 +114,13 @@ class Striking:
 
     def _check_it_was_ending(self) -> None:
         """A sweep that a fault was to end may complete its study only if it was about to."""
-        after = max((each.ts for each in self.target.standings().values()), default=0.0) - self.struck
+        after = (
+            max((each.ts for each in self.target.standings().values()), default=0.0) - self.struck
+        )
         if self._ends_the_sweep():
-            assert after < ENDING_S, f"it trained for {after:.0f} s more, although {self.faults[-1].name}"
+            assert after < ENDING_S, (
+                f"it trained for {after:.0f} s more, although {self.faults[-1].name}"
+            )
 
     def _inflict(self, fault: Fault, lasts: float) -> None:
         before = self.target.standings()
@@ -135,7 +146,11 @@ class Striking:
     def _repair_due(self, trains: bool = False) -> None:
         now, ended = time.time(), self.target.code is not None
         for due in [*self.repairs]:
-            if ended or (trains and due.at == UNTIL_TRAINING) or (now > due.at and not due.at_the_end):
+            if (
+                ended
+                or (trains and due.at == UNTIL_TRAINING)
+                or (now > due.at and not due.at_the_end)
+            ):
                 self.repairs.remove(due)
                 with suppress(psutil.NoSuchProcess):  # another fault has killed what was stopped
                     due.repair()
@@ -206,7 +221,9 @@ def check_end(target: Target, allowed: list[End]) -> None:
     output = target.output.read_text("utf-8")
     shown = f"exit code {target.code}, see {target.output}:\n{output[-2000:]}"
     fitting = [end for end in allowed if end.code == target.code]
-    assert fitting, f"must be {' or '.join(str(end.code) for end in allowed) or 'no end'}, but is {shown}"
+    assert fitting, (
+        f"must be {' or '.join(str(end.code) for end in allowed) or 'no end'}, but is {shown}"
+    )
     assert "Traceback" not in output, shown
     counts = [len(re.findall(re.escape(end.line), output)) for end in fitting if end.line]
     assert not counts or 1 in counts, f"{fitting} must stand in one line: {shown}"

@@ -1,4 +1,5 @@
-"""A study that is swept while its machines fail: the command that is typed again, and what is seen from outside."""
+"""A study that is swept while its machines fail: the command that is typed again, and what is seen
+from outside."""
 
 import sys
 import time
@@ -40,16 +41,23 @@ class Standing:
         return self.attempt > 0 and not self.ended and not self.finished
 
     def has_reported(self, since: float) -> bool:
-        """Whether its newest attempt has, since then. What it found in a checkpoint is of earlier attempts."""
+        """Whether its newest attempt has, since then. What it found in a checkpoint is of earlier
+        attempts."""
         return self.reporter == self.attempt and self.ts > max(since, self.began)
 
 
 class Target:
     """One study after another, each with the same trials, so that faults always hit training."""
 
-    def __init__(self, cluster: Machines, disk: OwnFilesystem, folder: Path, words: Sequence[str]) -> None:
+    def __init__(
+        self, cluster: Machines, disk: OwnFilesystem, folder: Path, words: Sequence[str]
+    ) -> None:
         self.disk = disk  # of all studies
-        self.cluster, self.folder, self.words = cluster, folder, [*words, f"cluster.address={cluster.address}"]
+        self.cluster, self.folder, self.words = (
+            cluster,
+            folder,
+            [*words, f"cluster.address={cluster.address}"],
+        )
         self.down = set[str]()  # machines that a fault keeps away for now
         self.study = folder
         self.rounds = self.typed = 0
@@ -82,7 +90,10 @@ class Target:
         """The process of the sweep, once nsenter has started it."""
         assert self.sweep is not None
         inside = self.sweep
-        wait_until(lambda: inside.ended() or bool(psutil.Process(inside.process.pid).children()), "the sweep's process")
+        wait_until(
+            lambda: inside.ended() or bool(psutil.Process(inside.process.pid).children()),
+            "the sweep's process",
+        )
         return inside.program
 
     @property
@@ -102,7 +113,11 @@ class Target:
         psutil.Process(self.sweep.process.pid).resume()
 
     def processes(self, title: str) -> list[tuple[Machine, psutil.Process]]:
-        return [(machine, process) for machine in self.cluster.all for process in machine.processes(title)]
+        return [
+            (machine, process)
+            for machine in self.cluster.all
+            for process in machine.processes(title)
+        ]
 
     def restart_ray(self) -> None:
         """As people do once the head is gone: on every machine, the head first."""
@@ -112,7 +127,8 @@ class Target:
             self.cluster.start_ray(machine)
 
     def tend(self) -> None:
-        """As a supervisor of each machine: start Ray where its node process has ended, unless the head is away."""
+        """As a supervisor of each machine: start Ray where its node process has ended, unless the
+        head is away."""
         head = self.cluster.head
         if head.name in self.down or not head.processes("gcs/gcs_server"):
             return
@@ -122,25 +138,42 @@ class Target:
 
     def standings(self) -> dict[str, Standing]:
         """Of every trial of this round that has begun."""
-        return {path.parent.name: standing(path.parent) for path in self.study.glob("*/attempts.jsonl")}
+        return {
+            path.parent.name: standing(path.parent) for path in self.study.glob("*/attempts.jsonl")
+        }
 
     def trains(self) -> bool:
         """Whether a trial has reported since the command was typed."""
-        return any(each.runs and each.has_reported(self.typed_at) for each in self.standings().values())
+        return any(
+            each.runs and each.has_reported(self.typed_at) for each in self.standings().values()
+        )
 
     def all_train(self) -> bool:
-        """Whether every trial that began has reported since then, and no machine is missing in the cluster."""
+        """Whether every trial that began has reported since then, and no machine is missing in the
+        cluster."""
         running = [each for each in self.standings().values() if each.runs]
-        return self.trains() and all(each.has_reported(self.typed_at) for each in running) and self._is_whole()
+        return (
+            self.trains()
+            and all(each.has_reported(self.typed_at) for each in running)
+            and self._is_whole()
+        )
 
     def _is_whole(self) -> bool:
-        """A machine whose link was cut joins late, since its former node process first has to end."""
+        """A machine whose link was cut joins late, since its former node process first has to
+        end."""
         alive = self.cluster.head.run(sys.executable, "-c", ALIVE, self.cluster.address)
         return int(alive.splitlines()[-1]) == len(self.cluster.all)
 
     def _into_file(self, words: Sequence[str]) -> Inside:
         """Start a command whose output fills no pipe."""
-        shell = ["sh", "-c", 'out=$1; shift; exec "$@" > "$out" 2>&1', "sh", str(self.output), *words]
+        shell = [
+            "sh",
+            "-c",
+            'out=$1; shift; exec "$@" > "$out" 2>&1',
+            "sh",
+            str(self.output),
+            *words,
+        ]
         return self.cluster.head.popen(shell, cwd=self.folder)
 
 
@@ -151,14 +184,19 @@ def standing(trial: Path) -> Standing:
     began, ended = own[0]["ts"] if own else 0.0, any(line.get("end") for line in own)
     last = journal[-1] if journal else {"attempt": 0, "step": 0, "ts": 0.0}
     finished = (trial / "result.json").exists()
-    return Standing(newest, began, ended, finished, int(last["attempt"]), int(last["step"]), float(last["ts"]))
+    return Standing(
+        newest, began, ended, finished, int(last["attempt"]), int(last["step"]), float(last["ts"])
+    )
 
 
 def first_report(trial: Path, since: float) -> float | None:
     """When the newest attempt first reported a step since then, in Unix seconds."""
     now, journal = standing(trial), lines(trial / "journal.jsonl")
     after = max(since, now.began)
-    return min((line["ts"] for line in journal if line["attempt"] == now.attempt and line["ts"] > after), default=None)
+    return min(
+        (line["ts"] for line in journal if line["attempt"] == now.attempt and line["ts"] > after),
+        default=None,
+    )
 
 
 def finished_at(trial: Path) -> float:

@@ -1,4 +1,5 @@
-"""What users type and what they get, as tables: commands on two small studies, refusals, files, MLflow, weights."""
+"""What users type and what they get, as tables: commands on two small studies, refusals, files,
+MLflow, weights."""
 
 from dataclasses import dataclass
 
@@ -36,9 +37,9 @@ ACCEPTED = {
 class Case:
     """One command in the folder of a study.
 
-    ``reads`` is how a program reads its output: json, csv, yaml or lines; ``fields`` are those of the first record.
-    ``says`` are words that it prints, ``writes`` the files that it leaves outside ``runs/``. ``file`` is written before
-    it, with ``content``, and removed after it.
+    ``reads`` is how a program reads its output: json, csv, yaml or lines; ``fields`` are those of
+    the first record. ``says`` are words that it prints, ``writes`` the files that it leaves outside
+    ``runs/``. ``file`` is written before it, with ``content``, and removed after it.
     """
 
     words: str
@@ -71,10 +72,15 @@ PLAN = (
 STATUS = "row seed key state step steps seconds_left attempts synced_step note"
 STUDIES = "name rows seeds trials finished failed base headline damage"
 GROUPS = "row scale model train decode data cluster tracking sweep paths"
-WEIGHT_FILES = "weights/README.md weights/config.json weights/model.safetensors weights/vocabulary.model"
+WEIGHT_FILES = (
+    "weights/README.md weights/config.json weights/model.safetensors weights/vocabulary.model"
+)
 
 COMMANDS = [
-    Case("--help", says="init plan sweep train status table report compare ui sync drop rm translate evaluate export"),
+    Case(
+        "--help",
+        says="init plan sweep train status table report compare ui sync drop rm translate evaluate export",
+    ),
     Case("--version", says="allelse"),
     Case("doctor", says="torch ray mlflow 20 rows compose"),
     Case("config row=big scale=paper", "yaml", GROUPS),
@@ -82,7 +88,13 @@ COMMANDS = [
     Case("plan scale=half data=multi30k sweep.rows=[base,big] --json", "json", PLAN),
     Case("plan sweep.name=made sweep.vary={model.n_heads:[1,4]} --json", "json", PLAN),
     Case("plan sweep.name=made model.d_k=8,16 train.label_smoothing=0.0,0.1 --json", "json", PLAN),
-    Case("plan sweep.name=made sweep.rows=[base,mine] --json", "json", PLAN, file="conf/row/mine.yaml", content=NARROW),
+    Case(
+        "plan sweep.name=made sweep.rows=[base,mine] --json",
+        "json",
+        PLAN,
+        file="conf/row/mine.yaml",
+        content=NARROW,
+    ),
     Case("sweep sweep.name=small", says="6 of 6 finished"),
     Case("studies --json", "json", STUDIES),
     Case("status sweep.name=small --json", "json", f"{STATUS} dev_ppl"),
@@ -91,7 +103,10 @@ COMMANDS = [
     Case("table sweep.name=small", says="base d_k 2 learned positional"),
     Case("table sweep.name=small --format csv", "csv"),
     Case("table sweep.name=small --format json", "json"),
-    Case("table sweep.name=small --set test --metric nll --metric bleu_paper --base b_key_16 --format csv", "csv"),
+    Case(
+        "table sweep.name=small --set test --metric nll --metric bleu_paper --base b_key_16 --format csv",
+        "csv",
+    ),
     Case("table sweep.name=small --format md", says="| base d_k 2 ±"),
     Case("table sweep.name=small --format html --intervals --best", says="<table not tested"),
     Case("report sweep.name=small --output report.html", says="report.html", writes="report.html"),
@@ -120,7 +135,9 @@ OF_ROW = "plan sweep.rows=[wrong]"
 TASK = "from sweeps.task import Task\n\n\ndef broken(:\n"
 REFUSALS = [
     refusal("plan model.n_head=4", "model.n_head model.n_heads command line"),
-    refusal("plan model.n_heads=four train.stepss=1", "model.n_heads four train.stepss train.steps"),
+    refusal(
+        "plan model.n_heads=four train.stepss=1", "model.n_heads four train.stepss train.steps"
+    ),
     refusal("plan train.label_smoothing=2", "train.label_smoothing 2"),
     refusal("plan lr=3", "train.lr_factor"),
     refusal("plan scale=tinny", "scale tinny tiny paper"),
@@ -139,7 +156,12 @@ REFUSALS = [
     refusal(OF_ROW, f"{ROW} @package", ROW, "model: {n_heads: 4}\n"),
     refusal(OF_ROW, f"{ROW}:4", ROW, f"{HEAD}model: {{n_heads: 4}}\nmodel: {{d_k: 4}}\n"),
     refusal(OF_ROW, f"{ROW}:3", ROW, f"{HEAD}model: {{d_k: 010}}\n"),
-    refusal("plan sweep.rows=[base,big]", "conf/row/big.yaml", "conf/row/big.yaml", f"{HEAD}model: {{d_k: 8}}\n"),
+    refusal(
+        "plan sweep.rows=[base,big]",
+        "conf/row/big.yaml",
+        "conf/row/big.yaml",
+        f"{HEAD}model: {{d_k: 8}}\n",
+    ),
 ]
 OF_STUDY = [
     refusal("sweep sweep.name=small train.steps=31", "train.steps 30 sweep.name"),

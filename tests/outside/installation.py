@@ -1,4 +1,5 @@
-"""One installed version in a folder of its own: what it answers and writes, as data that two runs share."""
+"""One installed version in a folder of its own: what it answers and writes, as data that two runs
+share."""
 
 import csv
 import hashlib
@@ -23,13 +24,16 @@ VOLATILE = re.compile(
     r"|versions|(.*/)?\w*(per_s|data_wait|mfu)|device_flops|sustained|pace|system/.*"
     r"|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"
 )
-"""Names of what two runs do not share: times, processes, commits, what was on disk when a step was reported."""
+"""Names of what two runs do not share: times, processes, commits, what was on disk when a step was
+reported."""
 LINEAGE = re.compile(r"(?<=checkpoints/[0-9a-f]{16})-\w+")
 """In the path of a checkpoint: random."""
 READ: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,
-    "csv": lambda text: [{name: number(row[name]) for name in row} for row in csv.DictReader(io.StringIO(text))],
+    "csv": lambda text: [
+        {name: number(row[name]) for name in row} for row in csv.DictReader(io.StringIO(text))
+    ],
     "lines": str.splitlines,
     "": lambda text: None,
 }
@@ -57,7 +61,13 @@ class Installation:
         typed = [str(self.program), *shlex.split(words)]
         environment = os.environ | {"COLUMNS": "160"}
         return subprocess.run(
-            typed, cwd=self.folder, env=environment, input=types, capture_output=True, text=True, check=False
+            typed,
+            cwd=self.folder,
+            env=environment,
+            input=types,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     def must(self, words: str) -> None:
@@ -71,7 +81,11 @@ class Installation:
             (self.folder / case.file).write_text(case.content, "utf-8")
         before = self._files()
         done = self.type(case.words, case.types)
-        new = [file for file in self._files() if file not in before and (case.code or file.split("/")[0] != "runs")]
+        new = [
+            file
+            for file in self._files()
+            if file not in before and (case.code or file.split("/")[0] != "runs")
+        ]
         if case.file:
             (self.folder / case.file).unlink()
         printed = " ".join((done.stdout + done.stderr).split())
@@ -79,25 +93,42 @@ class Installation:
         unwanted = re.findall(r"Traceback.*", printed)
         data = self._plain(READ[case.reads](done.stdout)) if done.returncode == 0 else None
         outcome = re.findall(r"Nothing was \w+\.", printed)
-        return {"code": done.returncode, "missing": missing + unwanted, "new": new, "data": data, "outcome": outcome}
+        return {
+            "code": done.returncode,
+            "missing": missing + unwanted,
+            "new": new,
+            "data": data,
+            "outcome": outcome,
+        }
 
     def _files(self) -> list[str]:
-        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
+        return sorted(
+            str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()
+        )
 
     def _plain(self, data: Any) -> Any:
         """Without volatile names, and with paths relative to the folder."""
         if isinstance(data, dict):
-            return {name: self._plain(value) for name, value in data.items() if not VOLATILE.fullmatch(str(name))}
+            return {
+                name: self._plain(value)
+                for name, value in data.items()
+                if not VOLATILE.fullmatch(str(name))
+            }
         if isinstance(data, list):
             return [self._plain(value) for value in data]
         return data.replace(f"{self.folder}/", "") if isinstance(data, str) else data
 
     def study(self, name: str) -> dict[str, Any]:
-        """The files of a study, with the content of those that programs read; checkpoints by their names."""
+        """The files of a study, with the content of those that programs read; checkpoints by their
+        names."""
         root = self.folder / "runs" / name
         files = [path for path in sorted(root.rglob("*")) if path.is_file()]
         shown = {LINEAGE.sub("", str(path.relative_to(root))): path for path in files}
-        return {file: self._content(path) for file, path in shown.items() if not file.startswith((".", "mlflow-"))}
+        return {
+            file: self._content(path)
+            for file, path in shown.items()
+            if not file.startswith((".", "mlflow-"))
+        }
 
     def _content(self, path: Path) -> Any:
         if "checkpoints" in path.parts:
@@ -122,7 +153,10 @@ class Installation:
                 "status": run.info.status,
                 "params": run.data.params,
                 "tags": self._plain(run.data.tags),
-                "points": {name: [(point.step, point.value) for point in found] for name, found in histories.items()},
+                "points": {
+                    name: [(point.step, point.value) for point in found]
+                    for name, found in histories.items()
+                },
             }
         return found
 

@@ -1,4 +1,5 @@
-"""The program as its users meet it: real commands, what programs read of them, files, MLflow, weights."""
+"""The program as its users meet it: real commands, what programs read of them, files, MLflow,
+weights."""
 
 import pytest
 from cases import COMMANDS, FIELDS, OF_STUDY, POINTS, SWEEP, TAGS, Case
@@ -9,7 +10,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """Three rows of Table 3 with two seeds each. two_versions.py also compares refusals, and the task of ``init``."""
+    """Three rows of Table 3 with two seeds each. two_versions.py also compares refusals, and the
+    task of ``init``."""
     place = Installation(THIS, tmp_path_factory.mktemp("outside").resolve() / "small")
     place.must(SWEEP)
     return place
@@ -17,8 +19,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
 
 def test_a_study_has_the_files_and_fields_of_the_contract(small: Installation) -> None:
     found = small.study("small")
-    first = {file: found[file][0] if isinstance(found[file], list) else found[file] for file in FIELDS}
-    assert {file: set(first[file] or ()) for file in FIELDS} == {file: set(FIELDS[file].split()) for file in FIELDS}
+    first = {
+        file: found[file][0] if isinstance(found[file], list) else found[file] for file in FIELDS
+    }
+    assert {file: set(first[file] or ()) for file in FIELDS} == {
+        file: set(FIELDS[file].split()) for file in FIELDS
+    }
     assert [line["step"] for line in found["base-s1/journal.jsonl"]] == [10, 15, 20, 30]
     assert set(found["base-s1/result.json"]["scores"]) == {"dev", "test"}
 

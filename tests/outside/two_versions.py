@@ -1,4 +1,5 @@
-"""``make outside OLD=PATH``: an older installation and this one, on one machine; prints what differs.
+"""``make outside OLD=PATH``: an older installation and this one, on one machine; prints what
+differs.
 
 PATH is the older program, or a checkout in whose ``.venv`` it is installed.
 """
@@ -22,9 +23,12 @@ NAMES = ("allelse", "ablate")
 def observed(program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
     """Every observation by its name: files, MLflow, commands, weights.
 
-    Folders: two empty ones, one with three rows of Table 3 and two seeds each, one with the task of ``init``.
+    Folders: two empty ones, one with three rows of Table 3 and two seeds each, one with the task of
+    ``init``.
     """
-    places = {name: Installation(program, folder / name) for name in ("empty", "small", "own", "weights")}
+    places = {
+        name: Installation(program, folder / name) for name in ("empty", "small", "own", "weights")
+    }
     places["small"].must(SWEEP)
     places["own"].must("init mine")
     places["own"].must("sweep task=mine")
@@ -32,10 +36,15 @@ def observed(program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
         yield f"files of {study}", places[place].study(study)
         yield f"runs of {study}", places[place].runs(study)
     for place, cases in TYPED:
-        yield from ((f"{case.words} {case.content}".strip(), places[place].observe(case)) for case in cases)
+        yield from (
+            (f"{case.words} {case.content}".strip(), places[place].observe(case)) for case in cases
+        )
     for study, words in WEIGHTS.items():
         places["weights"].must(words)
-        yield from ((f"weights of {study} {row}", places["weights"].weights(study, row)) for row in WEIGHT_ROWS)
+        yield from (
+            (f"weights of {study} {row}", places["weights"].weights(study, row))
+            for row in WEIGHT_ROWS
+        )
 
 
 def differences(name: str, old: Any, new: Any) -> Iterator[str]:
@@ -56,11 +65,15 @@ def main(path: Path) -> int:
     older = next(program for program in programs if program.exists())
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor() as both:
         folders = (Path(place).resolve() / name for name in ("old", "new"))
-        old, new = both.map(lambda *version: dict(observed(*version)), (older.absolute(), THIS), folders)
+        old, new = both.map(
+            lambda *version: dict(observed(*version)), (older.absolute(), THIS), folders
+        )
     unexpected = 0
     for name in {**old, **new}:
         for line in differences(name, old.get(name), new.get(name)):
-            why = next((why for why, path in ACCEPTED.items() if re.search(f"({path})(: | > )", line)), "")
+            why = next(
+                (why for why, path in ACCEPTED.items() if re.search(f"({path})(: | > )", line)), ""
+            )
             print(f"accepted, {why}: {line}" if why else f"DIFFERS: {line}")
             unexpected += not why
     print(f"{len(new)} observations, {unexpected} differences that are not accepted")

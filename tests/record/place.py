@@ -83,7 +83,10 @@ FILES = {
     "toy.py": TOY,
     "parts/one.py": ONE,
     "conf/task/toy/base.yaml": "model: {size: 1}\ntrain: {steps: 4, api_key: none, cut: 0.5}\n",
-    **{f"conf/task/toy/row/size_{size}.yaml": HEAD % (f"size {size}", size) for size in (2, 3, 4, 5)},
+    **{
+        f"conf/task/toy/row/size_{size}.yaml": HEAD % (f"size {size}", size)
+        for size in (2, 3, 4, 5)
+    },
 }
 STUDY = "sweep.name=toy"
 READING = ("plan", "table", "compare", "report", "config")
@@ -115,16 +118,29 @@ class Place:
             (self.folder / name).write_text(text, "utf-8")
 
     def type(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """In a process of its own where one is started, the task's work is imported, or the environment is another."""
+        """In a process of its own where one is started, the task's work is imported, or the
+        environment is another."""
         if words[0] in READING and not self.environment:
             done = typed(self.folder, *words)
             return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
-        if words[0] in RUNNING and not self.tracked and not any(word.startswith("tracking") for word in words):
+        if (
+            words[0] in RUNNING
+            and not self.tracked
+            and not any(word.startswith("tracking") for word in words)
+        ):
             words = (*words, "tracking=off")
-        environment = os.environ | {"COLUMNS": "200", "TOY_FOLDER": str(self.folder)} | self.environment
+        environment = (
+            os.environ | {"COLUMNS": "200", "TOY_FOLDER": str(self.folder)} | self.environment
+        )
         command = [str(COMMAND), *words]
         return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=400, check=False
+            command,
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
         )
 
     def must(self, *words: str) -> str:
@@ -151,7 +167,8 @@ class Place:
 
 
 def scores_of(database: Path) -> dict[str, list[tuple[str, float]]]:
-    """In MLflow's database, the runs of trials by experiment: each with its trial's key and newest score."""
+    """In MLflow's database, the runs of trials by experiment: each with its trial's key and newest
+    score."""
     wanted = """
         SELECT experiments.name, tags.value, latest_metrics.value FROM runs
         JOIN experiments USING (experiment_id) JOIN tags USING (run_uuid) JOIN latest_metrics USING (run_uuid)

@@ -1,4 +1,5 @@
-"""From its first trial to its last a study trains with one version of the user's code, or says so everywhere."""
+"""From its first trial to its last a study trains with one version of the user's code, or says so
+everywhere."""
 
 import json
 import os
@@ -34,7 +35,9 @@ VALUE = "value = 1\n"
 
 def code_of(place: Place) -> Path:
     """The folder of the one version that the study has."""
-    (folder,) = (path for path in (place.study / "code").iterdir() if path.is_dir() and not path.suffix)
+    (folder,) = (
+        path for path in (place.study / "code").iterdir() if path.is_dir() and not path.suffix
+    )
     return folder
 
 
@@ -45,14 +48,30 @@ def git(place: Place, *words: str) -> None:
 
 
 def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_path: Path) -> None:
-    """In a folder that git ignores, a module that git does not know, an editable install, behind a link, below a folder
-    whose name no module has; names are computed. A file that git tracks counts though nothing names it, and one that is
-    neither does not. Python itself lies in an environment below the task."""
+    """In a folder that git ignores, a module that git does not know, an editable install, behind a
+    link, below a folder whose name no module has; names are computed. A file that git tracks counts
+    though nothing names it, and one that is neither does not. Python itself lies in an environment
+    below the task."""
     about = '{"url": "file://%s", "dir_info": {"editable": true}}' % (tmp_path / "lib")
-    place.write({".gitignore": "parts/\n", "parts/one.py": REACHING, "extra.py": VALUE, "lib-1.0/unit.py": VALUE})
-    place.write({"env/conda-meta/history": "", "env/lib/python3.11/site.py": "# of Python", "data/a/1.txt": "1"})
+    place.write(
+        {
+            ".gitignore": "parts/\n",
+            "parts/one.py": REACHING,
+            "extra.py": VALUE,
+            "lib-1.0/unit.py": VALUE,
+        }
+    )
+    place.write(
+        {
+            "env/conda-meta/history": "",
+            "env/lib/python3.11/site.py": "# of Python",
+            "data/a/1.txt": "1",
+        }
+    )
     lib = "../lib/src/mine"
-    place.write({"../elsewhere/nets/small.py": ONE, f"{lib}/__init__.py": "", f"{lib}/adding.py": ONE})
+    place.write(
+        {"../elsewhere/nets/small.py": ONE, f"{lib}/__init__.py": "", f"{lib}/adding.py": ONE}
+    )
     site = "../site/lib_of_mine-1.0.dist-info"
     metadata = "Metadata-Version: 2.1\nName: lib-of-mine\nVersion: 1.0\n"
     place.write({f"{site}/METADATA": metadata, f"{site}/direct_url.json": about})
@@ -66,11 +85,20 @@ def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_
     files = json.loads((code_of(place) / "code.json").read_text())["files"]
     assert not [name for name in files if name.startswith("env/") or name == "notes.py"]
     place.write({"notes.py": "# nor after an edit\n"})
-    for file in ("parts/one.py", "extra.py", f"{lib}/adding.py", "nets/small.py", "lib-1.0/unit.py", "tracked.py"):
+    for file in (
+        "parts/one.py",
+        "extra.py",
+        f"{lib}/adding.py",
+        "nets/small.py",
+        "lib-1.0/unit.py",
+        "tracked.py",
+    ):
         before = (place.folder / file).read_text()
         place.write({file: TEN + VALUE.replace("1", "10")})
         said = place.refused(*PLAN)
-        assert all(words in said for words in (Path(file).name, "+ return 10.0", "--changed-code")), file
+        assert all(
+            words in said for words in (Path(file).name, "+ return 10.0", "--changed-code")
+        ), file
         place.write({file: before})
     place.must(*PLAN)
 
@@ -111,7 +139,9 @@ def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place
     command = [str(COMMAND), "train", "task=toy", STUDY]
     environment = os.environ | {"TOY_FOLDER": str(place.folder)}
     silent = subprocess.DEVNULL
-    with subprocess.Popen(command, cwd=place.folder, env=environment, stdout=silent, stderr=silent) as running:
+    with subprocess.Popen(
+        command, cwd=place.folder, env=environment, stdout=silent, stderr=silent
+    ) as running:
         try:
             while not (place.folder / "waited").exists():
                 assert running.poll() is None
@@ -137,7 +167,9 @@ def test_with_changed_code_every_output_marks_the_row(trained: Place) -> None:
     assert "with another parts/one.py" in table.read_text()
 
 
-def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_marked(place: Place) -> None:
+def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_marked(
+    place: Place,
+) -> None:
     """Though it is the only one."""
     place.write({"parts/one.py": "def one():\n    return 1 / 0\n"})
     failed = place.type("train", "task=toy", STUDY)
@@ -149,7 +181,9 @@ def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_mark
     place.write({"parts/one.py": TEN})
     assert "--changed-code" in place.refused("train", "task=toy", STUDY)
     for words in (("status", STUDY), ("plan", "task=toy", STUDY, "--changed-code")):
-        assert f"sweep {STUDY} --changed-code" in place.must(*words), "the next command is not refused"
+        assert f"sweep {STUDY} --changed-code" in place.must(*words), (
+            "the next command is not refused"
+        )
     place.train("base", "--changed-code")
     assert place.score("base-s1") not in (4.0, 40.0)
     assert "with another parts/one.py" in place.table()
@@ -173,11 +207,14 @@ def test_another_version_of_the_task_is_not_mixed_with_the_old_rows(trained: Pla
 
 @pytest.mark.ray
 def test_a_running_sweep_goes_on_with_the_code_that_it_began_with(place: Place) -> None:
-    """The worker of a trial is lost after its second step, while the file is edited: another one takes over."""
+    """The worker of a trial is lost after its second step, while the file is edited: another one
+    takes over."""
     place.write({"dies": TEN})
     said = place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1]")
     assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
-    assert said.count("parts/one.py changed: this sweep goes on with the code that it began with") == 1
+    assert (
+        said.count("parts/one.py changed: this sweep goes on with the code that it began with") == 1
+    )
     assert "with another" not in place.table()
 
 

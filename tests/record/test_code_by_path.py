@@ -1,4 +1,5 @@
-"""However a task loads its files, all trials of a study see one version of them, in every process."""
+"""However a task loads its files, all trials of a study see one version of them, in every
+process."""
 
 import json
 from dataclasses import dataclass
@@ -129,12 +130,21 @@ class Loaded:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Loaded:
-    """The first trial of a sweep edits the file, as a person may; then the study goes on with the new one."""
+    """The first trial of a sweep edits the file, as a person may; then the study goes on with the
+    new one."""
     place = Place(tmp_path_factory.mktemp("loaded") / "here", database)
     all_ways = ALL_WAYS.replace("{ways}", repr(WAYS)).replace("{today}", str(place.folder))
     place.write(LOADED | {"loading.py": HELPER + all_ways})
     one_by_one = f"cluster.cpus_per_worker={cpus()}"
-    place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1]", ONE_STEP, one_by_one)
+    place.must(
+        "sweep",
+        "task=toy",
+        STUDY,
+        "sweep.rows=[base,size_2]",
+        "sweep.seeds=[1]",
+        ONE_STEP,
+        one_by_one,
+    )
     add = ("train", "task=toy", STUDY, "row=size_3", "--add")
     refusal = " ".join(place.type("plan", *add[1:3], "sweep.rows=[size_3]", "--add").stderr.split())
     place.must(*add, "--changed-code")
@@ -144,11 +154,15 @@ def loaded(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Loaded:
 
 @pytest.mark.ray
 @pytest.mark.parametrize("way", WAYS)
-def test_all_trials_of_a_sweep_see_one_version_and_new_code_is_new_in_every_process(loaded: Loaded, way: str) -> None:
+def test_all_trials_of_a_sweep_see_one_version_and_new_code_is_new_in_every_process(
+    loaded: Loaded, way: str
+) -> None:
     assert [values[way] for values in loaded.values] == [1.0, 1.0, 10.0]
 
 
 @pytest.mark.ray
 def test_an_edit_of_a_file_that_no_import_names_is_refused_and_marked(loaded: Loaded) -> None:
-    assert all(words in loaded.refusal for words in ("loaded/piece.py", "+ return 10.0", "--changed-code"))
+    assert all(
+        words in loaded.refusal for words in ("loaded/piece.py", "+ return 10.0", "--changed-code")
+    )
     assert "with another loaded/piece.py" in loaded.table

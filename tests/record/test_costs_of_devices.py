@@ -1,4 +1,5 @@
-"""FLOPs of devices belong to training: an attempt that only scores, on whatever machine, leaves them as they are."""
+"""FLOPs of devices belong to training: an attempt that only scores, on whatever machine, leaves
+them as they are."""
 
 import json
 from typing import Any
@@ -25,15 +26,28 @@ def test_a_scoring_with_another_rate_or_none_leaves_the_costs_of_training(place:
         place.train("base", f"train.cut={cut}", *words)
         scored = result_of(place)
         assert scored["scores"]["test"]["decode"] == {"train.cut": cut}
-        assert {name: scored[name] for name in OF_TRAINING} == {name: trained[name] for name in OF_TRAINING}
+        assert {name: scored[name] for name in OF_TRAINING} == {
+            name: trained[name] for name in OF_TRAINING
+        }
 
 
-def test_a_training_that_goes_on_with_another_kind_of_rate_has_no_flops_of_devices(place: Place) -> None:
+def test_a_training_that_goes_on_with_another_kind_of_rate_has_no_flops_of_devices(
+    place: Place,
+) -> None:
     """The second attempt measures its device, as on another machine."""
     place.write({"toy.py": COSTS})
     (place.folder / "stops").touch()
-    assert place.type("train", "task=toy", STUDY, "row=base", "cluster.sustained_tflops=2").returncode == 1
-    place.write({"toy.py": COSTS.replace("from parts.one import one", "import torch\n    from parts.one import one")})
+    assert (
+        place.type("train", "task=toy", STUDY, "row=base", "cluster.sustained_tflops=2").returncode
+        == 1
+    )
+    place.write(
+        {
+            "toy.py": COSTS.replace(
+                "from parts.one import one", "import torch\n    from parts.one import one"
+            )
+        }
+    )
     place.train("base", "--changed-code")
     result = result_of(place)
     assert {"pace", "seconds"} <= result.keys()

@@ -1,4 +1,5 @@
-"""How a trial ends: with its last step, stopped as asked, or at a step that nobody knows, and all outputs say so."""
+"""How a trial ends: with its last step, stopped as asked, or at a step that nobody knows, and all
+outputs say so."""
 
 import json
 import re
@@ -51,12 +52,19 @@ task = Task("ends", 1, Config, metrics, steps=lambda config: config.train.steps,
 """
 WORDS = ("train", "task=ends", "sweep.name=ends")
 LEAVES = "        if trial.stopping():\n            break"
-REPORTS_LATE = f"        if step == steps:\n            trial.report(step, {{'train/loss': w}})\n{LEAVES}"
+REPORTS_LATE = (
+    f"        if step == steps:\n            trial.report(step, {{'train/loss': w}})\n{LEAVES}"
+)
 UNKNOWN = "ended at an unknown step"
 
 
 def write(place: Place, each_step: str) -> None:
-    place.write({"ends.py": TASK.replace("EACH_STEP", each_step), "conf/task/ends/base.yaml": "train: {steps: 200}\n"})
+    place.write(
+        {
+            "ends.py": TASK.replace("EACH_STEP", each_step),
+            "conf/task/ends/base.yaml": "train: {steps: 200}\n",
+        }
+    )
 
 
 @pytest.mark.parametrize(("each_step", "note"), [(REPORTS_LATE, ""), (LEAVES, UNKNOWN)])
@@ -78,7 +86,9 @@ def test_a_trial_that_was_stopped_before_its_first_report_is_trained_again(
 
 
 @pytest.mark.usefixtures("tracked")
-def test_a_trial_without_a_report_of_its_last_step_ended_at_an_unknown_step_in_every_output(place: Place) -> None:
+def test_a_trial_without_a_report_of_its_last_step_ended_at_an_unknown_step_in_every_output(
+    place: Place,
+) -> None:
     write(place, "        if step == 56:\n            break")
     assert UNKNOWN in place.must(*WORDS)
     study = "sweep.name=ends"

@@ -1,4 +1,5 @@
-"""A study's runs in MLflow are its own, by an identity that stays when its folder is moved; a copy gets another."""
+"""A study's runs in MLflow are its own, by an identity that stays when its folder is moved; a copy
+gets another."""
 
 import json
 import os
@@ -69,7 +70,9 @@ def test_a_copy_takes_nothing_over_and_a_moved_folder_keeps_all(
     assert values(scores_of(server)) == [3.0, 5.0, 99.1], "no run is lost"
 
 
-def test_two_studies_of_one_name_share_no_run(trained: Place, another: Callable[[str], Place], server: Path) -> None:
+def test_two_studies_of_one_name_share_no_run(
+    trained: Place, another: Callable[[str], Place], server: Path
+) -> None:
     trained.must("sync", STUDY, at(server))
     other = another("other")
     other.write({"parts/one.py": TEN})

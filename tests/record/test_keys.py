@@ -1,4 +1,5 @@
-"""Keys that only observe change no score; keys that decide what is trained change the trial's key. Found by listing."""
+"""Keys that only observe change no score; keys that decide what is trained change the trial's key.
+Found by listing."""
 
 import json
 import shutil
@@ -62,7 +63,9 @@ def with_other(config: Any, key: str) -> Any:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_keys_that_decide_and_no_others_change_the_trials_key(task: str, tmp_path: Path) -> None:
+def test_the_keys_that_decide_and_no_others_change_the_trials_key(
+    task: str, tmp_path: Path
+) -> None:
     folder = folder_of(task, tmp_path)
     config = plan_sweep([*TASKS[task], f"sweep.rows=[{ROW[task]}]"], here=folder).trials[0].config
     found = load_task(task, folder)
@@ -71,7 +74,11 @@ def test_the_keys_that_decide_and_no_others_change_the_trials_key(task: str, tmp
     def key(of: Any) -> str:
         return schema.trial_key(of, 1, found.fingerprint(of))
 
-    names = [f"{group.name}.{field.name}" for group in fields(config) for field in fields(getattr(config, group.name))]
+    names = [
+        f"{group.name}.{field.name}"
+        for group in fields(config)
+        for field in fields(getattr(config, group.name))
+    ]
     deciding = [name for name in names if schema.decides_weights(name)]
     silent = [name for name in names if name in {*schema.observes, *schema.scores}]
     assert len(deciding) >= 4
@@ -91,7 +98,10 @@ def test_all_observing_keys_at_once_change_no_score(place: Place) -> None:
     shutil.rmtree(place.folder / "conf")
     schema = Schema.of(load_task("translation", place.folder))
     config = plan_sweep([*task, f"sweep.rows=[{row}]"], here=place.folder).trials[0].config
-    changed = [f"{key}={other(key.partition('.')[2], schema.values(config)[key])}" for key in sorted(schema.observes)]
+    changed = [
+        f"{key}={other(key.partition('.')[2], schema.values(config)[key])}"
+        for key in sorted(schema.observes)
+    ]
     assert changed
     scores = []
     for name, words in {"usual": [], "changed": changed}.items():
@@ -99,4 +109,6 @@ def test_all_observing_keys_at_once_change_no_score(place: Place) -> None:
         result = place.study.with_name(name) / f"{row}-s1" / "result.json"
         scores.append(json.loads(result.read_text())["scores"])
     usual, flipped = map(numbers, scores)
-    assert usual == pytest.approx(flipped, rel=1e-4), "another split of a batch changes rounding alone, without dropout"
+    assert usual == pytest.approx(flipped, rel=1e-4), (
+        "another split of a batch changes rounding alone, without dropout"
+    )

@@ -12,14 +12,41 @@ import allelse
 pytestmark = pytest.mark.usefixtures("tracked")
 
 NAMES = (
-    *("top-5", "acc.top1", "class", "1st", "lambda", "val/AR@100", "mAP@0.5", "a,b", "top-1 (%)", "λ=0.1", "a//b"),
-    *("a/b", "a_b", "../up", "/root", "trailing/", "quote's", 'a "b" \\ c', "$x^2$", "<b>", "100%", "x" * 300),
+    *(
+        "top-5",
+        "acc.top1",
+        "class",
+        "1st",
+        "lambda",
+        "val/AR@100",
+        "mAP@0.5",
+        "a,b",
+        "top-1 (%)",
+        "λ=0.1",
+        "a//b",
+    ),
+    *(
+        "a/b",
+        "a_b",
+        "../up",
+        "/root",
+        "trailing/",
+        "quote's",
+        'a "b" \\ c',
+        "$x^2$",
+        "<b>",
+        "100%",
+        "x" * 300,
+    ),
 )
 METRICS = 'metrics = (Metric("score", set="test"),)'
 HARD = (
     TOY.replace("from sweeps.task import Metric", "import names\nfrom sweeps.task import Metric")
     .replace('{"score": done}', "{name: done + place for place, name in enumerate(names.NAMES)}")
-    .replace('{"train/loss": done}', '{"train/loss": done, names.CURVE: done, f"test/{names.CURVE}": done}')
+    .replace(
+        '{"train/loss": done}',
+        '{"train/loss": done, names.CURVE: done, f"test/{names.CURVE}": done}',
+    )
     .replace(METRICS, 'metrics = tuple(Metric(name, set="test") for name in names.NAMES)')
 )
 MODULE = f"NAMES = {NAMES!r}\nCURVE = 'mAP@0.5'\n"
@@ -29,7 +56,9 @@ MODULE = f"NAMES = {NAMES!r}\nCURVE = 'mAP@0.5'\n"
 def hard(place: Place) -> Place:
     """A task whose metrics have every name; its row states published values for two of them."""
     published = "row: {group: A, change: size 2, published: {top-5: 3, 'a,b': 4.5}}"
-    row = FILES["conf/task/toy/row/size_2.yaml"].replace("row: {group: A, change: size 2}", published)
+    row = FILES["conf/task/toy/row/size_2.yaml"].replace(
+        "row: {group: A, change: size 2}", published
+    )
     place.write({"toy.py": HARD, "names.py": MODULE, "conf/task/toy/row/size_2.yaml": row})
     place.must("plan", "task=toy", STUDY)
     place.train("base")
@@ -45,7 +74,11 @@ def test_every_output_has_a_metric_of_any_name_and_mlflow_a_name_for_it(hard: Pl
     assert (wide["paper_top-5"], wide["paper_a,b"]) == (3, 4.5)
     (head, *_) = csv.reader(hard.must("table", STUDY, "--format", "csv").splitlines())
     assert set(NAMES) <= set(head)
-    for words in (("table", STUDY), ("table", STUDY, "--format", "tex"), ("table", STUDY, "--format", "md")):
+    for words in (
+        ("table", STUDY),
+        ("table", STUDY, "--format", "tex"),
+        ("table", STUDY, "--format", "md"),
+    ):
         assert "mAP@0.5" in hard.must(*words)
     for name in NAMES:
         shown = json.loads(hard.must("table", STUDY, f"--metric={name}", "--format", "json"))
@@ -61,14 +94,23 @@ def test_every_output_has_a_metric_of_any_name_and_mlflow_a_name_for_it(hard: Pl
     (experiment,) = (of for of in client.search_experiments() if of.name == "toy")
     (run,) = client.search_runs([experiment.experiment_id], "tags.row = 'size_2'")
     names_there = {name: name for name in NAMES}
-    names_there |= {value: tag.removeprefix("name.") for tag, value in run.data.tags.items() if tag.startswith("name.")}
+    names_there |= {
+        value: tag.removeprefix("name.")
+        for tag, value in run.data.tags.items()
+        if tag.startswith("name.")
+    }
     assert len(set(names_there.values())) == len(names_there), "two names never become one"
     assert names_there["top-5"] == "top-5", "a name that MLflow takes stays"
     shown = {name: run.data.metrics[f"final/{names_there[name]}"] for name in NAMES}
     assert shown == {name: wide[name] for name in NAMES}
     assert {run.data.metrics[f"delta/{names_there[name]}"] for name in NAMES} == {4.0}
     curve = client.get_metric_history(run.info.run_id, f"val/{names_there['mAP@0.5']}")
-    assert [(point.step, point.value) for point in curve] == [(1, 2.0), (2, 4.0), (3, 6.0), (4, 8.0)]
+    assert [(point.step, point.value) for point in curve] == [
+        (1, 2.0),
+        (2, 4.0),
+        (3, 6.0),
+        (4, 8.0),
+    ]
     assert "MLflow: up to date" in hard.must("status", STUDY)
 
 
@@ -79,8 +121,15 @@ def test_names_that_mlflow_refuses_are_said_once(place: Place) -> None:
     assert "train/loss@1" not in place.train("size_2", "--add")
 
 
-def test_a_curve_that_is_called_like_a_number_of_the_whole_trial_stays_a_curve(place: Place) -> None:
-    curves = {"best/acc": "best_acc-", "final/loss": "final_loss-", "delta/x@1": "delta_x_1-", "/last/x": "last_x-"}
+def test_a_curve_that_is_called_like_a_number_of_the_whole_trial_stays_a_curve(
+    place: Place,
+) -> None:
+    curves = {
+        "best/acc": "best_acc-",
+        "final/loss": "final_loss-",
+        "delta/x@1": "delta_x_1-",
+        "/last/x": "last_x-",
+    }
     reported = ", ".join(f'"{name}": done' for name in curves)
     place.write({"toy.py": TOY.replace('{"train/loss": done}', f"{{{reported}}}")})
     place.train("base")
@@ -89,8 +138,14 @@ def test_a_curve_that_is_called_like_a_number_of_the_whole_trial_stays_a_curve(p
     client = MlflowClient(f"sqlite:///{place.folder}/runs/mlflow.db")
     (experiment,) = (of for of in client.search_experiments() if of.name == "toy")
     (run,) = client.search_runs([experiment.experiment_id], "tags.row = 'base'")
-    tags = {name: tag.removeprefix("name.") for tag, name in run.data.tags.items() if tag.startswith("name.")}
+    tags = {
+        name: tag.removeprefix("name.")
+        for tag, name in run.data.tags.items()
+        if tag.startswith("name.")
+    }
     for name, begin in curves.items():
         assert tags[name].startswith(begin)
         points = client.get_metric_history(run.info.run_id, tags[name])
-        assert [(point.step, point.value) for point in points] == [(step, float(step)) for step in range(1, 5)]
+        assert [(point.step, point.value) for point in points] == [
+            (step, float(step)) for step in range(1, 5)
+        ]

@@ -1,4 +1,5 @@
-"""What MLflow shows is what the table shows, whatever happened to the study: asked through MLflow's own client."""
+"""What MLflow shows is what the table shows, whatever happened to the study: asked through MLflow's
+own client."""
 
 import json
 import math
@@ -19,9 +20,9 @@ from place import COMMAND, ONE, STUDY, TEN, TOY, Place
 
 pytestmark = pytest.mark.usefixtures("tracked")
 
-SEEDED = TOY.replace('{"score": done}', '{"score": done * (1 + trial.seed / 100) + trial.config.train.cut}').replace(
-    '{"train/loss": done}', '{"train/loss": done, "test/score": done}'
-)
+SEEDED = TOY.replace(
+    '{"score": done}', '{"score": done * (1 + trial.seed / 100) + trial.config.train.cut}'
+).replace('{"train/loss": done}', '{"train/loss": done, "test/score": done}')
 HEAD = "# @package _global_\nrow: {group: A, change: %s}\nmodel: {size: 2}\n"
 ROWS = ("base", "size_2")
 
@@ -31,7 +32,14 @@ def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     """Two rows with three seeds each."""
     place = Place(tmp_path_factory.mktemp("swept") / "here", database)
     place.write({"toy.py": SEEDED})
-    place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1,2,3]", "tracking=local")
+    place.must(
+        "sweep",
+        "task=toy",
+        STUDY,
+        "sweep.rows=[base,size_2]",
+        "sweep.seeds=[1,2,3]",
+        "tracking=local",
+    )
     return place.folder
 
 
@@ -63,12 +71,15 @@ def runs_of(place: Place, view: int = ViewType.ACTIVE_ONLY) -> dict[str, Any]:
 def latest(place: Place, run: Any, metric: str) -> float:
     """As MLflow's pages choose it: the point of the highest step."""
     history = opened(place)[0].get_metric_history(run.info.run_id, metric)
-    assert len({point.step for point in history}) == len(history), f"two points of {metric} at one step"
+    assert len({point.step for point in history}) == len(history), (
+        f"two points of {metric} at one step"
+    )
     return float(max(history, key=lambda point: point.step).value)
 
 
 def assert_shows_the_table(place: Place) -> None:
-    """Each run has its trial's curve once, and the values, differences and marks of the table; status knows it."""
+    """Each run has its trial's curve once, and the values, differences and marks of the table;
+    status knows it."""
     assert "MLflow: up to date" in place.must("status", STUDY)
     rows = {row["row"]: row for row in json.loads(place.must("table", STUDY, "--format", "json"))}
     words = place.table("md")
@@ -82,7 +93,11 @@ def assert_shows_the_table(place: Place) -> None:
         result = json.loads((folder / "result.json").read_text())
         shown = run.data.metrics
         assert shown["final/score"] == result["scores"]["test"]["score"]
-        assert all(latest(place, run, metric) == value for metric, value in shown.items() if not math.isnan(value))
+        assert all(
+            latest(place, run, metric) == value
+            for metric, value in shown.items()
+            if not math.isnan(value)
+        )
         journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
         curve = opened(place)[0].get_metric_history(run.info.run_id, "train/loss")
         assert [(point.step, point.value) for point in curve] == [
@@ -103,7 +118,9 @@ def result_of(place: Place, trial: str) -> tuple[Path, dict[str, Any]]:
     return file, json.loads(file.read_text())
 
 
-def test_a_dropped_trial_leaves_mlflow_with_all_that_followed_from_it_and_comes_back(swept: Place) -> None:
+def test_a_dropped_trial_leaves_mlflow_with_all_that_followed_from_it_and_comes_back(
+    swept: Place,
+) -> None:
     assert_shows_the_table(swept)
     before = runs_of(swept)
     record = (swept.study / "study.json").read_text()
@@ -112,10 +129,16 @@ def test_a_dropped_trial_leaves_mlflow_with_all_that_followed_from_it_and_comes_
     swept.must("sync", STUDY)
     assert_shows_the_table(swept)
     after = runs_of(swept)
-    assert after["size_2-s1"].data.metrics["delta/score"] != before["size_2-s1"].data.metrics["delta/score"]
+    assert (
+        after["size_2-s1"].data.metrics["delta/score"]
+        != before["size_2-s1"].data.metrics["delta/score"]
+    )
     assert after["size_2-s1"].data.tags["row.score"] != before["size_2-s1"].data.tags["row.score"]
     left = opened(swept)[0].get_run(before["base-s3"].info.run_id)
-    assert (left.info.lifecycle_stage, left.data.tags["sweep.left_out"]) == ("deleted", "dropped from the study")
+    assert (left.info.lifecycle_stage, left.data.tags["sweep.left_out"]) == (
+        "deleted",
+        "dropped from the study",
+    )
 
     (trash,) = (swept.study.parent / ".trash").glob("*-toy")
     shutil.move(trash / "base-s3", swept.study / "base-s3")
@@ -158,7 +181,8 @@ def test_a_row_that_is_trained_anew_has_its_new_curve_alone(trained: Place) -> N
 
 @pytest.mark.parametrize("change", [-3.0, 3.0])
 def test_a_new_value_is_the_latest_on_any_clock(swept: Place, change: float) -> None:
-    """Base is scored again by a machine whose clock went back, without any sign of that but the value."""
+    """Base is scored again by a machine whose clock went back, without any sign of that but the
+    value."""
     file, content = result_of(swept, "base-s2")
     content["scores"]["test"]["score"] += change
     file.write_text(json.dumps(content))
@@ -169,7 +193,8 @@ def test_a_new_value_is_the_latest_on_any_clock(swept: Place, change: float) -> 
 
 
 def test_scores_of_other_settings_replace_all_differences(swept: Place) -> None:
-    """Base is scored with another setting first, and synced: in between there are no differences."""
+    """Base is scored with another setting first, and synced: in between there are no
+    differences."""
     for row in ROWS:
         for seed in (1, 2, 3):
             file, content = result_of(swept, f"{row}-s{seed}")
@@ -186,14 +211,19 @@ def test_the_words_of_a_row_follow_its_file(swept: Place) -> None:
     swept.must("sync", STUDY)
     assert_shows_the_table(swept)
     run = runs_of(swept)["size_2-s1"]
-    assert (run.data.tags["study.change"], run.info.run_name) == ("twice the size", "A twice the size s1")
+    assert (run.data.tags["study.change"], run.info.run_name) == (
+        "twice the size",
+        "A twice the size s1",
+    )
 
 
 def test_a_param_that_mlflow_cannot_change_is_said(swept: Place) -> None:
     file = swept.study / "base-s1" / "config.yaml"
     file.write_text(file.read_text().replace("steps: 4", "steps: 5"))
     assert "base-s1: MLflow cannot change params" in swept.must("sync", STUDY)
-    assert "MLflow: up to date, but MLflow cannot change params: base-s1 train.steps" in swept.must("status", STUDY)
+    assert "MLflow: up to date, but MLflow cannot change params: base-s1 train.steps" in swept.must(
+        "status", STUDY
+    )
 
 
 def test_what_was_changed_in_the_store_is_repaired(swept: Place) -> None:

@@ -47,7 +47,11 @@ def test_a_renamed_row_keeps_its_scores_and_its_runs(trained: Place) -> None:
     database = trained.folder / "runs" / "mlflow.db"
     before = scores_of(database)
     (trained.folder / ROWS / "size_2.yaml").rename(trained.folder / ROWS / "double.yaml")
-    for words in (("plan", STUDY), ("plan", STUDY, "sweep.rows=[base,double]"), ("train", STUDY, "row=double")):
+    for words in (
+        ("plan", STUDY),
+        ("plan", STUDY, "sweep.rows=[base,double]"),
+        ("train", STUDY, "row=double"),
+    ):
         said = " ".join(trained.must(*words).split())
         assert "double is the row size_2 of toy" in said
         assert "rename toy size_2 double" in said
@@ -65,9 +69,15 @@ def test_a_renamed_row_keeps_its_scores_and_its_runs(trained: Place) -> None:
 def test_names_that_are_taken_are_refused_and_nothing_moves(trained: Place) -> None:
     trained.train("size_2", "--add")
     before = sorted(path.name for path in trained.study.iterdir())
-    assert "NEW is base, which is a row of toy" in trained.refused("rename", "toy", "size_2", "base")
-    assert 'OLD is "size_9", which is no row of toy' in trained.refused("rename", "toy", "size_9", "new")
-    assert "OLD is base, with which rows are compared" in trained.refused("rename", "toy", "base", "new")
+    assert "NEW is base, which is a row of toy" in trained.refused(
+        "rename", "toy", "size_2", "base"
+    )
+    assert 'OLD is "size_9", which is no row of toy' in trained.refused(
+        "rename", "toy", "size_9", "new"
+    )
+    assert "OLD is base, with which rows are compared" in trained.refused(
+        "rename", "toy", "base", "new"
+    )
     assert 'NEW is "a/b"' in trained.refused("rename", "toy", "size_2", "a/b")
     assert "NEW is toy" in trained.refused("rename", "toy", "toy")
     assert sorted(path.name for path in trained.study.iterdir()) == before
@@ -94,4 +104,6 @@ def test_edited_words_of_a_row_are_shown_at_once_and_sent_by_sync(trained: Place
     database = trained.folder / "runs" / "mlflow.db"
     assert "twice as large" in tags(database, "study.change")
     file.write_text(HEAD % ("another model", 3))
-    assert "another model" not in trained.must("table", STUDY), "the words of a file that decides something else"
+    assert "another model" not in trained.must("table", STUDY), (
+        "the words of a file that decides something else"
+    )

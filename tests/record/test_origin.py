@@ -1,4 +1,5 @@
-"""Where figures come from: no attempt's record is replaced, git and packages are the trial's, secrets stay out."""
+"""Where figures come from: no attempt's record is replaced, git and packages are the trial's,
+secrets stay out."""
 
 import json
 import os
@@ -30,9 +31,16 @@ def with_older_packages(record: dict[str, Any]) -> None:
         record["versions"]["numpy"] = "1.0"
 
 
-def test_no_further_attempt_or_scoring_hides_machine_and_packages_of_the_one_before(place: Place) -> None:
+def test_no_further_attempt_or_scoring_hides_machine_and_packages_of_the_one_before(
+    place: Place,
+) -> None:
     """Base stops after two steps, goes on, and is scored again, each time with something else."""
-    place.write({"parts/one.py": "import numpy\n\ndef one():\n    return float(numpy.float64(1))\n", "stops": ""})
+    place.write(
+        {
+            "parts/one.py": "import numpy\n\ndef one():\n    return float(numpy.float64(1))\n",
+            "stops": "",
+        }
+    )
     file = place.study / "base-s1" / "provenance.json"
     assert place.type("train", "task=toy", STUDY).returncode == 1
     edited(file, on_intel)
@@ -52,13 +60,28 @@ def test_no_further_attempt_or_scoring_hides_machine_and_packages_of_the_one_bef
 
 def test_commit_branch_and_diff_are_those_of_the_folder_of_the_task(place: Place) -> None:
     def git(*words: str) -> str:
-        command = ["git", "-C", str(place.folder), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        command = [
+            "git",
+            "-C",
+            str(place.folder),
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            *words,
+        ]
         environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
-        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment
+        ).stdout.strip()
 
-    head, *declared, work = TOY.replace("\n\n\ndef work", "\n\n\n@dataclass\ndef work").split("@dataclass")
+    head, *declared, work = TOY.replace("\n\n\ndef work", "\n\n\n@dataclass\ndef work").split(
+        "@dataclass"
+    )
     assert declared
-    place.write({"../elsewhere/shapes.py": head + "@dataclass".join(["", *declared])})  # as a library may have it
+    place.write(
+        {"../elsewhere/shapes.py": head + "@dataclass".join(["", *declared])}
+    )  # as a library may have it
     place.write({"toy.py": f"{head}from shapes import Config\n\n\n{work.removeprefix(chr(10))}"})
     place.environment["PYTHONPATH"] = str(place.folder.parent / "elsewhere")
     git("init", "--initial-branch", "mine")
@@ -68,7 +91,11 @@ def test_commit_branch_and_diff_are_those_of_the_folder_of_the_task(place: Place
         file.write(f'HF_TOKEN = "{SECRET}"\n')
     place.train("base")
     content = json.loads((place.study / "base-s1" / "provenance.json").read_text())
-    assert (content["commit"], content["branch"], content["changes"]) == (git("rev-parse", "HEAD"), "mine", ["toy.py"])
+    assert (content["commit"], content["branch"], content["changes"]) == (
+        git("rev-parse", "HEAD"),
+        "mine",
+        ["toy.py"],
+    )
     diff = (place.study / content["diff"]).read_text()
     assert "+HF_TOKEN = " in diff
     assert SECRET not in diff
@@ -80,15 +107,29 @@ def test_secrets_reach_no_record(place: Place) -> None:
     fails = f"login failed: password={SECRET}, {{SOME_API_KEY}}, train.tokens_per_batch=4000"
     place.write({"fails": fails})
     words = ("task=toy", "train.api_key='a word of mine'")
-    assert place.type("train", STUDY, *words, f"paths.data='{place.folder}/x?secret={SECRET}'").returncode == 1
+    assert (
+        place.type(
+            "train", STUDY, *words, f"paths.data='{place.folder}/x?secret={SECRET}'"
+        ).returncode
+        == 1
+    )
     error = (place.study / "base-s1" / "error.txt").read_text()
     assert "tokens_per_batch=4000" in error
-    paths = [path for path in (place.folder / "runs").rglob("*") if path.is_file() and not path.is_symlink()]
+    paths = [
+        path
+        for path in (place.folder / "runs").rglob("*")
+        if path.is_file() and not path.is_symlink()
+    ]
     content = {path: path.read_bytes() for path in paths}
     for secret in (SECRET, OF_ENVIRONMENT):
         assert [path for path, text in content.items() if secret.encode() in text] == []
-    assert {path.name for path, text in content.items() if b"of mine" in text} == {"config.yaml", "study.json"}
-    assert "of mine" not in json.loads((place.study / "study.json").read_text())["asked"][0]["command"]
+    assert {path.name for path, text in content.items() if b"of mine" in text} == {
+        "config.yaml",
+        "study.json",
+    }
+    assert (
+        "of mine" not in json.loads((place.study / "study.json").read_text())["asked"][0]["command"]
+    )
     assert "of mine" not in place.must("config", *words)
 
 

@@ -64,7 +64,9 @@ def test_with_changed_code_the_rest_trains_on_the_data_of_the_new_code(prepared:
     prepared.must("again", "base-s1", "task=toy", STUDY)
 
 
-def test_two_projects_with_one_folder_of_data_have_their_own(prepared: Place, another: Callable[[str], Place]) -> None:
+def test_two_projects_with_one_folder_of_data_have_their_own(
+    prepared: Place, another: Callable[[str], Place]
+) -> None:
     other = another("other")
     other.write({"toy.py": EDITED})
     other.train("base", f"paths.data={prepared.folder / 'data'}")

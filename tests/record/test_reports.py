@@ -26,7 +26,9 @@ def metrics_of(place: Place) -> dict[int, dict[str, float]]:
     steps = [line["step"] for line in journal]
     assert steps == sorted(set(steps)), "one line for each step"
     return {
-        line["step"]: {name: of for name, of in line["metrics"].items() if not name.startswith("system/")}
+        line["step"]: {
+            name: of for name, of in line["metrics"].items() if not name.startswith("system/")
+        }
         for line in journal
     }
 
@@ -39,14 +41,19 @@ def test_training_and_evaluation_of_one_step_may_be_reported_apart(place: Place)
     (place.folder / "stops").touch()
     assert place.type("train", "task=toy", STUDY, "row=base").returncode == 1
     place.train("base")
-    expected = {step: {"train/loss": step, "rate": 0.25, "eval/loss": 2 * step} for step in range(1, 5)}
+    expected = {
+        step: {"train/loss": step, "rate": 0.25, "eval/loss": 2 * step} for step in range(1, 5)
+    }
     assert metrics_of(place) == expected
     log = (place.study / "base-s1" / "log.txt").read_text()
     assert log.count("step 1 was reported more than once") == 1
     assert log.count("was reported more than once") == 2, "once by each attempt"
     wanted = "SELECT step, value FROM metrics WHERE key = ? ORDER BY step"
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
-        found = {name: store.execute(wanted, (name,)).fetchall() for name in ("train/loss", "eval/loss", "rate")}
+        found = {
+            name: store.execute(wanted, (name,)).fetchall()
+            for name in ("train/loss", "eval/loss", "rate")
+        }
     assert found == {name: [(step, of[name]) for step, of in expected.items()] for name in found}
 
 
@@ -69,14 +76,21 @@ EVALUATES = f"""\
 def points_of(place: Place, name: str) -> list[tuple[int, float]]:
     """Of all runs, also those that were left out."""
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
-        return store.execute("SELECT step, value FROM metrics WHERE key = ? ORDER BY step", (name,)).fetchall()
+        return store.execute(
+            "SELECT step, value FROM metrics WHERE key = ? ORDER BY step", (name,)
+        ).fetchall()
 
 
 @pytest.mark.usefixtures("tracked")
 def test_a_report_that_joins_one_behind_its_checkpoint_reaches_mlflow(place: Place) -> None:
-    """The last step is evaluated by a second attempt, and once more, with another setting, by a third."""
+    """The last step is evaluated by a second attempt, and once more, with another setting, by a
+    third."""
     place.write(
-        {"toy.py": TOY.replace(f"{ONCE}        trial.checkpoint(step, done)\n", APART).replace(AT_LAST, EVALUATES)}
+        {
+            "toy.py": TOY.replace(f"{ONCE}        trial.checkpoint(step, done)\n", APART).replace(
+                AT_LAST, EVALUATES
+            )
+        }
     )
     (place.folder / "halts").touch()
     assert place.type("train", "task=toy", STUDY, "row=base").returncode == 1
@@ -94,7 +108,9 @@ def test_a_report_that_joins_one_behind_its_checkpoint_reaches_mlflow(place: Pla
     assert [step for step, _ in points_of(place, "train/loss")] == [1, 2, 3, 4], "one run"
 
 
-def test_the_last_line_is_replaced_without_reading_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_line_is_replaced_without_reading_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reader at any moment finds whole lines, and perhaps a torn last one."""
     path, sizes, seen = tmp_path / "journal.jsonl", list[int](), list[list[dict[str, int]]]()
     path.write_text("".join(f'{{"step": {step}}}\n' for step in range(100_000)))
@@ -124,7 +140,9 @@ def test_the_old_last_line_stays_where_the_new_one_does_not_fit(
 ) -> None:
     path, write = tmp_path / "journal.jsonl", os.write
     path.write_text('{"step": 1}\n{"step": 2}\n')
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:12]))  # a full disk
+    monkeypatch.setattr(
+        os, "write", lambda descriptor, data: write(descriptor, data[:12])
+    )  # a full disk
     with pytest.raises(OSError, match="No space left"):
         replace_last_line(path, json.dumps({"step": 2, "more": 1}))
     assert [line["step"] for line in Lines(path)] == [1, 2]

@@ -9,13 +9,17 @@ KEYS = """    size: Annotated[int, Range(1)]
     tags: list[str]
     note: str | None
 """
-BASE = "model:\n  size: 1\n  tags: [x]\n  note: {note}\ntrain: {{steps: 4, api_key: none, cut: 0.5}}\n"
+BASE = (
+    "model:\n  size: 1\n  tags: [x]\n  note: {note}\ntrain: {{steps: 4, api_key: none, cut: 0.5}}\n"
+)
 
 
 def write_toy(place: Place, note: str = "none", work: str = "") -> None:
     """The toy with a list and a text among its keys, and further lines at the start of its work."""
     source = TOY.replace("    size: Annotated[int, Range(1)]\n", KEYS)
-    source = source.replace("    from parts.one import one\n\n    if", f"    from parts.one import one\n{work}\n    if")
+    source = source.replace(
+        "    from parts.one import one\n\n    if", f"    from parts.one import one\n{work}\n    if"
+    )
     place.write({"toy.py": source, "conf/task/toy/base.yaml": BASE.format(note=note)})
 
 
@@ -33,7 +37,9 @@ def planned(place: Place, *words: str) -> list[dict[str, str]]:
         "sweep.vary={model.note: [null,'null',None,'','1']}",
     ],
 )
-def test_each_value_of_a_list_is_a_row_with_a_name_and_a_key_of_its_own(place: Place, words: str) -> None:
+def test_each_value_of_a_list_is_a_row_with_a_name_and_a_key_of_its_own(
+    place: Place, words: str
+) -> None:
     write_toy(place)
     trials = planned(place, words)
     assert len(trials) == 6
@@ -43,19 +49,27 @@ def test_each_value_of_a_list_is_a_row_with_a_name_and_a_key_of_its_own(place: P
 
 def test_two_values_that_no_name_can_tell_apart_are_refused_by_the_name(place: Place) -> None:
     write_toy(place)
-    place.write({"conf/task/toy/row/size_7.yaml": HEAD % ("other", 7) + "train: {cut: 0.9, steps: 5}\n"})
+    place.write(
+        {"conf/task/toy/row/size_7.yaml": HEAD % ("other", 7) + "train: {cut: 0.9, steps: 5}\n"}
+    )
     said = place.refused("plan", "task=toy", "row=base,size_7", "model.size=7,8", "model.note=a,b")
     assert "makes two rows with the name size_7-note_a" in said
 
 
 @pytest.mark.parametrize("note", ["${now:%S%f}", "a ${now:%H}", "${oc.decode:${now:%f}}"])
-def test_a_value_that_changes_from_call_to_call_is_refused_with_its_line(place: Place, note: str) -> None:
+def test_a_value_that_changes_from_call_to_call_is_refused_with_its_line(
+    place: Place, note: str
+) -> None:
     """Also where another key refers to it. A key that only observes may change."""
     write_toy(place, f"'{note}'")
     said = place.refused("plan", "task=toy")
-    assert f"model.note (conf/task/toy/base.yaml:4) is {note}, which changes from call to call" in said
+    assert (
+        f"model.note (conf/task/toy/base.yaml:4) is {note}, which changes from call to call" in said
+    )
     write_toy(place)
-    said = place.refused("plan", "task=toy", "train.api_key=x${now:%f}", "model.note=${train.api_key}")
+    said = place.refused(
+        "plan", "task=toy", "train.api_key=x${now:%f}", "model.note=${train.api_key}"
+    )
     assert said.count("which changes from call to call") == 1
     assert "model.note (command line)" in said
 
@@ -78,7 +92,10 @@ def test_the_work_sees_no_arguments_and_its_exit_is_its_error(place: Place) -> N
     done = place.type("sweep", "task=toy", "sweep.name=toy", "sweep.rows=[base,size_2]")
     assert done.returncode == 1, done.stdout + done.stderr
     assert place.score("base-s1") == 4.0
-    attempts = [json.loads(line) for line in (place.study / "size_2-s1" / "attempts.jsonl").read_text().splitlines()]
+    attempts = [
+        json.loads(line)
+        for line in (place.study / "size_2-s1" / "attempts.jsonl").read_text().splitlines()
+    ]
     assert {line["attempt"] for line in attempts} == {1}
     assert "SystemExit: 3" in (place.study / "size_2-s1" / "error.txt").read_text()
     assert place.must("train", "task=toy", "sweep.name=alone", "row=base")
@@ -104,7 +121,9 @@ def test_a_text_of_eighteen_thousand_letters_is_trained_and_cut_in_tables(place:
     assert trial["change"].startswith("note x yx y")
     assert trial["change"].endswith("… (18000 characters)")
     assert len(trial["row"].encode()) <= 120
-    row = f"# @package _global_\nrow: {{group: A, change: my own words}}\nmodel: {{note: '{LONG}'}}\n"
+    row = (
+        f"# @package _global_\nrow: {{group: A, change: my own words}}\nmodel: {{note: '{LONG}'}}\n"
+    )
     place.write({"conf/task/toy/row/long.yaml": row})
     place.train("long")
     assert place.score("long-s1") == 4.0

@@ -34,7 +34,9 @@ def test_evaluate_scores_with_the_code_of_the_trial(edited: Place) -> None:
     assert (line["score"], line["now"]) == (4.0, True), "the edited code would say 400"
     line, _ = evaluated(edited, OTHER_CUT)
     assert (line["score"], line["now"]) == (4.0, False)
-    (version,) = (path for path in (edited.study / "code").iterdir() if path.is_dir() and not path.suffix)
+    (version,) = (
+        path for path in (edited.study / "code").iterdir() if path.is_dir() and not path.suffix
+    )
     next(version.rglob("toy.py")).unlink()
     refused = edited.refused("evaluate", *BASE, "train.cut=0.8")
     assert "lacks toy.py, with which the study was trained" in refused
@@ -43,7 +45,9 @@ def test_evaluate_scores_with_the_code_of_the_trial(edited: Place) -> None:
 def test_evaluate_lists_no_score_of_other_code_without_a_word(edited: Place) -> None:
     edited.must("again", *BASE, OTHER_CUT)
     kept = edited.study / "base-s1/statistics/test@cut0.7.jsonl"
-    assert json.loads(kept.read_text())["scores"]["score"] == 10.0, "a verb of the task runs the code of now"
+    assert json.loads(kept.read_text())["scores"]["score"] == 10.0, (
+        "a verb of the task runs the code of now"
+    )
     line, _ = evaluated(edited, OTHER_CUT)
     assert (line["score"], line["now"]) == (4.0, True)
     edited.must("again", *BASE)
@@ -54,9 +58,13 @@ def test_evaluate_lists_no_score_of_other_code_without_a_word(edited: Place) -> 
 
 def test_a_key_that_the_code_of_the_trial_lacks_is_refused(edited: Place) -> None:
     newer = EDITED.replace("Metric, Observes", "Metric, Neutral, Observes")
-    newer = newer.replace("Scores()]\n", "Scores()]\n    tail: Annotated[float, Scores(), Neutral(0.0)]\n", 1)
+    newer = newer.replace(
+        "Scores()]\n", "Scores()]\n    tail: Annotated[float, Scores(), Neutral(0.0)]\n", 1
+    )
     base = edited.folder / "conf/task/toy/base.yaml"
-    edited.write({"toy.py": newer, str(base): base.read_text().replace("cut: 0.5", "cut: 0.5, tail: 0.0")})
+    edited.write(
+        {"toy.py": newer, str(base): base.read_text().replace("cut: 0.5", "cut: 0.5, tail: 0.0")}
+    )
     line, _ = evaluated(edited, OTHER_CUT)
     assert line["score"] == 4.0
     refused = edited.refused("evaluate", *BASE, "train.tail=0.1")

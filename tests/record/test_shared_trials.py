@@ -77,11 +77,14 @@ def test_a_second_study_trains_nothing_and_outlives_the_first(trained: Place) ->
     assert "resumed at step 4" in (second(place) / "base-s1" / "log.txt").read_text()
 
 
-def test_what_is_taken_names_its_source_and_keeps_the_record_of_its_training(trained: Place) -> None:
+def test_what_is_taken_names_its_source_and_keeps_the_record_of_its_training(
+    trained: Place,
+) -> None:
     place = trained
     place.must("sweep", *SECOND)
     own, there = (
-        json.loads((folder / "base-s1" / "provenance.json").read_text()) for folder in (place.study, second(place))
+        json.loads((folder / "base-s1" / "provenance.json").read_text())
+        for folder in (place.study, second(place))
     )
     assert there["attempts"] == own["attempts"]
     assert (there["taken_from"]["study"], there["taken_from"]["trial"]) == ("toy", "base-s1")
@@ -156,11 +159,17 @@ def test_a_trial_with_other_values_of_variables_is_not_taken(place: Place) -> No
 
 
 def test_weights_whose_bytes_have_changed_are_not_taken(place: Place) -> None:
-    arrays = TOY.replace("trial.checkpoint(step, done)", "trial.checkpoint(step, numpy.full(3, done))")
+    arrays = TOY.replace(
+        "trial.checkpoint(step, done)", "trial.checkpoint(step, numpy.full(3, done))"
+    )
     arrays = arrays.replace("trial.saved.state if", "float(trial.saved.state[0]) if")
     place.write({"toy.py": arrays.replace("import time", "import time\nimport numpy")})
     place.train("base")
-    (part,) = [path for path in place.study.glob("base-s1/checkpoints/*/a1/step-4/*") if path.name != "manifest.json"]
+    (part,) = [
+        path
+        for path in place.study.glob("base-s1/checkpoints/*/a1/step-4/*")
+        if path.name != "manifest.json"
+    ]
     part.write_bytes(part.read_bytes()[:-1] + b"!")
     (place.folder / "fails").write_text("it was trained")
     done = place.type("sweep", *SECOND)
@@ -187,13 +196,17 @@ def test_weights_are_taken_and_scored_with_the_settings_of_the_second_study(trai
     result = json.loads((second(place) / "base-s1" / "result.json").read_text())
     assert result["scores"]["test"]["decode"] == {"train.cut": 0.7}
     assert (result["attempt"], result["step"]) == (2, 4)
-    own, there = (files_below(folder / "base-s1")["journal.jsonl"] for folder in (place.study, second(place)))
+    own, there = (
+        files_below(folder / "base-s1")["journal.jsonl"] for folder in (place.study, second(place))
+    )
     assert there == own
     before = json.loads((place.study / "base-s1" / "result.json").read_text())
     assert before["scores"]["test"]["decode"] == {"train.cut": 0.5}
 
 
-def test_checkpoints_elsewhere_are_taken_to_a_place_of_the_second_study(place: Place, tmp_path: Path) -> None:
+def test_checkpoints_elsewhere_are_taken_to_a_place_of_the_second_study(
+    place: Place, tmp_path: Path
+) -> None:
     store = f"paths.checkpoints={tmp_path / 'store'}"
     place.train("base", store)
     place.must("sweep", *SECOND, store)
@@ -221,7 +234,8 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("module", "function"), [("checkpoint_copy", "link_or_copy"), ("trial_copy", "_rename"), ("trial_copy", "_take")]
+    ("module", "function"),
+    [("checkpoint_copy", "link_or_copy"), ("trial_copy", "_rename"), ("trial_copy", "_take")],
 )
 def test_a_sweep_that_is_killed_while_it_takes_leaves_both_studies_whole(
     trained: Place, module: str, function: str
@@ -231,7 +245,11 @@ def test_a_sweep_that_is_killed_while_it_takes_leaves_both_studies_whole(
     environment = os.environ | {"TOY_FOLDER": str(place.folder)}
     program = DYING.format(module=module, function=function)
     killed = subprocess.run(
-        [sys.executable, "-c", program, "sweep", *SECOND], cwd=place.folder, env=environment, check=False, timeout=300
+        [sys.executable, "-c", program, "sweep", *SECOND],
+        cwd=place.folder,
+        env=environment,
+        check=False,
+        timeout=300,
     )
     assert killed.returncode == -signal.SIGKILL
     assert files_below(place.study / "base-s1") == before

@@ -1,4 +1,5 @@
-"""A study that was locked before its first result: what the lock holds, and what every output says of it."""
+"""A study that was locked before its first result: what the lock holds, and what every output says
+of it."""
 
 import hashlib
 import json
@@ -62,7 +63,9 @@ def complete(tmp_path: Path, _complete: Path) -> Place:
 
 
 def test_a_lock_holds_rows_seeds_metrics_and_tests_with_their_digest(place: Place) -> None:
-    said = place.must("plan", *WORDS, "sweep.base_seeds=[1,2,3]", "sweep.margin={score: 0.5}", "--lock")
+    said = place.must(
+        "plan", *WORDS, "sweep.base_seeds=[1,2,3]", "sweep.margin={score: 0.5}", "--lock"
+    )
     lock = lock_of(place)
     assert lock["rows"] == {"base": {}, "size_2": {"model.size": 2}}
     assert lock["settings"]["train.steps"] == 4
@@ -75,7 +78,12 @@ def test_a_lock_holds_rows_seeds_metrics_and_tests_with_their_digest(place: Plac
     rule = lock["tests"].pop("rules")["score"]
     assert "a row agrees if" in rule.pop("text")
     assert rule == {"version": 1, "negligible": 0.0, "agrees_within": None}
-    assert lock["tests"] == {"reference": "base", "level": 0.05, "paired": False, "margins": {"score": 0.5}}
+    assert lock["tests"] == {
+        "reference": "base",
+        "level": 0.05,
+        "paired": False,
+        "margins": {"score": 0.5},
+    }
 
     lock = lock_of(place)
     digest = lock.pop("digest")
@@ -93,7 +101,9 @@ def test_other_metrics_and_sets_can_be_locked(place: Place) -> None:
     assert 'names "scores"' in misspelled
     assert "did you mean score?" in misspelled
     assert not (place.study / "lock.json").exists()
-    place.must("plan", *WORDS, "--lock", "--metric", "score", "--set", "test", "--set", "train_sample")
+    place.must(
+        "plan", *WORDS, "--lock", "--metric", "score", "--set", "test", "--set", "train_sample"
+    )
     assert lock_of(place)["metrics"] == {"test": ["score"], "train_sample": ["score"]}
 
 
@@ -109,7 +119,9 @@ def test_a_second_lock_is_refused(place: Place) -> None:
 
 def test_a_lock_after_a_result_is_refused(complete: Place) -> None:
     (complete.study / "lock.json").unlink()
-    assert "comes too late: toy has the result of base-s1" in complete.refused("plan", STUDY, "--lock")
+    assert "comes too late: toy has the result of base-s1" in complete.refused(
+        "plan", STUDY, "--lock"
+    )
     words = ("task=toy", "sweep.name=second", ROWS, "sweep.seeds=[2]")
     assert "comes too late: base-s2 is taken from toy" in complete.refused("plan", *words, "--lock")
     complete.must("plan", *words, "sweep.share=false", "--lock")
@@ -125,10 +137,14 @@ def test_every_output_of_a_study_that_follows_its_lock_says_so(complete: Place) 
     texts = outputs(complete) | {"plan": " ".join(complete.must("plan", STUDY).split())}
     stated = {name: FOLLOWS.findall(text) for name, text in texts.items()}
     comparison = {name: stated.pop(name) for name in ("compare", "compare --json")}
-    assert stated.pop("report") == [digest, digest], "below results, and in the paragraph on methods"
+    assert stated.pop("report") == [digest, digest], (
+        "below results, and in the paragraph on methods"
+    )
     assert stated == {name: [digest] for name in stated}
     assert "Not locked: half on test." in texts["report"]
-    assert comparison == {"compare": [], "compare --json": []}, "compare shows every metric, and one was not locked"
+    assert comparison == {"compare": [], "compare --json": []}, (
+        "compare shows every metric, and one was not locked"
+    )
     one = complete.must("compare", "base", "size_2", STUDY, "--metric", "score")
     assert FOLLOWS.findall(" ".join(one.split())) == [digest]
 
@@ -138,7 +154,10 @@ def test_until_all_locked_trials_are_there_no_test_should_be_published(place: Pl
     place.train("base")
     place.train("size_2", "--add")
     for name, text in outputs(place).items():
-        assert "2 of 4 locked trials are missing (base-s2 and size_2-s2): no test should be published" in text, name
+        assert (
+            "2 of 4 locked trials are missing (base-s2 and size_2-s2): no test should be published"
+            in text
+        ), name
     assert FOLLOWS.search(line(place))
 
 
@@ -185,7 +204,9 @@ DEVIATIONS: dict[Callable[[Place], str], str] = {
 
 
 @pytest.mark.parametrize("deviate", DEVIATIONS, ids=lambda deviate: deviate.__name__)
-def test_every_deviation_from_the_lock_is_listed(deviate: Callable[[Place], str], complete: Place) -> None:
+def test_every_deviation_from_the_lock_is_listed(
+    deviate: Callable[[Place], str], complete: Place
+) -> None:
     deviate(complete)
     found = line(complete)
     assert DEVIATES in found
@@ -202,7 +223,9 @@ def test_every_output_lists_the_deviations(complete: Place) -> None:
 
 
 def test_a_metric_or_a_choice_that_was_not_locked_is_listed(complete: Place) -> None:
-    assert "Shown but not locked: half on test." in line(complete, "--metric", "score", "--metric", "half")
+    assert "Shown but not locked: half on test." in line(
+        complete, "--metric", "score", "--metric", "half"
+    )
     assert "Differences are from size_2, not from base." in line(complete, "--base", "size_2")
     assert "Seeds left out here: 2 of base; 2 of size_2." in line(complete, "sweep.seeds=[1]")
     compared = " ".join(complete.must("compare", "base", "size_2", STUDY).split())
@@ -213,9 +236,16 @@ def test_a_metric_or_a_choice_that_was_not_locked_is_listed(complete: Place) -> 
 def test_a_plan_or_a_sweep_that_would_deviate_says_so_before_it_starts(place: Place) -> None:
     place.must("plan", *WORDS, "--lock")
     assert FOLLOWS.search(" ".join(place.must("plan", *WORDS).split()))
-    words = ("task=toy", STUDY, "sweep.rows=[base,size_3]", "train.steps=5", "sweep.margin={score: 0.5}")
+    words = (
+        "task=toy",
+        STUDY,
+        "sweep.rows=[base,size_3]",
+        "train.steps=5",
+        "sweep.margin={score: 0.5}",
+    )
     expected = (
-        "Rows added: size_3. Settings changed: train.steps 4, now 5 (base). Tests changed: sweep.margin none, now"
+        "Rows added: size_3. Settings changed: train.steps 4, now 5 (base). "
+        "Tests changed: sweep.margin none, now"
     )
     assert expected in " ".join(place.must("plan", *words).split())
     said = " ".join(place.must("sweep", *words).split())
@@ -237,7 +267,9 @@ def test_another_rule_deviates_and_other_words_for_it_do_not(place: Place) -> No
         place.write({task: TOY.replace('Metric("score", set="test")', metric)})
     place.must("plan", *WORDS, "--lock")
     path = place.study / "lock.json"
-    path.write_text(path.read_text("utf-8").replace("Rule for score:", "The rule for score:"), "utf-8")
+    path.write_text(
+        path.read_text("utf-8").replace("Rule for score:", "The rule for score:"), "utf-8"
+    )
     place.environment = {"NEW": "process"}  # that imports the task again
     assert 'The rule for "agrees" changed' not in place.must("plan", *WORDS)
     place.write({"toy.py": (place.folder / "later.py").read_text("utf-8")})
@@ -266,5 +298,7 @@ def test_a_study_without_a_lock_says_nothing_of_locks(complete: Place) -> None:
     without = outputs(complete)
     assert "lock of" in with_lock["md"]
     for name in ("table", "md", "tex", "html", "short", "status"):
-        assert without[name] == re.sub(rf"( <p>)? ?{FOLLOWS.pattern}(</p>)?", "", with_lock[name]), name
+        assert without[name] == re.sub(
+            rf"( <p>)? ?{FOLLOWS.pattern}(</p>)?", "", with_lock[name]
+        ), name
     assert not [name for name, text in without.items() if "its lock" in text]

@@ -23,7 +23,9 @@ def vouched(place: Place) -> list[dict[str, object]]:
     return found
 
 
-def test_code_that_trains_the_same_weights_marks_no_row_and_its_trials_are_taken(trained: Place) -> None:
+def test_code_that_trains_the_same_weights_marks_no_row_and_its_trials_are_taken(
+    trained: Place,
+) -> None:
     place = trained
     place.write({"parts/one.py": SAME})
     assert "has changed" in place.refused("train", "task=toy", STUDY, "row=size_2", "--add")
@@ -43,7 +45,9 @@ def test_code_that_trains_the_same_weights_marks_no_row_and_its_trials_are_taken
     assert "‡" not in place.must("table", "sweep.name=second")
 
 
-def test_code_that_trains_other_weights_is_refused_with_the_step_at_which_reports_part(trained: Place) -> None:
+def test_code_that_trains_other_weights_is_refused_with_the_step_at_which_reports_part(
+    trained: Place,
+) -> None:
     trained.write({"parts/one.py": TEN})
     before = (trained.study / "study.json").read_bytes()
     said = trained.refused("sweep", "base-s1", STUDY, "--vouch")
@@ -66,10 +70,16 @@ def with_record(place: Place, name: str, value: object) -> None:
     ("name", "value", "reason"),
     [
         ("cpu", {"model": "Z80", "count": 1}, "but was Z80: only the same kind of machine"),
-        ("versions", {"rich": "0.0.1"}, "but was 0.0.1: only the same kind of machine, with the same packages"),
+        (
+            "versions",
+            {"rich": "0.0.1"},
+            "but was 0.0.1: only the same kind of machine, with the same packages",
+        ),
     ],
 )
-def test_another_kind_of_machine_cannot_vouch(trained: Place, name: str, value: object, reason: str) -> None:
+def test_another_kind_of_machine_cannot_vouch(
+    trained: Place, name: str, value: object, reason: str
+) -> None:
     trained.write({"parts/one.py": SAME})
     with_record(trained, name, value)
     assert reason in trained.refused(*VOUCH)
@@ -85,7 +95,9 @@ def test_another_kind_of_machine_cannot_vouch(trained: Place, name: str, value: 
         ((STUDY, "--changed-code"), "is typed with --vouch"),
     ],
 )
-def test_what_cannot_be_vouched_for_is_refused(trained: Place, words: tuple[str, ...], reason: str) -> None:
+def test_what_cannot_be_vouched_for_is_refused(
+    trained: Place, words: tuple[str, ...], reason: str
+) -> None:
     assert reason in trained.refused("sweep", *words, "--vouch")
 
 

@@ -1,4 +1,5 @@
-"""Whose weights: a checkpoint belongs to the attempts of its trial and to their code, wherever it lies."""
+"""Whose weights: a checkpoint belongs to the attempts of its trial and to their code, wherever it
+lies."""
 
 import json
 import shutil
@@ -29,7 +30,9 @@ def test_a_removed_study_leaves_its_weights_to_nobody(place: Place, store: str) 
     place.must("rm", "toy", "--yes")
     place.write({"parts/one.py": TEN})
     plan = place.must("plan", "task=toy", STUDY, "sweep.rows=[base]", store)
-    assert "is taken: it holds checkpoints of base-s1 from another study named toy" in " ".join(plan.split())
+    assert "is taken: it holds checkpoints of base-s1 from another study named toy" in " ".join(
+        plan.split()
+    )
     place.train("base", store)
     assert place.score("base-s1") == 40.0
 
@@ -47,7 +50,9 @@ def test_two_projects_with_one_store_and_one_name_do_not_meet(
     assert "resumed at step 2" in (place.study / "base-s1" / "log.txt").read_text()
 
 
-def test_a_dropped_row_that_is_added_again_trains_from_its_beginning(place: Place, store: str) -> None:
+def test_a_dropped_row_that_is_added_again_trains_from_its_beginning(
+    place: Place, store: str
+) -> None:
     place.train("base", store)
     interrupted_row(place, store)
     place.must("drop", "size_2", STUDY, "--yes")
@@ -62,7 +67,9 @@ def interrupted_row(place: Place, store: str) -> None:
     assert "stopped by a person" in done.stdout + done.stderr
 
 
-def test_a_dropped_trial_that_is_moved_back_goes_on_with_its_own_weights(place: Place, store: str) -> None:
+def test_a_dropped_trial_that_is_moved_back_goes_on_with_its_own_weights(
+    place: Place, store: str
+) -> None:
     place.train("base", store)
     interrupted_row(place, store)
     before = (place.study / "study.json").read_bytes()
@@ -80,7 +87,8 @@ def test_a_dropped_trial_that_is_moved_back_goes_on_with_its_own_weights(place: 
 def test_two_copies_of_a_study_share_a_past_and_no_further_weights(
     place: Place, another: Callable[[str], Place], store: str
 ) -> None:
-    """The second one, whose code was changed, does not take what the first one trained after step 2."""
+    """The second one, whose code was changed, does not take what the first one trained after step
+    2."""
     interrupted(place, "base", store)
     copy = another("copy")
     shutil.copytree(place.study, copy.study)
@@ -90,7 +98,9 @@ def test_two_copies_of_a_study_share_a_past_and_no_further_weights(
     assert (place.score("base-s1"), copy.score("base-s1")) == (4.0, 40.0)
 
 
-def test_a_moved_study_keeps_its_weights(place: Place, another: Callable[[str], Place], store: str) -> None:
+def test_a_moved_study_keeps_its_weights(
+    place: Place, another: Callable[[str], Place], store: str
+) -> None:
     interrupted(place, "base", store)
     moved = another("moved")
     shutil.rmtree(moved.folder)
@@ -100,8 +110,11 @@ def test_a_moved_study_keeps_its_weights(place: Place, another: Callable[[str], 
     assert "resumed at step 2" in (moved.study / "base-s1" / "log.txt").read_text()
 
 
-def test_weights_of_code_that_the_study_does_not_name_are_passed_over(place: Place, store: str) -> None:
-    """The store was away when today's code was planned, so it counts as the first; then the store is back."""
+def test_weights_of_code_that_the_study_does_not_name_are_passed_over(
+    place: Place, store: str
+) -> None:
+    """The store was away when today's code was planned, so it counts as the first; then the store
+    is back."""
     interrupted(place, "base", store)
     folder, trial = Path(store.partition("=")[2]), place.study / "base-s1"
     away = folder.rename(place.folder / "away")

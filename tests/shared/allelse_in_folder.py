@@ -27,7 +27,13 @@ def allelse(folder: Path, *arguments: str) -> Done:
 
 def run_in(folder: Path, environment: dict[str, str], *arguments: str) -> Done:
     return subprocess.run(
-        arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        arguments,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -48,7 +54,9 @@ def plan(folder: Path, *overrides: str) -> Plan:
     return make_plan(composition, composition.shared.sweep.seeds)
 
 
-def refused(folder: Path, *overrides: str, by: Callable[[list[str], Path], object] = compose_sweep) -> list[Problem]:
+def refused(
+    folder: Path, *overrides: str, by: Callable[[list[str], Path], object] = compose_sweep
+) -> list[Problem]:
     """Every problem of these overrides."""
     with pytest.raises(RefusedError) as caught:
         by(list(overrides), folder)

@@ -1,4 +1,5 @@
-"""Finished studies of translation with hypotheses, counts of their sentences, and prepared text; nothing is trained."""
+"""Finished studies of translation with hypotheses, counts of their sentences, and prepared text;
+nothing is trained."""
 
 import math
 import random
@@ -20,7 +21,8 @@ WORSE = {"base": 0.05, "a_heads_1": 0.4, "a_heads_4": 0.06}
 
 
 def write_studies(folder: Path) -> Path:
-    """Two studies, `one` with three rows and three seeds, `two` with two rows and one seed, of the same text."""
+    """Two studies, `one` with three rows and three seeds, `two` with two rows and one seed, of the
+    same text."""
     write_text(folder)
     for name in SETS:
         (folder / f"{name}.txt").write_text(sentences(SIZE, len(name)))
@@ -35,20 +37,34 @@ def sweep(folder: Path, *overrides: str) -> None:
     prepared_folder(plan.task, settings, folder / "data", plan.trials[0].fingerprint)
     for trial in plan.trials:
         made = random.Random(trial.trial.name)
-        scores = {name: scored(trial, made, name, (folder / f"{name}.txt").read_text().splitlines()) for name in SETS}
+        scores = {
+            name: scored(trial, made, name, (folder / f"{name}.txt").read_text().splitlines())
+            for name in SETS
+        }
         finished_trials.finish(trial, scores)
 
 
-def scored(planned: PlannedTrial, made: random.Random, name: str, references: list[str]) -> dict[str, Any]:
+def scored(
+    planned: PlannedTrial, made: random.Random, name: str, references: list[str]
+) -> dict[str, Any]:
     """The scores of a set, whose hypotheses and counts are written."""
     worse, folder = WORSE[planned.trial.row], planned.folder
-    hypotheses = [" ".join("x" if made.random() < worse else word for word in line.split()) for line in references]
+    hypotheses = [
+        " ".join("x" if made.random() < worse else word for word in line.split())
+        for line in references
+    ]
     of_text, counts = text_scores(hypotheses, references, "de")
     nats = [made.uniform(1, 2) * (1 + worse) for _ in references]
     pieces = [1 + len(line.split()) for line in references]
     right = [sum(made.random() > worse for _ in range(count)) for count in pieces]
     nll, accuracy = sum(nats) / sum(pieces), sum(right) / sum(pieces)
-    scores = {"nll": nll, "ppl": math.exp(nll), "accuracy": accuracy, **of_text, "decode": planned.scoring}
+    scores = {
+        "nll": nll,
+        "ppl": math.exp(nll),
+        "accuracy": accuracy,
+        **of_text,
+        "decode": planned.scoring,
+    }
     predicted = zip(nats, pieces, right, counts, strict=True)
     each = [{"nats": n, "pieces": p, "right": r, **c} for n, p, r, c in predicted]
     head = {"key": planned.trial.key, "step": 600, "scores": scores}

@@ -1,4 +1,5 @@
-"""A study of the small task with a fault in its steps, and what an undisturbed trial of it gives."""
+"""A study of the small task with a fault in its steps, and what an undisturbed trial of it
+gives."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,8 @@ NOISY = """\
     parts = trial.saved.state if trial.saved else dict.fromkeys(("W1", "b1", "W2", "b2"), 0.0)
     total = sum(parts.values())
 """
-"""The state is a dict, and each step draws noise in its order: a resume that changes that computes other numbers."""
+"""The state is a dict, and each step draws noise in its order: a resume that changes that computes
+other numbers."""
 MANIFESTS = "*/a*/step-*/manifest.json"
 FUNCTIONS = """
 import os, random, signal, sys, threading, time
@@ -58,14 +60,20 @@ def wait_for_leave(trial, step):
 
 
 def write_paced_task(folder: Path, functions: str = "", given: str = "") -> Path:
-    """Its trials go on to the step that ``train_to`` allows, or to their end. ``given``: arguments of the task."""
+    """Its trials go on to the step that ``train_to`` allows, or to their end. ``given``: arguments
+    of the task."""
     return write_faulty_task(folder, "wait_for_leave(trial, step)", functions, given=given)
 
 
 def write_faulty_task(
-    folder: Path, each_step: str, functions: str = "", files: Mapping[str, str] | None = None, given: str = ""
+    folder: Path,
+    each_step: str,
+    functions: str = "",
+    files: Mapping[str, str] | None = None,
+    given: str = "",
 ) -> Path:
-    """``each_step`` is a statement at the start of a step; it may call ``functions`` and FUNCTIONS."""
+    """``each_step`` is a statement at the start of a step; it may call ``functions`` and
+    FUNCTIONS."""
     shared = FUNCTIONS.replace("{here}", str(folder))
     planted = {
         HEAD: f"{shared}{functions}{HEAD}",
@@ -78,7 +86,8 @@ def write_faulty_task(
 
 
 def rows_of_sizes(sizes: Mapping[str, int]) -> dict[str, str]:
-    """The files of rows that differ in a size, by which planted code knows them. It computes nothing."""
+    """The files of rows that differ in a size, by which planted code knows them. It computes
+    nothing."""
     return {
         f"conf/task/small/row/{name}.yaml": f"{PACKAGE}row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
         for name, size in sizes.items()
@@ -109,7 +118,8 @@ def undisturbed(cwd: Path, words: Sequence[str], row: str, folder: Path) -> Fini
 def check_as_undisturbed(
     cwd: Path, words: Sequence[str], steps: int, alone: Path, checkpoints: Path | None = None
 ) -> None:
-    """The study ``s`` has base alone: the bits of an undisturbed trial, each step once, and no process or lock left.
+    """The study ``s`` has base alone: the bits of an undisturbed trial, each step once, and no
+    process or lock left.
 
     ``alone``: an empty place for the checkpoints of the undisturbed one.
     """
@@ -125,7 +135,10 @@ def check_as_undisturbed(
 
 def newest_state(checkpoints: Path) -> tuple[int, Any]:
     """Step and state of the newest checkpoint of all attempts."""
-    found = {int(path.parent.name.removeprefix("step-")): path.parent for path in checkpoints.glob(MANIFESTS)}
+    found = {
+        int(path.parent.name.removeprefix("step-")): path.parent
+        for path in checkpoints.glob(MANIFESTS)
+    }
     return max(found), saved_state(found[max(found)])
 
 

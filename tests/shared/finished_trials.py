@@ -14,16 +14,25 @@ def finish(planned: PlannedTrial, scores: Mapping[str, Any] | None = None) -> No
     """Write the files of a finished trial, with these scores by set, or the same ones on both."""
     settings = {"signature": "", "decode": planned.scoring}
     usual = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, **settings}
-    head = {"key": planned.trial.key, "row": planned.trial.row, "seed": planned.trial.seed, "step": 600, "attempt": 1}
+    head = {
+        "key": planned.trial.key,
+        "row": planned.trial.row,
+        "seed": planned.trial.seed,
+        "step": 600,
+        "attempt": 1,
+    }
     costs = {"params": planned.costs.params, "flops": 1e12, "seconds": 9.0}
     recorder = Recorder(planned)
     recorder.begin()
-    planned.folder.write_result({**head, **costs, "scores": scores or {"dev": usual, "test": usual}})
+    planned.folder.write_result(
+        {**head, **costs, "scores": scores or {"dev": usual, "test": usual}}
+    )
     recorder.end("finished")
 
 
 def sweep(folder: Path, *overrides: str, add: bool = False, ends: int | None = None) -> Plan:
-    """What `allelse sweep` leaves of its first trials, or of all: the study recorded, these trials finished."""
+    """What `allelse sweep` leaves of its first trials, or of all: the study recorded, these trials
+    finished."""
     planned = plan_sweep(list(overrides), add, here=folder)
     write_study(recorded(planned, ["allelse", "sweep", *overrides]))
     for trial in planned.pending[:ends]:

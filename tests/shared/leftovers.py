@@ -1,4 +1,5 @@
-"""What a sweep that has ended may leave: on a cluster nothing but Ray itself, on this machine nothing."""
+"""What a sweep that has ended may leave: on a cluster nothing but Ray itself, on this machine
+nothing."""
 
 import json
 import os
@@ -13,7 +14,16 @@ from machines import Machines
 from studies import wait_until
 
 RAYS_OWN = (
-    *("gcs_server", "raylet", "log_monitor", "dashboard", "Agent", "monitor.py", "ray::IDLE", "default_worker.py"),
+    *(
+        "gcs_server",
+        "raylet",
+        "log_monitor",
+        "dashboard",
+        "Agent",
+        "monitor.py",
+        "ray::IDLE",
+        "default_worker.py",
+    ),
     "multiprocessing.resource_tracker",  # of the dashboard
     "ray.util.client.server",  # of a head with ray[default]
 )
@@ -29,36 +39,44 @@ PATIENCE_S = 120.0
 
 
 def check_nothing_left(cluster: Machines, study: Path) -> None:
-    """Raises AssertionError with what is left: processes (and with them ports), locks, placement groups."""
+    """Raises AssertionError with what is left: processes (and with them ports), locks, placement
+    groups."""
     _wait_for_none("process", lambda: [*_processes(cluster)])
     check_no_locks(study)
     _wait_for_none("placement group", lambda: placement_groups(cluster))
 
 
 def wait_for_end(folder: Path) -> None:
-    """Of all processes that work in the folder. Ray's agents notice the end of theirs after a while."""
+    """Of all processes that work in the folder. Ray's agents notice the end of theirs after a
+    while."""
     _wait_for_none("process", lambda: processes_of(folder))
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """The other processes of this machine that work in the folder, or for a sweep of this machine that has ended."""
+    """The other processes of this machine that work in the folder, or for a sweep of this machine
+    that has ended."""
     return [
         process
         for process in psutil.process_iter(["cwd", "status"])
         if process.pid != os.getpid()
         and process.info["status"] != psutil.STATUS_ZOMBIE
-        and (Path(process.info["cwd"] or "").is_relative_to(folder) or _is_orphan(process.info["cwd"] or ""))
+        and (
+            Path(process.info["cwd"] or "").is_relative_to(folder)
+            or _is_orphan(process.info["cwd"] or "")
+        )
     ]
 
 
 def _is_orphan(cwd: str) -> bool:
-    """Tune's processes work in the folder of the Ray that a sweep has started, whose name ends with that one's pid."""
+    """Tune's processes work in the folder of the Ray that a sweep has started, whose name ends with
+    that one's pid."""
     found = re.match(r"/tmp/ray/session_[\d_-]*_(\d+)/", f"{cwd}/")
     return found is not None and not psutil.pid_exists(int(found[1]))
 
 
 def check_no_locks(study: Path) -> None:
-    """Raises AssertionError with the locks that are held, and with files of processes that are gone."""
+    """Raises AssertionError with the locks that are held, and with files of processes that are
+    gone."""
     assert not (found := [*_locks(study)]), f"locks are left: {found}"
 
 
@@ -74,14 +92,20 @@ def _wait_for_none(kind: str, left: Callable[[], Sequence[object]]) -> None:
     try:
         wait_until(lambda: not left(), f"no {kind}", PATIENCE_S)
     except AssertionError:
-        raise AssertionError(f"after {PATIENCE_S:g} s, each {kind} of these is left: {left()}") from None
+        raise AssertionError(
+            f"after {PATIENCE_S:g} s, each {kind} of these is left: {left()}"
+        ) from None
 
 
 def _processes(cluster: Machines) -> Iterator[str]:
     for machine in cluster.all:
         for process in machine.processes():
             title = _title(process)
-            if process.pid != machine.first.pid and title and not any(own in title for own in RAYS_OWN):
+            if (
+                process.pid != machine.first.pid
+                and title
+                and not any(own in title for own in RAYS_OWN)
+            ):
                 yield f"{title} on {machine.name}"
 
 

@@ -1,7 +1,8 @@
-"""Machines of a cluster, as namespaces of this one: own network, processes, host name and scratch disk; shared files.
+"""Machines of a cluster, as namespaces of this one: own network, processes, host name and scratch
+disk; shared files.
 
-Nothing has to be removed: a machine is gone, with all of its processes, when its first process ends. That one ends
-with the process that made the machine, however that ends. Needs root and Linux.
+Nothing has to be removed: a machine is gone, with all of its processes, when its first process
+ends. That one ends with the process that made the machine, however that ends. Needs root and Linux.
 """
 
 import os
@@ -37,7 +38,8 @@ def _health_checks(delay_ms: int, period_ms: int, timeout_ms: int, failures: int
     """When Ray counts a node as lost."""
     limits = {"initial_delay_ms": delay_ms, "period_ms": period_ms, "timeout_ms": timeout_ms}
     return {
-        f"RAY_health_check_{name}": str(limit) for name, limit in (limits | {"failure_threshold": failures}).items()
+        f"RAY_health_check_{name}": str(limit)
+        for name, limit in (limits | {"failure_threshold": failures}).items()
     }
 
 
@@ -64,9 +66,23 @@ class Machine:
     def address(self) -> str:
         return f"10.77.0.{self.number}"
 
-    def popen(self, words: Sequence[str], cwd: Path | str = "/", env: Mapping[str, str] | None = None) -> "Inside":
+    def popen(
+        self, words: Sequence[str], cwd: Path | str = "/", env: Mapping[str, str] | None = None
+    ) -> "Inside":
         """Start a program here, its output captured."""
-        enter = ["nsenter", "-t", str(self.first.pid), "-n", "-m", "-u", "-p", "-i", f"--wd={cwd}", "--", *words]
+        enter = [
+            "nsenter",
+            "-t",
+            str(self.first.pid),
+            "-n",
+            "-m",
+            "-u",
+            "-p",
+            "-i",
+            f"--wd={cwd}",
+            "--",
+            *words,
+        ]
         process = subprocess.Popen(
             enter,
             env={**os.environ, **self.env, **(env or {})},
@@ -84,7 +100,9 @@ class Machine:
         assert inside.process.returncode == 0, output
         return output
 
-    def allelse(self, *words: str, cwd: Path, timeout: float = 600, env: Mapping[str, str] | None = None) -> "Ended":
+    def allelse(
+        self, *words: str, cwd: Path, timeout: float = 600, env: Mapping[str, str] | None = None
+    ) -> "Ended":
         """Run one command of ours here to its end."""
         return self.start(*words, cwd=cwd, env=env).end(timeout)
 
@@ -93,10 +111,15 @@ class Machine:
 
     def processes(self, title: str = "") -> list[psutil.Process]:
         """Its processes of which the title holds this."""
-        return [process for process in psutil.process_iter() if self._has(process) and title in _title(process)]
+        return [
+            process
+            for process in psutil.process_iter()
+            if self._has(process) and title in _title(process)
+        ]
 
     def kill(self) -> None:
-        """Every process at once. The system still closes their connections: see ``Machines.lose``."""
+        """Every process at once. The system still closes their connections: see
+        ``Machines.lose``."""
         with suppress(psutil.NoSuchProcess):
             self.first.kill()
         wait_for_end(self.first, self.name)
@@ -106,7 +129,8 @@ class Machine:
         wait_until(lambda: not self._kill_others(), f"the end of all on {self.name}", 60)
 
     def _kill_others(self) -> bool:
-        """Kill all but the first one; returns whether there were any. One may end, or begin, meanwhile."""
+        """Kill all but the first one; returns whether there were any. One may end, or begin,
+        meanwhile."""
         others = [process for process in self.processes() if process.pid != self.first.pid]
         for process in others:
             with suppress(psutil.NoSuchProcess):
@@ -175,9 +199,20 @@ class Machines:
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self.all: list[Machine] = []
-        self.env = {**NOTICED_SOON, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.env |= {"RAY_worker_niceness": "0"}  # Ray gives its workers only what others leave of the CPUs
-        self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd()), **(env or {})}
+        self.env = {
+            **NOTICED_SOON,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        }
+        self.env |= {
+            "RAY_worker_niceness": "0"
+        }  # Ray gives its workers only what others leave of the CPUs
+        self.env |= {
+            "RAY_TMPDIR": SCRATCH,
+            "TMPDIR": SCRATCH,
+            "PYTHONPATH": str(Path.cwd()),
+            **(env or {}),
+        }
         self.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self._input, self._end_of_input = os.pipe()
         try:
@@ -197,8 +232,11 @@ class Machines:
         """Of the Ray cluster."""
         return f"{self.head.address}:{PORT}"
 
-    def add(self, name: str, cpus: int = 1, host_is_local: bool = False, unshared: Sequence[Path] = ()) -> Machine:
-        """A machine without Ray. ``host_is_local``: its host name means 127.0.0.1. It has ``unshared`` for itself."""
+    def add(
+        self, name: str, cpus: int = 1, host_is_local: bool = False, unshared: Sequence[Path] = ()
+    ) -> Machine:
+        """A machine without Ray. ``host_is_local``: its host name means 127.0.0.1. It has
+        ``unshared`` for itself."""
         machine = Machine(name, len(self.all) + 1, dict(self.env), cpus, host_is_local, unshared)
         self.boot(machine)
         self.all.append(machine)
@@ -209,10 +247,16 @@ class Machines:
         machine.first = _first_process(machine.name, [*ISOLATED, "--mount-proc"], self._input)
         port, pid = self._port(machine), machine.first.pid
         self._unplug(port)
-        self._on_switch("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        self._on_switch(
+            "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid)
+        )
         for words in (f"link set {port} master net0", f"link set {port} up"):
             self._on_switch("ip", *words.split())
-        for words in (f"address add {machine.address}/24 dev eth0", "link set eth0 up", "link set lo up"):
+        for words in (
+            f"address add {machine.address}/24 dev eth0",
+            "link set eth0 up",
+            "link set lo up",
+        ):
             machine.run("ip", *words.split())
         self._disks(machine)
 
@@ -235,7 +279,12 @@ class Machines:
         ray = [python, "-m", "ray.scripts.scripts", "start", f"--node-ip-address={machine.address}"]
         head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
         where = head if machine is self.head else [f"--address={self.address}"]
-        rest = [f"--num-cpus={machine.cpus}", "--num-gpus=0", "--disable-usage-stats", "--no-monitor"]
+        rest = [
+            f"--num-cpus={machine.cpus}",
+            "--num-gpus=0",
+            "--disable-usage-stats",
+            "--no-monitor",
+        ]
         return [*ray, *where, *rest]
 
     def lose(self, machine: Machine) -> None:
@@ -267,7 +316,9 @@ class Machines:
         names = [f"{other.address} {other.name}\n" for other in self.all if other is not machine]
         hosts = f"{SCRATCH}/hosts"
         text = f"127.0.0.1 localhost\n{own} {machine.name}\n{''.join(names)}"
-        machine.run("sh", "-c", f"printf '%s' '{text}' > {hosts} && mount --bind {hosts} /etc/hosts")
+        machine.run(
+            "sh", "-c", f"printf '%s' '{text}' > {hosts} && mount --bind {hosts} /etc/hosts"
+        )
 
     def _unplug(self, port: str) -> None:
         """Linux removes the port of a machine that was killed, but only after a while."""
@@ -280,7 +331,9 @@ class Machines:
 
 
 @contextmanager
-def machines(*names: str, env: Mapping[str, str] | None = None, **options: Any) -> Iterator[Machines]:
+def machines(
+    *names: str, env: Mapping[str, str] | None = None, **options: Any
+) -> Iterator[Machines]:
     """Machines with Ray on each, the first one its head; ``options`` are those of ``add``."""
     with closing(Machines(env)) as made:
         for name in names:
@@ -292,7 +345,18 @@ def machines(*names: str, env: Mapping[str, str] | None = None, **options: Any) 
 
 def _first_process(name: str, namespaces: list[str], stdin: int) -> psutil.Process:
     """A process that keeps new namespaces until its input ends, or until it is killed."""
-    words = ["unshare", *namespaces, "--fork", "--kill-child", "--", sys.executable, "-S", "-c", FIRST_PROCESS, name]
+    words = [
+        "unshare",
+        *namespaces,
+        "--fork",
+        "--kill-child",
+        "--",
+        sys.executable,
+        "-S",
+        "-c",
+        FIRST_PROCESS,
+        name,
+    ]
     pipe = subprocess.PIPE
     unshare = subprocess.Popen(words, stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True)
     assert unshare.stdout

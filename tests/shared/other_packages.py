@@ -31,12 +31,18 @@ def without_ours(machine: Machine) -> Machine:
 
 
 def python_without_ours(folder: Path) -> str:
-    """A Python with the packages of this one, but those that are installed by a link: an own .pth file is read,
-    not those in the folder that it names.
+    """A Python with the packages of this one, but those that are installed by a link: an own .pth
+    file is read, not those in the folder that it names.
     """
     venv.create(folder, symlinks=True)
     ours, pythons = (PROJECT, Path(sys.base_prefix))
-    others = [each for each in sys.path if not {ours, pythons} & {*Path(each).resolve().parents, Path(each)}]
+    others = [
+        each
+        for each in sys.path
+        if not {ours, pythons} & {*Path(each).resolve().parents, Path(each)}
+    ]
     site = next(folder.glob("lib/python*/site-packages"))
-    (site / "packages.pth").write_text("\n".join([sysconfig.get_path("purelib"), *filter(None, others)]))
+    (site / "packages.pth").write_text(
+        "\n".join([sysconfig.get_path("purelib"), *filter(None, others)])
+    )
     return str(folder / "bin" / "python")

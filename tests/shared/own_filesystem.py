@@ -1,4 +1,5 @@
-"""A folder on a filesystem of its own, which a test fills, makes read-only or freezes. Needs root and Linux."""
+"""A folder on a filesystem of its own, which a test fills, makes read-only or freezes. Needs root
+and Linux."""
 
 import os
 import subprocess
@@ -10,7 +11,8 @@ from studies import wait_until
 
 IMAGE_BYTES = 64 << 20
 MARGIN_BYTES = 4 << 20
-"""The end of a disk is filled byte by byte: its filesystem needs some of it for the ballast itself."""
+"""The end of a disk is filled byte by byte: its filesystem needs some of it for the ballast
+itself."""
 
 
 class OwnFilesystem:
@@ -37,12 +39,15 @@ class OwnFilesystem:
         _mount("-o", f"remount,{limits}", str(self.folder))
 
     def make_read_only(self) -> None:
-        """For all files opened from now on: the system refuses to change a filesystem with files open for writing."""
+        """For all files opened from now on: the system refuses to change a filesystem with files
+        open for writing."""
         _mount("--bind", str(self.folder), str(self.folder))
         wait_until(self._remounted, "a moment in which no file is open for writing", 60)
 
     def _remounted(self) -> bool:
-        done = subprocess.run(["mount", "-o", "remount,bind,ro", str(self.folder)], check=False, capture_output=True)
+        done = subprocess.run(
+            ["mount", "-o", "remount,bind,ro", str(self.folder)], check=False, capture_output=True
+        )
         return done.returncode == 0
 
     def make_writable(self) -> None:

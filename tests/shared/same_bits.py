@@ -27,7 +27,8 @@ OF_ATTEMPTS = ("ts", "attempt", "lineage", "run")
 
 
 def computed(tree: Any) -> Any:
-    """Nested content without times, speeds, the load of the machine, attempts, and their random names."""
+    """Nested content without times, speeds, the load of the machine, attempts, and their random
+    names."""
     if isinstance(tree, dict):
         kept = {name: item for name, item in tree.items() if not _of_the_machine(str(name))}
         return {name: computed(item) for name, item in kept.items() if name not in OF_ATTEMPTS}
@@ -38,7 +39,11 @@ def leaves(tree: Any, name: str = "") -> dict[str, Any]:
     """Every tensor and value of a nested state, by its path."""
     if isinstance(tree, dict | list):
         items = tree.items() if isinstance(tree, dict) else enumerate(tree)
-        return {path: leaf for key, item in items for path, leaf in leaves(item, f"{name}/{key}").items()}
+        return {
+            path: leaf
+            for key, item in items
+            for path, leaf in leaves(item, f"{name}/{key}").items()
+        }
     return {name: tree}
 
 
@@ -50,7 +55,9 @@ def state_after(trial: Path, step: int) -> dict[str, Any]:
 
 def differing(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """The names of leaves that are not the same to the bit."""
-    names = [name for name in expected if name not in found or not _same(found[name], expected[name])]
+    names = [
+        name for name in expected if name not in found or not _same(found[name], expected[name])
+    ]
     return names + [name for name in found if name not in expected]
 
 

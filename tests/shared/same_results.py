@@ -1,4 +1,5 @@
-"""Whether a study that faults struck equals an undisturbed one: results, weights, moments, journals, MLflow."""
+"""Whether a study that faults struck equals an undisturbed one: results, weights, moments,
+journals, MLflow."""
 
 import json
 import sqlite3
@@ -17,7 +18,8 @@ WHERE experiments.name = ? AND runs.name != 'study' AND runs.lifecycle_stage = '
 LOSSES = "SELECT step FROM metrics WHERE run_uuid = ? AND key = 'train/loss' ORDER BY step"
 
 NEWEST = "checkpoint"
-"""The newest checkpoint that a report knows. It is written in the background, so another report may be the first."""
+"""The newest checkpoint that a report knows. It is written in the background, so another report may
+be the first."""
 
 
 def check_same_results(study: Path, undisturbed: Path) -> None:
@@ -33,7 +35,9 @@ def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
     if not (trial / "result.json").exists():
         yield f"{trial.name} has no result"
         return
-    result, expected = (json.loads((each / "result.json").read_text("utf-8")) for each in (trial, undisturbed))
+    result, expected = (
+        json.loads((each / "result.json").read_text("utf-8")) for each in (trial, undisturbed)
+    )
     if computed(result) != computed(expected):
         yield f"{trial.name} has another result"
     step = expected["step"]
@@ -75,7 +79,9 @@ def _differences_in_mlflow(study: Path, trials: list[str]) -> Iterator[str]:
         for trial in trials:
             (run,) = [run for run, name, _ in runs if name.endswith(_run_name(trial))]
             points = [step for (step,) in database.execute(LOSSES, (run,))]
-            if points != [line["step"] for line in _journal(study / trial) if "train/loss" in line["metrics"]]:
+            if points != [
+                line["step"] for line in _journal(study / trial) if "train/loss" in line["metrics"]
+            ]:
                 yield f"{trial}: MLflow has the steps {points}"
 
 

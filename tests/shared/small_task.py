@@ -1,4 +1,5 @@
-"""A task in one file that needs no library: its result follows from its keys, so tests of the platform are quick."""
+"""A task in one file that needs no library: its result follows from its keys, so tests of the
+platform are quick."""
 
 from pathlib import Path
 
@@ -63,8 +64,11 @@ FILES = {
 }
 
 
-def write_task(folder: Path, replaced: dict[str, str] | None = None, files: dict[str, str] | None = None) -> Path:
-    """The task in this folder, with parts of its source replaced and with other or further files."""
+def write_task(
+    folder: Path, replaced: dict[str, str] | None = None, files: dict[str, str] | None = None
+) -> Path:
+    """The task in this folder, with parts of its source replaced and with other or further
+    files."""
     source = SOURCE
     for old, new in (replaced or {}).items():
         assert old in source, old

@@ -36,9 +36,16 @@ STARTED: list[subprocess.Popen[str]] = []
 def allelse(
     *words: str, cwd: Path, timeout: float = 600, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, its output captured; ``env`` instead of this process's environment."""
+    """Run one command to its end, its output captured; ``env`` instead of this process's
+    environment."""
     return subprocess.run(
-        command(*words), cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout, check=False
+        command(*words),
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
 
 
@@ -48,7 +55,8 @@ def command(*words: str) -> list[str]:
 
 
 def last(words: Iterable[str]) -> list[str]:
-    """The words, in which a setting replaces an earlier one of the same key, such as one of SMALL."""
+    """The words, in which a setting replaces an earlier one of the same key, such as one of
+    SMALL."""
     return list({word.split("=")[0]: word for word in words}.values())
 
 
@@ -68,7 +76,8 @@ class Running:
         env: dict[str, str] | None = None,
         before: Callable[[], None] | None = None,
     ) -> "Running":
-        """In a session of its own, so that a signal to it reaches nothing else. It ends with its test at the latest.
+        """In a session of its own, so that a signal to it reaches nothing else. It ends with its
+        test at the latest.
 
         ``before`` is called in the new process.
         """
@@ -105,7 +114,8 @@ class Running:
         return self.process.poll() is not None
 
     def workers(self, count: int = 1) -> list[psutil.Process]:
-        """The processes that train, as Ray names them: for a moment by the trial, between two calls."""
+        """The processes that train, as Ray names them: for a moment by the trial, between two
+        calls."""
         found: list[psutil.Process] = []
 
         def seen() -> bool:
@@ -136,7 +146,8 @@ class Running:
 
 @contextmanager
 def printed(process: subprocess.Popen[str], timeout: float = 600) -> Iterator[IO[str]]:
-    """Its lines as they come. Who is silent for good would block the tests: within it, all of it has this long."""
+    """Its lines as they come. Who is silent for good would block the tests: within it, all of it
+    has this long."""
     assert process.stdout
     timer = Timer(timeout, os.killpg, (process.pid, signal.SIGKILL))
     timer.start()
@@ -167,7 +178,8 @@ def newest_checkpoint(trial: Path) -> int:
     """
     told = [line["checkpoint"] for line in lines(trial / "journal.jsonl") if line.get("checkpoint")]
     whole = [
-        int(path.parent.name.removeprefix("step-")) for path in trial.glob("checkpoints/*/a*/step-*/manifest.json")
+        int(path.parent.name.removeprefix("step-"))
+        for path in trial.glob("checkpoints/*/a*/step-*/manifest.json")
     ]
     return max([*told, *whole], default=0)
 
@@ -175,13 +187,17 @@ def newest_checkpoint(trial: Path) -> int:
 def mlflow_runs(runs: Path) -> list[tuple[str, str]]:
     """(name, status) of every trial's run in the tracking database."""
     with sqlite3.connect(f"file:{runs / 'mlflow.db'}?mode=ro", uri=True) as database:
-        return database.execute("SELECT name, status FROM runs WHERE name != 'study' ORDER BY name").fetchall()
+        return database.execute(
+            "SELECT name, status FROM runs WHERE name != 'study' ORDER BY name"
+        ).fetchall()
 
 
 def mlflow_steps(runs: Path, metric: str) -> list[int]:
     """The steps at which the only run has a metric."""
     with sqlite3.connect(f"file:{runs / 'mlflow.db'}?mode=ro", uri=True) as database:
-        found = database.execute("SELECT step FROM metrics WHERE key = ? ORDER BY step", (metric,)).fetchall()
+        found = database.execute(
+            "SELECT step FROM metrics WHERE key = ? ORDER BY step", (metric,)
+        ).fetchall()
     return [step for (step,) in found]
 
 

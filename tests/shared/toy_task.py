@@ -1,4 +1,5 @@
-"""A task outside the tree that uses all of the interface: a line through prepared points, by one worker or more."""
+"""A task outside the tree that uses all of the interface: a line through prepared points, by one
+worker or more."""
 
 from pathlib import Path
 

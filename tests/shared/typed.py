@@ -17,13 +17,19 @@ from tracking.uri import URI_VARIABLE
 
 
 class SyncerHere:
-    """In the place of the process that carries journals to MLflow: a new one would import it for seconds.
+    """In the place of the process that carries journals to MLflow: a new one would import it for
+    seconds.
 
     It carries them once, when the sweep waits for its end.
     """
 
     def __init__(self, syncer: Any) -> None:
-        self.settings, self.stdin, self.returncode, self._over = syncer._settings, io.BytesIO(), 0, Event()
+        self.settings, self.stdin, self.returncode, self._over = (
+            syncer._settings,
+            io.BytesIO(),
+            0,
+            Event(),
+        )
 
     def poll(self) -> int | None:
         return self.returncode if self._over.is_set() else None
@@ -41,7 +47,11 @@ class SyncerHere:
         self._over.set()
 
     def _carry(self) -> None:
-        folder, tracking, ended = self.settings.study_folder.resolve(), self.settings.tracking, Event()
+        folder, tracking, ended = (
+            self.settings.study_folder.resolve(),
+            self.settings.tracking,
+            Event(),
+        )
         ended.set()
         store = mock.patch.dict(os.environ, {URI_VARIABLE: tracking.uri or ""})
         with store, FileLock(folder / ".sync.lock"):
@@ -50,7 +60,10 @@ class SyncerHere:
 
 def typed(folder: Path, *arguments: str) -> Result:
     """The result of `allelse …`, with its output."""
-    with contextlib.chdir(folder), mock.patch("sweeps.running.syncer.Syncer._start", lambda syncer: SyncerHere(syncer)):
+    with (
+        contextlib.chdir(folder),
+        mock.patch("sweeps.running.syncer.Syncer._start", lambda syncer: SyncerHere(syncer)),
+    ):
         return CliRunner().invoke(app, list(arguments))
 
 
@@ -69,7 +82,8 @@ def refusal(folder: Path, *arguments: str) -> str:
 
 
 def refused_for(folder: Path, reasons: list[str], *arguments: str) -> str:
-    """The message of a command that is refused for these reasons, each with its parts in this order."""
+    """The message of a command that is refused for these reasons, each with its parts in this
+    order."""
     said = refusal(folder, *arguments)
     assert said.startswith(f"Refused, for {len(reasons)} reason"), said
     for reason in reasons:

@@ -1,4 +1,5 @@
-"""What many tests share: a folder where sweeps start soon, and one trained trial for the verbs that use it."""
+"""What many tests share: a folder where sweeps start soon, and one trained trial for the verbs that
+use it."""
 
 import random
 import shutil
@@ -15,8 +16,22 @@ from typed import typed
 from tracking.uri import default_uri
 
 WORDS = [*"abcdefgh", "a-b", "c-d"]
-MODEL = ("n_layers=1", "d_model=64", "d_ff=128", "n_heads=4", "d_k=16", "d_v=16", "max_positions=40")
-TRAIN = ("steps=400", "warmup_steps=80", "lr_factor=0.7", "tokens_per_batch=600", "label_smoothing=0")
+MODEL = (
+    "n_layers=1",
+    "d_model=64",
+    "d_ff=128",
+    "n_heads=4",
+    "d_k=16",
+    "d_v=16",
+    "max_positions=40",
+)
+TRAIN = (
+    "steps=400",
+    "warmup_steps=80",
+    "lr_factor=0.7",
+    "tokens_per_batch=600",
+    "label_smoothing=0",
+)
 # a shell's background job ignores Ctrl-C, and so would the processes that these tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -70,7 +85,8 @@ def workplace(furnish: Callable[[Path], Path], tmp_path: Path) -> Path:
 def trained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     """A folder where `allelse train` taught a small model to copy sentences of up to eight words.
 
-    It copies nearly every sentence of ``dev``, and makes mistakes in those of ``test``, which are longer.
+    It copies nearly every sentence of ``dev``, and makes mistakes in those of ``test``, which are
+    longer.
     """
     folder = tmp_path_factory.mktemp("trained").resolve()
     (folder / "runs").mkdir()
@@ -85,7 +101,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     settings = [*(f"model.{word}" for word in MODEL), *(f"train.{word}" for word in TRAIN)]
     data = ["data=files", *files, "data.source=en", "data.target=de", "data.vocab_size=276"]
     often = ["train.checkpoint_every=100", "train.evaluate_every=200", "decode.average_every=100"]
-    done = typed(folder, "train", "sweep.name=copies", *data, *settings, *often, "decode.max_extra=10")
+    done = typed(
+        folder, "train", "sweep.name=copies", *data, *settings, *often, "decode.max_extra=10"
+    )
     assert done.exit_code == 0, done.output
     return folder
 

@@ -69,7 +69,9 @@ def printed(folder: Path, site: Path) -> dict[str, str]:
     """What every command prints, all typed in one process: most of their time would be imports."""
     words = [sys.executable, "-c", TYPED, json.dumps(list(COMMANDS.values()))]
     env = {**os.environ, "PYTHONPATH": str(site)}
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        words, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.returncode == 0, done.stderr
     return dict(zip(COMMANDS, map(json.loads, done.stdout.splitlines()), strict=True))
 
@@ -82,10 +84,14 @@ def test_its_tables_speak_of_digits_alone(printed: dict[str, str]) -> None:
     base, narrow, shifted = json.loads(printed["table json"])
     assert (base["params"], narrow["params"], shifted["params"]) == (2474, 626, 2474)
     assert (base["flops"], narrow["cells"]) == (None, {"width": 8})
-    assert "FLOPs: computed, unknown where empty" in printed["table md"]  # 0 where a row only scores
+    assert (
+        "FLOPs: computed, unknown where empty" in printed["table md"]
+    )  # 0 where a row only scores
 
 
-def test_the_row_that_only_scores_has_the_accuracy_that_evaluate_gives(printed: dict[str, str], folder: Path) -> None:
+def test_the_row_that_only_scores_has_the_accuracy_that_evaluate_gives(
+    printed: dict[str, str], folder: Path
+) -> None:
     base, _, shifted = json.loads(printed["table json"])
     (line,) = json.loads(printed["evaluate"])
     assert line["accuracy"] == shifted["accuracy"] < base["accuracy"]
@@ -109,7 +115,9 @@ def test_status_curves_plan_and_frames_of_it(printed: dict[str, str], folder: Pa
     assert "system/cpu_utilization_percentage" in measured
 
 
-def test_provenance_holds_the_task_by_name_version_and_hash_of_its_code(printed: dict[str, str], folder: Path) -> None:
+def test_provenance_holds_the_task_by_name_version_and_hash_of_its_code(
+    printed: dict[str, str], folder: Path
+) -> None:
     study = folder / "runs" / "digits-full"
     about = json.loads((study / "base-s1" / "provenance.json").read_text())
     assert about["task"] == {"name": "digits", "version": 1, "source": "digits"}
@@ -122,7 +130,9 @@ def test_one_trial_with_two_workers(printed: dict[str, str], folder: Path) -> No
     assert json.loads((trial / "result.json").read_text())["step"] == 300
 
 
-def test_every_process_has_the_platform_from_the_wheel(printed: dict[str, str], folder: Path, site: Path) -> None:
+def test_every_process_has_the_platform_from_the_wheel(
+    printed: dict[str, str], folder: Path, site: Path
+) -> None:
     """The commands, the sweep, and both workers on Ray."""
     notes = [note.read_text().split("\n") for note in (folder / "imports").iterdir()]
     assert {place for _, place in notes} == {str(site / "sweeps" / "__init__.py")}

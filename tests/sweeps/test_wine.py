@@ -1,4 +1,5 @@
-"""The example task without a network: its sweep needs no torch, and one trial runs in this process."""
+"""The example task without a network: its sweep needs no torch, and one trial runs in this
+process."""
 
 from pathlib import Path
 

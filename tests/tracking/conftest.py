@@ -1,4 +1,5 @@
-"""One MLflow database for all tests, since creating its schema takes seconds; one study per test."""
+"""One MLflow database for all tests, since creating its schema takes seconds; one study per
+test."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Real stores that can be killed, stopped and started again, and a comparison of what they hold with the journals."""
+"""Real stores that can be killed, stopped and started again, and a comparison of what they hold
+with the journals."""
 
 import os
 import shutil
@@ -39,7 +40,12 @@ class Served:
     def start(self) -> None:
         with (self.place / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                self.command, env=self.environment, cwd=self.place, stdout=log, stderr=log, start_new_session=True
+                self.command,
+                env=self.environment,
+                cwd=self.place,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         wait_for(self.ready)
 
@@ -58,7 +64,10 @@ class Served:
 
     def _send(self, number: signal.Signals) -> None:
         main = [] if self.process is None else [psutil.Process(self.process.pid)]
-        for process in [*main, *(child for each in main for child in each.children(recursive=True))]:
+        for process in [
+            *main,
+            *(child for each in main for child in each.children(recursive=True)),
+        ]:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 
@@ -68,17 +77,27 @@ def mlflow_server(place: Path) -> Served:
     port = free_port(0)
     uri = f"http://127.0.0.1:{port}"
     command = ui_command(place, port=port)
-    return Served(place, uri, command, lambda: answers(uri, 1.0), ui_environment(default_uri(place)))
+    return Served(
+        place, uri, command, lambda: answers(uri, 1.0), ui_environment(default_uri(place))
+    )
 
 
 def postgres(place: Path) -> Served:
-    """Debian's server, without a password on the loopback address. It refuses to run as root: then as its own user."""
+    """Debian's server, without a password on the loopback address. It refuses to run as root: then
+    as its own user."""
     port, data = free_port(0), str(place / "data")
     if os.geteuid() == 0:
         shutil.chown(place, "postgres", "postgres")
     made = [*_as_postgres("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=place)
-    options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", f"unix_socket_directories={place}"]
+    options = [
+        "-c",
+        "listen_addresses=127.0.0.1",
+        "-c",
+        "fsync=off",
+        "-c",
+        f"unix_socket_directories={place}",
+    ]
     command = [*_as_postgres("postgres"), "-D", data, "-p", str(port), *options]
     asked = [str(POSTGRES / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={port}"]
     uri = f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
@@ -86,7 +105,11 @@ def postgres(place: Path) -> Served:
 
 
 def _as_postgres(program: str) -> list[str]:
-    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+    user = (
+        ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        if os.geteuid() == 0
+        else []
+    )
     return [*user, str(POSTGRES / program)]
 
 
@@ -130,7 +153,9 @@ def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     client, experiment = opened(uri)
     found = client.search_runs([experiment], f"tags.`sweep.id` = '{study.name}'")
     of_trials = [run for run in found if "trial.key" in run.data.tags]
-    assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), "one run per trial"
+    assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), (
+        "one run per trial"
+    )
     assert {run.data.tags["trial.key"]: run.info.status for run in of_trials} == statuses
     assert all(run.info.status != "RUNNING" for run in found)
     trials = {trial.key: study.trial_folder(trial) for trial in study.trials}

@@ -1,4 +1,5 @@
-"""Studies of tasks other than translation, written by hand: what a platform without our model leaves on disk."""
+"""Studies of tasks other than translation, written by hand: what a platform without our model
+leaves on disk."""
 
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,16 @@ TAGGING = Card(
     scoring={key: key for key in ("predict.threshold", "predict.vote")},
     cost_notes={"seconds": "measured", "params": "counted", "flops": "computed"},
 )
-ROWS: dict[str, dict[str, Any]] = {"base": {"hidden": 64, "depth": 2}, "wide": {"hidden": 128, "norm": "layer"}}
+ROWS: dict[str, dict[str, Any]] = {
+    "base": {"hidden": 64, "depth": 2},
+    "wide": {"hidden": 128, "norm": "layer"},
+}
 COSTS = {"params": 4810, "flops": None, "seconds": 2.5}
 
 
-def make(folder: Path, card: Card, rows: dict[str, dict[str, Any]], seeds: tuple[int, ...]) -> Study:
+def make(
+    folder: Path, card: Card, rows: dict[str, dict[str, Any]], seeds: tuple[int, ...]
+) -> Study:
     """`study.json`, and nothing of its trials."""
     groups = dict.fromkeys(rows, "size") | {"base": "base"}
     trials = tuple(
@@ -59,7 +65,9 @@ def train(study: Study, place: int, scores: dict[str, dict[str, Any]], **costs: 
     head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": 10, "attempt": attempt}
     scores = {name: {"decode": {}} | of_set for name, of_set in scores.items()}
     for name, of_set in scores.items():
-        folder.write_artifact(statistics_name(name), statistics_text(head | {"scores": of_set}, [{"right": 1}]))
+        folder.write_artifact(
+            statistics_name(name), statistics_text(head | {"scores": of_set}, [{"right": 1}])
+        )
     folder.write_result({**head, **COSTS, **costs, "scores": scores})
     folder.attempts.end(attempt, "finished")
 
@@ -77,5 +85,10 @@ def tagging(folder: Path, *settings: dict[str, Any]) -> Study:
     study = make(folder, TAGGING, {"base": {"depth": 2}, "deep": {"depth": 8, "norm": None}}, (1,))
     for place, decode in enumerate(settings):
         dev = {"f1": 91.25 - place, "f1_version": "v1", "error": 0.125, "decode": decode}
-        train(study, place, {"dev": dev, "test": {"accuracy": 0.5 + place / 4}}, params=None if place else 4810)
+        train(
+            study,
+            place,
+            {"dev": dev, "test": {"accuracy": 0.5 + place / 4}},
+            params=None if place else 4810,
+        )
     return study

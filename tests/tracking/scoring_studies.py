@@ -25,13 +25,18 @@ BLEU: dict[str, dict[int, float]] = {
     "beam_8": {1: 30.1, 2: 31.0, 3: 29.3, 4: 30.4, 5: 29.9},
     "big_beam_1": {1: 32.6, 2: 33.6, 3: 31.8},
 }
-"""On dev, by row and seed. Of base, one beam costs about 0.44 at every seed; eight change nothing to speak of."""
+"""On dev, by row and seed. Of base, one beam costs about 0.44 at every seed; eight change nothing
+to speak of."""
 
 
-def make(folder: Path, bleu: Mapping[str, Mapping[int, float]] = BLEU, paired: bool = False) -> Study:
+def make(
+    folder: Path, bleu: Mapping[str, Mapping[int, float]] = BLEU, paired: bool = False
+) -> Study:
     """PPL is 4.5 in every trial, and BLEU on test is lower by 1."""
     trials = tuple(_trial(row, seed) for row, seeds in bleu.items() for seed in seeds)
-    study = Study(folder, trials, {"base": {"n_layers": 6}, **SETTINGS}, (), paired=paired, task=CARD)
+    study = Study(
+        folder, trials, {"base": {"n_layers": 6}, **SETTINGS}, (), paired=paired, task=CARD
+    )
     write_study(study)
     for trial in study.trials:
         decode = {**DECODE, **SETTINGS.get(trial.row, {})}
@@ -50,6 +55,8 @@ def make(folder: Path, bleu: Mapping[str, Mapping[int, float]] = BLEU, paired: b
 
 
 def _trial(row: str, seed: int) -> StudyTrial:
-    trial = StudyTrial(row, "base" if row == "base" else "A", f"change of {row}", seed, f"key-{row}-{seed}", {})
+    trial = StudyTrial(
+        row, "base" if row == "base" else "A", f"change of {row}", seed, f"key-{row}-{seed}", {}
+    )
     host = HOSTS.get(row)
     return replace(trial, weights=f"{host}-s{seed}") if host else trial

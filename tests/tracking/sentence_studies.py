@@ -1,4 +1,5 @@
-"""Studies whose trials keep counts of their samples: a made-up task with one formula of each simple kind."""
+"""Studies whose trials keep counts of their samples: a made-up task with one formula of each simple
+kind."""
 
 import random
 from pathlib import Path
@@ -11,7 +12,14 @@ from tracking.study import Study
 from tracking.trial import statistics_name, statistics_text
 
 RIGHT = Metric("accuracy", "accuracy", "0 to 1", from_counts=("mean", "right"))
-LOSS = Metric("loss", "loss", better="down", tabled=False, from_counts=("ratio", "nats", "tokens"), changed_by=())
+LOSS = Metric(
+    "loss",
+    "loss",
+    better="down",
+    tabled=False,
+    from_counts=("ratio", "nats", "tokens"),
+    changed_by=(),
+)
 BARE = Metric("memory", "memory", "MB", "down")
 CARD = Card("reading", 1, (RIGHT, LOSS, BARE), scoring={"predict.threshold": "predict.threshold"})
 SAMPLES = 40
@@ -21,7 +29,11 @@ def lines(seed: int, chance: float) -> list[dict[str, Any]]:
     """Samples whose tokens are the same in every trial."""
     made = random.Random(seed)
     return [
-        {"right": int(made.random() < chance), "nats": made.uniform(1, 2) / chance, "tokens": 3 + place % 5}
+        {
+            "right": int(made.random() < chance),
+            "nats": made.uniform(1, 2) / chance,
+            "tokens": 3 + place % 5,
+        }
         for place in range(SAMPLES)
     ]
 
@@ -29,7 +41,12 @@ def lines(seed: int, chance: float) -> list[dict[str, Any]]:
 def scores(of: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
     loss = sum(line["nats"] for line in of) / sum(line["tokens"] for line in of)
     accuracy = sum(line["right"] for line in of) / len(of)
-    return {"accuracy": accuracy, "loss": loss, "memory": 5.0, "decode": {"predict.threshold": 0.5, **settings}}
+    return {
+        "accuracy": accuracy,
+        "loss": loss,
+        "memory": 5.0,
+        "decode": {"predict.threshold": 0.5, **settings},
+    }
 
 
 def finish(study: Study, place: int, of: list[dict[str, Any]], **settings: Any) -> None:
@@ -37,12 +54,17 @@ def finish(study: Study, place: int, of: list[dict[str, Any]], **settings: Any) 
     scored = scores(of, **settings)
     other_tasks.train(study, place, {"dev": scored})
     folder, trial = study.trial_folder(study.trials[place]), study.trials[place]
-    folder.write_artifact(statistics_name("dev"), statistics_text({"key": trial.key, "step": 10, "scores": scored}, of))
+    folder.write_artifact(
+        statistics_name("dev"),
+        statistics_text({"key": trial.key, "step": 10, "scores": scored}, of),
+    )
 
 
 def make(folder: Path, rows: dict[str, float], seeds: tuple[int, ...] = (1, 2)) -> Study:
     """A finished study; each row with the chance that it is right."""
-    study = other_tasks.make(folder, CARD, {row: {"depth": place} for place, row in enumerate(rows)}, seeds)
+    study = other_tasks.make(
+        folder, CARD, {row: {"depth": place} for place, row in enumerate(rows)}, seeds
+    )
     for place, trial in enumerate(study.trials):
         finish(study, place, lines(100 * trial.seed + place, rows[trial.row]))
     return study

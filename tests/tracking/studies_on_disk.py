@@ -31,11 +31,24 @@ CELLS: dict[str, dict[str, object]] = {
 
 def make_study(folder: Path, seeds: dict[str, list[int]]) -> Study:
     trials = tuple(
-        StudyTrial(row, GROUPS[row], f"change of {row}", seed, f"{folder.name}-{row}-{seed}", PUBLISHED[row])
+        StudyTrial(
+            row,
+            GROUPS[row],
+            f"change of {row}",
+            seed,
+            f"{folder.name}-{row}-{seed}",
+            PUBLISHED[row],
+        )
         for row, numbers in seeds.items()
         for seed in numbers
     )
-    study = Study(folder, trials, CELLS, ({"ts": "2030-01-01T00:00:00Z", "command": "allelse sweep"},), task=CARD)
+    study = Study(
+        folder,
+        trials,
+        CELLS,
+        ({"ts": "2030-01-01T00:00:00Z", "command": "allelse sweep"},),
+        task=CARD,
+    )
     write_study(study)
     return study
 
@@ -46,17 +59,35 @@ def begin(folder: TrialFolder) -> int:
     return number
 
 
-def report(folder: TrialFolder, attempt: int, steps: range, checkpoints: tuple[int, ...] = ()) -> None:
+def report(
+    folder: TrialFolder, attempt: int, steps: range, checkpoints: tuple[int, ...] = ()
+) -> None:
     for step in steps:
         assert folder.report(
-            attempt, step, {"loss": 10.0 * attempt + step}, checkpoint=step if step in checkpoints else None
+            attempt,
+            step,
+            {"loss": 10.0 * attempt + step},
+            checkpoint=step if step in checkpoints else None,
         )
 
 
 def result(trial: StudyTrial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:
-    scores = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "signature": "nrefs:1", "decode": DECODE}
+    scores = {
+        "nll": 1.5,
+        "ppl": 4.5,
+        "bleu": 30.0,
+        "chrf": 50.0,
+        "signature": "nrefs:1",
+        "decode": DECODE,
+    }
     return {
-        **{"key": trial.key, "row": trial.row, "seed": trial.seed, "step": step, "attempt": attempt},
+        **{
+            "key": trial.key,
+            "row": trial.row,
+            "seed": trial.seed,
+            "step": step,
+            "attempt": attempt,
+        },
         **{"params": 63_045_632, "flops": 9.52e17, "seconds": 3700.0},
         "scores": {"dev": scores | dev, "test": scores},
     }

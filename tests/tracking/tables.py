@@ -16,7 +16,9 @@ from tracking.table.columns import StudyTable
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, Any]]) -> Study:
     """A finished study from rows, seeds and the settings of `decode` that differ from DECODE."""
-    study = make_study(folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings})
+    study = make_study(
+        folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings}
+    )
     for trial, (*_, decode) in zip(study.trials, settings, strict=True):
         finish(study, trial, begin(study.trial_folder(trial)), 30, decode={**DECODE, **decode})
     return study

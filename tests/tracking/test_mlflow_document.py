@@ -19,26 +19,39 @@ EXPLAINED = re.compile("|".join(re.sub("<[a-z]+>", "[a-z_]+", re.escape(cell)) f
 
 
 def test_every_kind_of_metric_is_explained() -> None:
-    kinds = [value for name, value in vars(pages).items() if name.isupper() and str(value).endswith("/")]
+    kinds = [
+        value for name, value in vars(pages).items() if name.isupper() and str(value).endswith("/")
+    ]
     assert len(kinds) == 7
     assert {*COSTS, *(f"{kind}<metric>" for kind in kinds)} <= set(CELLS)
 
 
-def test_runs_have_what_is_explained_and_the_searches_find_them(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_have_what_is_explained_and_the_searches_find_them(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = digits(runs / "synthetic-tiny", 0.9, 0.92, 0.95, 0.95)
     send(study, None)
     store = opened(default_uri(runs), study.name)
     run = runs_of(study, store)[0]
-    tags = [name.replace("study.", "table3.") for name in run.data.tags if not name.startswith("mlflow.")]
+    tags = [
+        name.replace("study.", "table3.")
+        for name in run.data.tags
+        if not name.startswith("mlflow.")
+    ]
     files = [file.path for file in store[0].list_artifacts(run.info.run_id)]
     found = [*tags, *run.data.metrics, *files]
     assert {"sweep.id", "final/accuracy"} <= set(found)
-    assert [name for name in found if not EXPLAINED.fullmatch(name)] == ["checkpoint"], "a metric of the task's own"
+    assert [name for name in found if not EXPLAINED.fullmatch(name)] == ["checkpoint"], (
+        "a metric of the task's own"
+    )
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(runs))
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     tables: dict[str, Any] = {}
     exec(code, tables)
-    ours = {name: (tables[name]["tags.sweep.id"] == study.name).sum() for name in ("of_row", "of_seed", "of_study")}
+    ours = {
+        name: (tables[name]["tags.sweep.id"] == study.name).sum()
+        for name in ("of_row", "of_seed", "of_study")
+    }
     assert ours == {"of_row": 2, "of_seed": 2, "of_study": 4}
     assert len(tables["of_study"]) == 4

@@ -14,7 +14,9 @@ from tracking.study import Study
 
 CHROMIUM = Path("/usr/bin/chromium")
 SEEDS = [1, 2, 3]
-ASSISTANT_OPENED = "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow opens it in a new browser
+ASSISTANT_OPENED = (
+    "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow opens it in a new browser
+)
 pytestmark = pytest.mark.browser
 
 
@@ -26,7 +28,12 @@ def shown(runs: Path) -> Study:
         folder = study.trial_folder(trial)
         attempt = begin(folder)
         for step in (10, 20, 30):
-            folder.report(attempt, step, {"train/loss": 9.0 - step / 10, "dev/ppl": 60 / step}, checkpoint=step)
+            folder.report(
+                attempt,
+                step,
+                {"train/loss": 9.0 - step / 10, "dev/ppl": 60 / step},
+                checkpoint=step,
+            )
         folder.write_artifact("hypotheses/dev.txt", f"Satz von {trial.name}.\n")
         finish(study, trial, attempt, 30, ppl=4.5 + place / 8, bleu=30.0 - place, decode=DECODE)
     send(study, None)
@@ -56,7 +63,8 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """A page of a browser in which MLflow's assistant was closed once: it takes a quarter of the first page."""
+    """A page of a browser in which MLflow's assistant was closed once: it takes a quarter of the
+    first page."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     context.add_init_script(f"localStorage.setItem('{ASSISTANT_OPENED}', 'true')")
     opened = context.new_page()
@@ -70,10 +78,21 @@ def link(server: str, study: Study, mode: str = "") -> str:
     return page_address(server, experiment, study.mark, mode)
 
 
-def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, shown: Study) -> None:
+def test_the_first_page_is_the_table_without_scrolling(
+    page: Any, server: str, shown: Study
+) -> None:
     page.goto(link(server, shown))
     page.get_by_text("10 matching runs").wait_for()
-    for name in ("seed", "row.ppl", "row.bleu", "final/ppl", "final/bleu", "params", "flops", "seconds"):
+    for name in (
+        "seed",
+        "row.ppl",
+        "row.bleu",
+        "final/ppl",
+        "final/bleu",
+        "params",
+        "flops",
+        "seconds",
+    ):
         head = page.get_by_role("columnheader").filter(has_text=name).first
         head.wait_for()
         place = head.bounding_box()
@@ -81,8 +100,12 @@ def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, s
     named = page.locator("a").filter(has_text=re.compile(r" s\d$"))
     named.nth(8).wait_for()
     runs = named.all()
-    found = [run.inner_text().strip() for run in sorted(runs, key=lambda run: run.bounding_box()["y"])]
-    assert found == [f"{row} s{seed}" for row in ("base", "A heads 1", "C layers 2") for seed in SEEDS]
+    found = [
+        run.inner_text().strip() for run in sorted(runs, key=lambda run: run.bounding_box()["y"])
+    ]
+    assert found == [
+        f"{row} s{seed}" for row in ("base", "A heads 1", "C layers 2") for seed in SEEDS
+    ]
     text = page.inner_text("body")
     assert "23.0 ± 1.0, −6.0▼" in text, "mean, deviation, difference and mark of the last row"
 

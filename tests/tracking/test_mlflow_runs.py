@@ -1,4 +1,5 @@
-"""A study's runs as MLflow's own client and users read them: columns, datasets, models, costs of devices, rows."""
+"""A study's runs as MLflow's own client and users read them: columns, datasets, models, costs of
+devices, rows."""
 
 import json
 import time
@@ -48,15 +49,22 @@ def test_user_source_and_version_are_known(synced: Synced) -> None:
 def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: Synced) -> None:
     (train, test) = synced[1][0].inputs.dataset_inputs
     assert [each.dataset.name for each in (train, test)] == ["digits/train", "digits/test"]
-    assert [json.loads(each.dataset.profile) for each in (train, test)] == [{"num_rows": 5}, {"num_rows": 1}]
+    assert [json.loads(each.dataset.profile) for each in (train, test)] == [
+        {"num_rows": 5},
+        {"num_rows": 1},
+    ]
     assert [tag.value for each in (train, test) for tag in each.tags] == ["training", "testing"]
     assert mlflow.data.get_source(train).uri == "file:///d"
 
 
-def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(runs: Path, store: Store) -> None:
+def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(
+    runs: Path, store: Store
+) -> None:
     """Base is 0.9 and 0.92; its second seed is scored again, then dropped."""
     study, sent = two_rows(runs / "followed", store)
-    assert [run.data.metrics["delta/accuracy"] for run in sent] == pytest.approx([-0.01, 0.01, 0.04, 0.04])
+    assert [run.data.metrics["delta/accuracy"] for run in sent] == pytest.approx(
+        [-0.01, 0.01, 0.04, 0.04]
+    )
     folder = study.trial_folder(study.trials[1])
     result = folder.result() or {}
     again = result["scores"] | {"test": result["scores"]["test"] | {"accuracy": 0.94}}
@@ -64,7 +72,11 @@ def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(run
 
     def of_wide() -> list[float]:
         send(study)
-        return [run.data.metrics["delta/accuracy"] for run in runs_of(study, store) if run.data.tags["row"] == "wide"]
+        return [
+            run.data.metrics["delta/accuracy"]
+            for run in runs_of(study, store)
+            if run.data.tags["row"] == "wide"
+        ]
 
     assert of_wide() == pytest.approx([0.03, 0.03])
     points = [store[0].get_metric_history(run.info.run_id, "final/accuracy") for run in sent]
@@ -79,22 +91,35 @@ def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: Syn
     first, *others = (run.data.metrics for run in synced[1])
     assert {name: first[name] for name in DEVICE_COSTS} == DEVICE_COSTS
     assert first["flops"] == 1e6
-    assert all("device_flops" not in other and "mfu" not in other and other["flops"] == 1e6 for other in others)
+    assert all(
+        "device_flops" not in other and "mfu" not in other and other["flops"] == 1e6
+        for other in others
+    )
 
 
-def test_a_run_that_is_sent_again_has_each_point_once_and_one_model(synced: Synced, store: Store) -> None:
+def test_a_run_that_is_sent_again_has_each_point_once_and_one_model(
+    synced: Synced, store: Store
+) -> None:
     study, runs = synced
     (study.folder / "mlflow-ledger.json").unlink()
     send(study)
     client = store[0]
     for run in runs:
         (model,) = models(client, run)
-        assert [each.model_id for each in client.get_run(run.info.run_id).outputs.model_outputs] == [model.model_id]
+        assert [
+            each.model_id for each in client.get_run(run.info.run_id).outputs.model_outputs
+        ] == [model.model_id]
         numbers = {metric.key: metric.value for metric in model.metrics}
         assert numbers["final/accuracy"] == run.data.metrics["final/accuracy"]
-        assert [point.step for point in client.get_metric_history(run.info.run_id, "train/loss")] == [10]
+        assert [
+            point.step for point in client.get_metric_history(run.info.run_id, "train/loss")
+        ] == [10]
         assert (model.status, model.params["net.hidden"]) == ("READY", "64")
-        assert not [file for file in client.list_logged_model_artifacts(model.model_id) if file.path != "MLmodel"]
+        assert not [
+            file
+            for file in client.list_logged_model_artifacts(model.model_id)
+            if file.path != "MLmodel"
+        ]
 
 
 def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(
@@ -106,18 +131,24 @@ def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(
     client, experiment = store
     wanted = f"tags.kind = 'study' AND tags.`sweep.id` = '{study.name}'"
     (own,) = client.search_runs([experiment], wanted)
-    table = Path(client.download_artifacts(own.info.run_id, "table.md", str(tmp_path))).read_text("utf-8")
+    table = Path(client.download_artifacts(own.info.run_id, "table.md", str(tmp_path))).read_text(
+        "utf-8"
+    )
     assert "| 0.950 ± 0.000 | +0.040 |" in table
 
 
-def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: Any, store: Store) -> None:
+def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(
+    runs: Any, store: Store
+) -> None:
     study = make_study(runs / "doubled", {"base": [1]})
     folder = study.trial_folder(study.trials[0])
     attempt = begin(folder)
     report(folder, attempt, range(1, 4), checkpoints=(3,))
     send(study)
     run, client = only_run(study, store), store[0]
-    client.create_run(run.info.experiment_id, 0, {"sweep.identity": study.mark, "trial.key": study.trials[0].key})
+    client.create_run(
+        run.info.experiment_id, 0, {"sweep.identity": study.mark, "trial.key": study.trials[0].key}
+    )
     send(study)
     assert only_run(study, store).info.run_id == run.info.run_id
     client.delete_run(run.info.run_id)
@@ -128,11 +159,15 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: 
 
 def models(client: Any, run: Any) -> Sequence[Any]:
     wanted = f"source_run_id = '{run.info.run_id}'"
-    found: Sequence[Any] = client.search_logged_models([run.info.experiment_id], filter_string=wanted)
+    found: Sequence[Any] = client.search_logged_models(
+        [run.info.experiment_id], filter_string=wanted
+    )
     return found
 
 
-def test_what_changes_while_a_process_runs_the_study_is_being_synced(runs: Path, store: Store) -> None:
+def test_what_changes_while_a_process_runs_the_study_is_being_synced(
+    runs: Path, store: Store
+) -> None:
     study, _ = two_rows(runs / "running", store)
     study.trial_folder(study.trials[0]).write_error("ValueError: no")
     assert "`allelse sync` sends the rest" in lag(study, None).words()

@@ -1,4 +1,5 @@
-"""A study of another task than translation: its metrics, symbols and words are read from `study.json` alone."""
+"""A study of another task than translation: its metrics, symbols and words are read from
+`study.json` alone."""
 
 import csv
 import html
@@ -18,7 +19,9 @@ from tracking.statistics.rows import table
 from tracking.study import Study
 from tracking.table.frames import load
 
-FOREIGN = re.compile(r"ppl|bleu|chrf|table ?3|paper|sacre|published|beam|α|corpus|decod", re.IGNORECASE)
+FOREIGN = re.compile(
+    r"ppl|bleu|chrf|table ?3|paper|sacre|published|beam|α|corpus|decod", re.IGNORECASE
+)
 SETTING_COLUMNS = ("decode", "mixed_decode", "other_decode")
 
 
@@ -29,7 +32,9 @@ def finished(tmp_path: Path) -> Study:
 
 @pytest.fixture
 def tagged(tmp_path: Path) -> Study:
-    return tagging(tmp_path / "runs" / "tagging", {"predict.threshold": 0.5}, {"predict.threshold": 0.5})
+    return tagging(
+        tmp_path / "runs" / "tagging", {"predict.threshold": 0.5}, {"predict.threshold": 0.5}
+    )
 
 
 def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None:
@@ -39,13 +44,22 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
         *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "accuracy_s1"),
-        *("accuracy_s2", "delta_common_seeds_accuracy", "cpu_seconds", "device_flops", "mfu", "device_hours"),
+        *(
+            "accuracy_s2",
+            "delta_common_seeds_accuracy",
+            "cpu_seconds",
+            "device_flops",
+            "mfu",
+            "device_hours",
+        ),
         *("weights", "reference", "paired"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
     content = json.loads(written("json", finished))
     objects = {*SETTING_COLUMNS, "before_scaling", "cells", "seed_values", "summary"}
-    assert content[0].keys() == objects | {name for name in head if not name.startswith("accuracy_s")}
+    assert content[0].keys() == objects | {
+        name for name in head if not name.startswith("accuracy_s")
+    }
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
     markdown = written("md", finished).splitlines()
     assert markdown[0] == "|  | change | accuracy | Δaccuracy | params | FLOPs | time |"
@@ -61,8 +75,16 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_nothing_of_translation_is_shown(finished: Study, tagged: Study, width: int) -> None:
     for study in (finished, tagged):
-        content = [{key: of for key, of in row.items() if key not in SETTING_COLUMNS} for row in _json(study)]
-        texts = (written("csv", study), written("md", study), json.dumps(content), shown(study, width))
+        content = [
+            {key: of for key, of in row.items() if key not in SETTING_COLUMNS}
+            for row in _json(study)
+        ]
+        texts = (
+            written("csv", study),
+            written("md", study),
+            json.dumps(content),
+            shown(study, width),
+        )
         assert not [found for text in texts if (found := FOREIGN.search(text))]
         assert max(map(len, texts[-1].splitlines())) <= width
 
@@ -72,14 +94,21 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
     assert base.scores == {"f1": 91.25, "error": 0.125, "accuracy": 0.5}
     assert deep.deltas == {"f1": -1.0, "error": 0.0, "accuracy": 0.25}
     text = written("md", tagged)
-    assert "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, threshold 0.5; " in text
-    assert "F1 [micro]: over tokens; time: measured; params: counted, unknown where empty; FLOPs: unknown;" in text
+    assert (
+        "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, threshold 0.5; "
+        in text
+    )
+    assert (
+        "F1 [micro]: over tokens; time: measured; params: counted, unknown where empty; FLOPs: unknown;"
+        in text
+    )
     assert "| change of deep | 90.2 | −1.0 | 0.12 | 0.00 | 0.750 | +0.250 |  |  | 2.5 s |" in text
 
 
 def test_published_values_have_columns_where_a_row_has_them(finished: Study) -> None:
     trials = tuple(
-        replace(each, published={"accuracy": {"base": 0.9, "wide": 0.97}[each.row]}) for each in finished.trials
+        replace(each, published={"accuracy": {"base": 0.9, "wide": 0.97}[each.row]})
+        for each in finished.trials
     )
     study = replace(finished, trials=trials)
     assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in written("csv", study)
@@ -94,10 +123,20 @@ def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     send(study)
     (run,) = runs_of(study, store)
     assert run.data.metrics == {
-        **{"final/accuracy": 0.9, "final/loss": 0.25, "delta/accuracy": 0.0, "params": 4810.0, "seconds": 2.5},
+        **{
+            "final/accuracy": 0.9,
+            "final/loss": 0.25,
+            "delta/accuracy": 0.0,
+            "params": 4810.0,
+            "seconds": 2.5,
+        },
         **{"train/loss": 0.5, "checkpoint": 7.0, "samples/train": 5.0},
     }
-    tags = {name: value for name, value in run.data.tags.items() if name.startswith(("study.", "table3."))}
+    tags = {
+        name: value
+        for name, value in run.data.tags.items()
+        if name.startswith(("study.", "table3."))
+    }
     assert tags == {
         "study.group": "base",
         "study.row": "01 base",
@@ -108,13 +147,21 @@ def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     assert run.data.params["net.hidden"] == "64"
 
 
-def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: Path, store: Store) -> None:
+def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(
+    runs: Path, store: Store
+) -> None:
     study = digits(runs / "digits-stopped", 0.9, 0.92)
     for place, planned in ((2, {}), (3, {"steps": 500})):
         train(study, place, {"test": {"accuracy": 0.95, "loss": 0.25}}, **planned)
     rows = table(study)
-    note, below = "stopped at 10 of 500 (s2)", "planned steps; means include these seeds: wide (seed 2)."
-    assert [(row.scores["accuracy"], row.note) for row in rows] == [(pytest.approx(0.91), ""), (0.95, note)]
+    note, below = (
+        "stopped at 10 of 500 (s2)",
+        "planned steps; means include these seeds: wide (seed 2).",
+    )
+    assert [(row.scores["accuracy"], row.note) for row in rows] == [
+        (pytest.approx(0.91), ""),
+        (0.95, note),
+    ]
     texts = {
         "| change of wide§<br>": written("md", study),
         "change of wide$^{\\S}$ &": written("tex", study),
@@ -131,7 +178,12 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
     assert load(study.folder).trials["note"].to_list() == ["", "", "", "stopped at 10 of 500"]
     send(study)
     tags = {run.data.tags["trial.key"]: run.data.tags for run in runs_of(study, store)}
-    assert [tags[trial.key].get("study.stopped_at") for trial in study.trials] == [None, None, None, "10 of 500"]
+    assert [tags[trial.key].get("study.stopped_at") for trial in study.trials] == [
+        None,
+        None,
+        None,
+        "10 of 500",
+    ]
 
 
 def _json(study: Study) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""Where a result comes from: versions, the machine, the commit and its changes, and which attempts trained."""
+"""Where a result comes from: versions, the machine, the commit and its changes, and which attempts
+trained."""
 
 import os
 import shutil
@@ -10,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from tracking.provenance import changes, git_state, of_process, own_version, trained_by, with_attempt
+from tracking.provenance import (
+    changes,
+    git_state,
+    of_process,
+    own_version,
+    trained_by,
+    with_attempt,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,7 +28,9 @@ def test_provenance_names_imported_packages_and_imports_none() -> None:
         "import json, sys, yaml; from tracking.provenance import of_process; found = of_process();"
         "assert not {'torch', 'ray', 'mlflow'} & set(sys.modules); print(json.dumps(found['versions']))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "PyYAML" in done.stdout
     assert "torch" not in done.stdout
@@ -32,7 +42,9 @@ def test_provenance_names_imported_packages_and_imports_none() -> None:
 
 def git(folder: Path, *words: str) -> None:
     subprocess.run(
-        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True
+        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *words],
+        check=True,
+        capture_output=True,
     )
 
 
@@ -49,13 +61,22 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_diff_is_that_of_the_folder_where_the_task_lies(checkout: Path) -> None:
     clean = git_state(checkout / "study")
-    assert (clean["branch"], clean["dirty"], clean["changes"], clean["diff"]) == ("work", False, [], "")
+    assert (clean["branch"], clean["dirty"], clean["changes"], clean["diff"]) == (
+        "work",
+        False,
+        [],
+        "",
+    )
     (checkout / "elsewhere.py").write_text("")
     assert git_state(checkout / "study") == clean
     (checkout / "study" / "new.py").write_text("")
     (checkout / "study" / "toy.py").write_text('api_key = "hunter2"\n')
     found = git_state(checkout / "study")
-    assert (found["commit"], found["dirty"], found["changes"]) == (clean["commit"], True, ["new.py", "toy.py"])
+    assert (found["commit"], found["dirty"], found["changes"]) == (
+        clean["commit"],
+        True,
+        ["new.py", "toy.py"],
+    )
     assert changes(found) == " with changes in new.py, toy.py"
     assert changes({"dirty": True, "changes": list("abcde")}) == " with changes in a, b, c, 2 more"
     assert "-a = 1" in found["diff"]
@@ -66,7 +87,9 @@ def test_what_git_fails_to_tell_is_unknown(checkout: Path, monkeypatch: pytest.M
     """As for a working tree that is too large, or on slow storage."""
     fails = checkout / "bin" / "git"
     fails.parent.mkdir()
-    fails.write_text(f'#!/bin/sh\ncase "$*" in *diff*) exit 1;; esac\nexec {shutil.which("git")} "$@"\n')
+    fails.write_text(
+        f'#!/bin/sh\ncase "$*" in *diff*) exit 1;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
     fails.chmod(0o755)
     monkeypatch.setenv("PATH", str(fails.parent), prepend=os.pathsep)
     assert git_state(checkout / "study")["dirty"] is None
@@ -81,7 +104,9 @@ def test_a_package_in_another_repository_has_no_commit(checkout: Path) -> None:
 def test_attempts_whose_steps_are_in_the_weights_trained_them() -> None:
     content: dict[str, Any] = {}
     for number, start in enumerate([0, 50, 50, 100], start=1):
-        content = with_attempt(content, {"attempt": number, "from": start, "steps": 100, "device": f"gpu{number}"})
+        content = with_attempt(
+            content, {"attempt": number, "from": start, "steps": 100, "device": f"gpu{number}"}
+        )
     assert [each["attempt"] for each in trained_by(content, 100)] == [1, 3]
     assert content["device"] == "gpu3"  # the fourth only scored
     assert len(content["attempts"]) == 4

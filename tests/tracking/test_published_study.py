@@ -1,4 +1,5 @@
-"""A study that is published: what it shows, what it leaves out, and that reading leaves it alone."""
+"""A study that is published: what it shows, what it leaves out, and that reading leaves it
+alone."""
 
 import gzip
 import hashlib
@@ -32,7 +33,9 @@ def answer(folder: Path, *words: str) -> str:
 def digests(folder: Path) -> dict[str, str]:
     """Of each file and folder below, also hidden ones."""
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.is_file()
+        else "folder"
         for path in folder.rglob("*")
     }
 
@@ -40,12 +43,16 @@ def digests(folder: Path) -> dict[str, str]:
 def all_text(folder: Path) -> str:
     """Of all files, unzipped."""
     files = [path for path in folder.rglob("*") if path.is_file()]
-    contents = [gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes() for path in files]
+    contents = [
+        gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for path in files
+    ]
     return b"\n".join(contents).decode()
 
 
 def _without_texts(shown: str) -> str:
-    """What a command shows without outputs, of which a published study has few, and without the study's folder."""
+    """What a command shows without outputs, of which a published study has few, and without the
+    study's folder."""
     lines = [line for line in shown.splitlines() if "output of sample" not in line]
     return re.sub(r"\{\s*\}", "{}", "\n".join(lines)).replace("studies/reading", "runs/reading")
 
@@ -57,11 +64,15 @@ def study(tmp_path: Path) -> Study:
     write_study(replace(made, task=replace(made.task, artifacts=("outputs",)), identity="1f" * 16))
     study = read_study(made.folder)
     for trial in study.trials:
-        study.trial_folder(trial).write_artifact("outputs/dev.txt", "".join(f"{line}\n" for line in OUTPUTS))
+        study.trial_folder(trial).write_artifact(
+            "outputs/dev.txt", "".join(f"{line}\n" for line in OUTPUTS)
+        )
     return study
 
 
-def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(tmp_path: Path, study: Study) -> None:
+def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(
+    tmp_path: Path, study: Study
+) -> None:
     answer(tmp_path, "publish", NAME)
     for words in (
         ("table", "--format", "json"),
@@ -70,7 +81,10 @@ def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(tmp_path
         ("compare", "base", "far", "--json"),
         ("status", "--json"),
     ):
-        ours, theirs = (_without_texts(answer(tmp_path, words[0], *of, *words[1:])) for of in ((NAME,), PUBLISHED))
+        ours, theirs = (
+            _without_texts(answer(tmp_path, words[0], *of, *words[1:]))
+            for of in ((NAME,), PUBLISHED)
+        )
         assert ours == theirs, words
     plain, published = load(tmp_path / "runs" / "reading"), load(tmp_path / "studies" / "reading")
     for name in ("trials", "scores", "curves"):
@@ -78,7 +92,9 @@ def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(tmp_path
     assert (tmp_path / "studies/reading/base-s1/statistics/dev.jsonl.gz").exists()
 
 
-def test_publishing_again_changes_nothing_and_adds_later_trials(tmp_path: Path, study: Study) -> None:
+def test_publishing_again_changes_nothing_and_adds_later_trials(
+    tmp_path: Path, study: Study
+) -> None:
     later, waiting = study.trial_folder(study.trials[-1]).path, tmp_path / "waiting"
     later.rename(waiting)
     answer(tmp_path, "publish", NAME)
@@ -88,7 +104,9 @@ def test_publishing_again_changes_nothing_and_adds_later_trials(tmp_path: Path, 
     assert digests(tmp_path / "studies") == first
     waiting.rename(later)
     assert "9 of 9 trials are finished; 1 of them are new" in answer(tmp_path, "publish", NAME)
-    trials = {name: digest for name, digest in digests(tmp_path / "studies").items() if "-s" in name}
+    trials = {
+        name: digest for name, digest in digests(tmp_path / "studies").items() if "-s" in name
+    }
     assert {name: digest for name, digest in trials.items() if name in first} == {
         name: digest for name, digest in first.items() if "-s" in name
     }
@@ -96,7 +114,9 @@ def test_publishing_again_changes_nothing_and_adds_later_trials(tmp_path: Path, 
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
 
 
-def test_a_published_study_goes_back_to_runs_and_is_published_from_there(tmp_path: Path, study: Study) -> None:
+def test_a_published_study_goes_back_to_runs_and_is_published_from_there(
+    tmp_path: Path, study: Study
+) -> None:
     answer(tmp_path, "publish", NAME)
     first = digests(tmp_path / "studies")
     shutil.rmtree(study.folder)
@@ -112,17 +132,23 @@ def test_it_has_ten_lines_of_each_output_and_no_other_text(tmp_path: Path, study
     text = all_text(tmp_path / "studies")
     shown = {int(place) for place in re.findall(r"output of sample (\d+)", text)}
     assert shown == {1, 5, 9, 13, 17, 21, 25, 29, 33, 37}
-    assert all_text(study.folder).count(f"{OUTPUTS[1]}\n") == len(study.trials), "the study has all of them"
+    assert all_text(study.folder).count(f"{OUTPUTS[1]}\n") == len(study.trials), (
+        "the study has all of them"
+    )
 
 
-def test_no_test_is_published_before_all_locked_trials_are_there(tmp_path: Path, study: Study) -> None:
+def test_no_test_is_published_before_all_locked_trials_are_there(
+    tmp_path: Path, study: Study
+) -> None:
     write_lock(study.folder, lock_of(study, (), {"dev": ["accuracy"]}))
     answer(tmp_path, "publish", NAME)
     published = tmp_path / "studies" / "reading"
     assert "t-test" in (published / "table.md").read_text(), "rows of three seeds are tested"
     shutil.rmtree(published)
     shutil.rmtree(study.trial_folder(study.trials[-1]).path)  # the last seed of far
-    assert "t-test" in answer(tmp_path, "table", NAME, "--format", "md"), "close still has three seeds"
+    assert "t-test" in answer(tmp_path, "table", NAME, "--format", "md"), (
+        "close still has three seeds"
+    )
     answer(tmp_path, "publish", NAME)
     for name in ("table.md", "table.tex", "report.html"):
         text = (published / name).read_text()
@@ -130,7 +156,10 @@ def test_no_test_is_published_before_all_locked_trials_are_there(tmp_path: Path,
         assert "1 of 9 locked trials is missing (far-s3)" in text, name
     figures = sorted(published.glob("*.svg"))
     assert figures
-    assert all("1 of 9 trials is missing: no test is published yet." in path.read_text() for path in figures)
+    assert all(
+        "1 of 9 trials is missing: no test is published yet." in path.read_text()
+        for path in figures
+    )
 
 
 def test_no_verb_writes_into_a_published_study(tmp_path: Path, study: Study) -> None:

@@ -1,6 +1,7 @@
 """The syncer as a process, while its store is killed, hangs or is locked.
 
-Minutes long: `make faults`. Nothing here measures a time: every step waits for what the syncer wrote.
+Minutes long: `make faults`. Nothing here measures a time: every step waits for what the syncer
+wrote.
 """
 
 import json
@@ -52,7 +53,9 @@ class Syncer:
         """The last step that arrived; -1 before the first."""
         path = self.study.folder / "mlflow-ledger.json"
         stores = json.loads(path.read_text()).values() if path.exists() else []
-        return max((entries[trial.key]["step"] for entries in stores if trial.key in entries), default=-1)
+        return max(
+            (entries[trial.key]["step"] for entries in stores if trial.key in entries), default=-1
+        )
 
     def close(self) -> None:
         """The end of the sweep."""
@@ -61,19 +64,27 @@ class Syncer:
 
 
 class Training:
-    """A study of six trials that train in this process, each with a checkpoint per call of `go_on`."""
+    """A study of six trials that train in this process, each with a checkpoint per call of
+    `go_on`."""
 
     def __init__(self, folder: Path) -> None:
         self.study = make_study(folder, {"base": [1, 2], "a_heads_1": [1, 2], "c_layers_2": [1, 2]})
         self.first, self._last = self.study.trials[0], 0
-        self._attempts = {trial.key: begin(self.study.trial_folder(trial)) for trial in self.study.trials}
+        self._attempts = {
+            trial.key: begin(self.study.trial_folder(trial)) for trial in self.study.trials
+        }
 
     def go_on(self, steps: int = 20) -> int:
         """Returns the last step that is sent: a further report may still join the newest one."""
         first, self._last = self._last + 1, self._last + steps
         for trial in self.study.trials:
             folder = self.study.trial_folder(trial)
-            report(folder, self._attempts[trial.key], range(first, self._last + 1), checkpoints=(self._last,))
+            report(
+                folder,
+                self._attempts[trial.key],
+                range(first, self._last + 1),
+                checkpoints=(self._last,),
+            )
         return self._last - 1
 
     def end(self) -> Statuses:

@@ -32,12 +32,16 @@ def test_follow_killed_and_restarted_leaves_one_run_and_all_points(
     assert second.wait(timeout=240) == 0
     assert second.stdout is not None
     assert second.stderr is not None
-    assert (second.stdout.read(), second.stderr.read()) == ("", ""), "MLflow printed to our terminal"
+    assert (second.stdout.read(), second.stderr.read()) == ("", ""), (
+        "MLflow printed to our terminal"
+    )
     assert history(study, store) == [(step, 10.0 + step) for step in range(1, 10)]
     assert only_run(study, store).info.status == "FINISHED"
 
 
-def test_ctrl_c_ends_one_pass_without_a_traceback(study: Study, folder: TrialFolder, store: Store) -> None:
+def test_ctrl_c_ends_one_pass_without_a_traceback(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
     """While it waits for a server that accepts the connection and never answers."""
     report(folder, begin(folder), range(1, 3), checkpoints=(2,))
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -61,7 +65,9 @@ def test_one_pass_reports_a_server_that_is_down(
     assert output.endswith("Connection refused")
 
 
-def test_a_missing_folder_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_folder_is_not_created(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert sync.main(["--study", str(tmp_path / "none"), "--experiment", EXPERIMENT]) == 1
     assert "no study at" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
@@ -76,8 +82,13 @@ def test_two_syncers_never_run_at_once(
     assert "another process is already syncing" in capsys.readouterr().err
 
 
-def test_an_address_among_the_words_is_refused(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every process of a machine can read the words; so an address with a password comes by the environment."""
+def test_an_address_among_the_words_is_refused(
+    study: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every process of a machine can read the words; so an address with a password comes by the
+    environment."""
     with pytest.raises(SystemExit, match="2"):
-        sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT, "--uri", "http://host"])
+        sync.main(
+            ["--study", str(study.folder), "--experiment", EXPERIMENT, "--uri", "http://host"]
+        )
     assert "--uri" in capsys.readouterr().err

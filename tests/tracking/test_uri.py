@@ -17,17 +17,61 @@ from tracking.uri import (
     without_passwords,
 )
 
-SCHEMES = ("postgresql", "postgresql+psycopg", "mysql", "http", "https", "sftp", "ftp", "s3", "simplecache::sftp")
+SCHEMES = (
+    "postgresql",
+    "postgresql+psycopg",
+    "mysql",
+    "http",
+    "https",
+    "sftp",
+    "ftp",
+    "s3",
+    "simplecache::sftp",
+)
 HOSTS = ("host", "host:5432", "127.0.0.1:5000", "[::1]:5000", "a.b-c.org")
 PATHS = ("", "/", "/db", "/db?sslmode=require", "/a/b#c", "/x@y")
-AROUND = ("{}", "tracking.uri={}", "cannot reach {}: refused", "'{}'", '{{"uri": "{}"}}', "{} and {}")
+AROUND = (
+    "{}",
+    "tracking.uri={}",
+    "cannot reach {}: refused",
+    "'{}'",
+    '{{"uri": "{}"}}',
+    "{} and {}",
+)
 SAFE = (
-    *("http://host:5000/path", "https://host/a@b", "sqlite:////runs/mlflow.db", "http://127.0.0.1:5000 asks me@there"),
-    *("[bold]http://127.0.0.1:5000[/] of me@there", "http://[::1]:5000/a@b", "models:/name@alias", "a?b=c&d=e"),
-    *("s3://bucket/a@b", "http://host:5000/#/experiments/1", "ask me@there about http://host:5000/path?a=b, or not"),
-    *("'http://host:5000/path' of me@there", "http://host:5000, me@there", "https://host/x?filter=a%3Db%40c"),
-    *("postgresql://host:5432 is down: ask me@there", "https://host/docs#authentication", "gs://bucket/x?generation=3"),
-    *("postgresql://host:5432/db?sslmode=require", "s3://bucket/key?versionId=7", "file:///C:/x@y", "two:words@here"),
+    *(
+        "http://host:5000/path",
+        "https://host/a@b",
+        "sqlite:////runs/mlflow.db",
+        "http://127.0.0.1:5000 asks me@there",
+    ),
+    *(
+        "[bold]http://127.0.0.1:5000[/] of me@there",
+        "http://[::1]:5000/a@b",
+        "models:/name@alias",
+        "a?b=c&d=e",
+    ),
+    *(
+        "s3://bucket/a@b",
+        "http://host:5000/#/experiments/1",
+        "ask me@there about http://host:5000/path?a=b, or not",
+    ),
+    *(
+        "'http://host:5000/path' of me@there",
+        "http://host:5000, me@there",
+        "https://host/x?filter=a%3Db%40c",
+    ),
+    *(
+        "postgresql://host:5432 is down: ask me@there",
+        "https://host/docs#authentication",
+        "gs://bucket/x?generation=3",
+    ),
+    *(
+        "postgresql://host:5432/db?sslmode=require",
+        "s3://bucket/key?versionId=7",
+        "file:///C:/x@y",
+        "two:words@here",
+    ),
 )
 ODBC = "mssql+pyodbc:///?odbc_connect="
 SHOWN = {
@@ -42,19 +86,31 @@ SHOWN = {
     "https://host/back#access_token=secret": f"https://host/back#access_token={MASK}",
     "https://host/x?to=postgresql%3A%2F%2Fme%3Asecret%40db&a=b": f"https://host/x?to={MASK}&a=b",
     "https://host/x?with=UID%253Dme%253BPWD%253Dsecret": f"https://host/x?with={MASK}",
-    **{f"https://host/x?{name}=abc%2Fdef": f"https://host/x?{name}={MASK}" for name in ("sig", "X-Amz-Signature")},
+    **{
+        f"https://host/x?{name}=abc%2Fdef": f"https://host/x?{name}={MASK}"
+        for name in ("sig", "X-Amz-Signature")
+    },
     f"{ODBC}DRIVER%3D%7BODBC+Driver%7D%3BUID%3Dme%3BPWD%3Dsecret&a=b": f"{ODBC}{MASK}&a=b",
     f"{ODBC}DRIVER={{ODBC Driver 17}};SERVER=db;UID=me;PWD={{se cr&et}}&a=b": f"{ODBC}{MASK}&a=b",
 }
 
 
 def secrets(size: int = 10) -> list[str]:
-    """Generated passwords: URL-safe ones, and some with characters that a careless person does not encode."""
+    """Generated passwords: URL-safe ones, and some with characters that a careless person does not
+    encode."""
     drawn = random.Random(1)
     plain, careless = string.ascii_letters + string.digits + "-_.~!$%+*,=", "@/:?#; '&"
     digits = [f"2024{mark}secret" for mark in careless if mark not in "@ "]
     made = ["".join(drawn.choices(plain, k=drawn.randint(6, 20))) for _ in range(size)]
-    return [*made, *digits, *(f"Se{mark}cr3t" for mark in careless), "123456", "123/abc", "p@ss@word", "50%40%2F"]
+    return [
+        *made,
+        *digits,
+        *(f"Se{mark}cr3t" for mark in careless),
+        "123456",
+        "123/abc",
+        "p@ss@word",
+        "50%40%2F",
+    ]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -67,13 +123,19 @@ def test_no_part_of_a_password_is_left(scheme: str) -> None:
         assert not any(part in shown for part in (secret, secret[-3:], "somebody")), secret
 
 
-@pytest.mark.parametrize("name", ["password", "sslpassword", "PWD", "access_token", "token", "api_key", "my_secret"])
+@pytest.mark.parametrize(
+    "name", ["password", "sslpassword", "PWD", "access_token", "token", "api_key", "my_secret"]
+)
 def test_no_secret_of_a_query_is_left(name: str) -> None:
-    known = [secret for secret in secrets() if not {"&", " "} & {*secret}]  # & ends a value, and a space ends a URI
+    known = [
+        secret for secret in secrets() if not {"&", " "} & {*secret}
+    ]  # & ends a value, and a space ends a URI
     for secret, before in itertools.product(
         known, ("sqlite:////a.db?", "https://host/x?a=b&", "s3://b/?X-Amz-Date=1&")
     ):
-        assert without_password(f"{before}{name}={secret}&mode=ro") == f"{before}{name}={MASK}&mode=ro"
+        assert (
+            without_password(f"{before}{name}={secret}&mode=ro") == f"{before}{name}={MASK}&mode=ro"
+        )
 
 
 @pytest.mark.parametrize(("address", "shown"), SHOWN.items())
@@ -92,18 +154,46 @@ def test_hiding_twice_changes_nothing() -> None:
     for secret in secrets():
         once = without_password(f"postgresql://me:{secret}@host/db?password={secret}")
         assert without_password(once) == once
-        assert without_password(once, "") == without_password(f"postgresql://me:x@host/db?password={secret}", "")
+        assert without_password(once, "") == without_password(
+            f"postgresql://me:x@host/db?password={secret}", ""
+        )
 
 
 def test_trees_and_command_lines_keep_their_form() -> None:
     tree = {"login": {"api_key": "abc def", "tokens": 3, "token": None, "secret": {"a": 1}}}
-    assert shown_tree(tree) == {"login": {"api_key": MASK, "tokens": 3, "token": None, "secret": MASK}}
+    assert shown_tree(tree) == {
+        "login": {"api_key": MASK, "tokens": 3, "token": None, "secret": MASK}
+    }
     nested = {"a": {"b": ["x", "http://me:pw@host"]}, "c": None, "d": 3, "e": True}
-    assert without_passwords(nested) == {"a": {"b": ["x", f"http://{MASK}@host"]}, "c": None, "d": 3, "e": True}
-    words = ["sweep", "model.api_key=abc def", "login.PASSWORD={a: b}", "train.tokens_per_batch=40", "--token"]
-    assert shown_words(words) == ["sweep", f"model.api_key={MASK}", f"login.PASSWORD={MASK}", *words[3:]]
-    typed = shlex.join(map(without_password, ["tracking.uri='postgresql://me:pw@host/db?password=pw'", "model.d=64"]))
-    assert shlex.split(typed) == [f"tracking.uri='postgresql://{MASK}@host/db?password={MASK}'", "model.d=64"]
+    assert without_passwords(nested) == {
+        "a": {"b": ["x", f"http://{MASK}@host"]},
+        "c": None,
+        "d": 3,
+        "e": True,
+    }
+    words = [
+        "sweep",
+        "model.api_key=abc def",
+        "login.PASSWORD={a: b}",
+        "train.tokens_per_batch=40",
+        "--token",
+    ]
+    assert shown_words(words) == [
+        "sweep",
+        f"model.api_key={MASK}",
+        f"login.PASSWORD={MASK}",
+        *words[3:],
+    ]
+    typed = shlex.join(
+        map(
+            without_password,
+            ["tracking.uri='postgresql://me:pw@host/db?password=pw'", "model.d=64"],
+        )
+    )
+    assert shlex.split(typed) == [
+        f"tracking.uri='postgresql://{MASK}@host/db?password={MASK}'",
+        "model.d=64",
+    ]
 
 
 def test_code_stays_code_but_for_text_in_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +206,9 @@ def test_code_stays_code_but_for_text_in_quotes(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_diff_is_cleaned_by_the_kind_of_each_file() -> None:
-    python, other = "diff --git a/a.py b/a.py\n+token = tokens[i]\n", "diff --git a/a.yaml b/a.yaml\n+api_key: abc\n"
+    python, other = (
+        "diff --git a/a.py b/a.py\n+token = tokens[i]\n",
+        "diff --git a/a.yaml b/a.yaml\n+api_key: abc\n",
+    )
     for parts in ((python, other), (other, python)):
         assert diff_without_secrets("".join(parts)) == "".join(parts).replace("abc", MASK)

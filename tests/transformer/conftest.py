@@ -1,4 +1,5 @@
-"""One thread, so that results do not depend on the number of cores; GPU tests are skipped without a GPU."""
+"""One thread, so that results do not depend on the number of cores; GPU tests are skipped without a
+GPU."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -27,12 +28,15 @@ def _one_thread() -> None:
 def copies(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """Prepared text whose targets are their sources: 60 pairs to train on, 20 and 5 to evaluate."""
     folder = tmp_path_factory.mktemp("copies")
-    return prepared_text(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
+    return prepared_text(
+        copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder
+    )
 
 
 @pytest.fixture(scope="session")
 def as_two_workers() -> Iterator[Callable[..., None]]:
-    """Calls a function with rank 0 and 1, each in a process. The two serve all tests: they import torch for seconds.
+    """Calls a function with rank 0 and 1, each in a process. The two serve all tests: they import
+    torch for seconds.
 
     A process takes a second call only after its first, which waits for the other worker.
     """

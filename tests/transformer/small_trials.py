@@ -32,7 +32,17 @@ PAPER_BASE = ModelConfig(
     attention_dropout=0.0,
     relu_dropout=0.0,
 )
-SMALL = replace(PAPER_BASE, n_layers=2, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=10, p_drop=0.0, max_positions=40)
+SMALL = replace(
+    PAPER_BASE,
+    n_layers=2,
+    d_model=16,
+    d_ff=24,
+    n_heads=2,
+    d_k=6,
+    d_v=10,
+    p_drop=0.0,
+    max_positions=40,
+)
 TRAIN = TrainConfig(
     steps=10,
     warmup_steps=10,
@@ -57,13 +67,18 @@ def small_model(vocab_size: int = 30, seed: int = 1, **changes: Any) -> Transfor
 
 
 class DamagedTransformer(Transformer):
-    """The encoder's output is NaN for every source of more than ``longest`` pieces, end-of-sentence included."""
+    """The encoder's output is NaN for every source of more than ``longest`` pieces, end-of-sentence
+    included."""
 
     longest = 0
 
     def _encode(self, source_BS: Tensor, source_mask: Tensor | None) -> Tensor:
         too_long_B = (source_BS != PAD).sum(1) > self.longest
-        return super()._encode(source_BS, source_mask).masked_fill(too_long_B[:, None, None], torch.nan)
+        return (
+            super()
+            ._encode(source_BS, source_mask)
+            .masked_fill(too_long_B[:, None, None], torch.nan)
+        )
 
 
 def damaged_model(vocab_size: int = 30, longest: int = 6) -> Transformer:
@@ -74,7 +89,10 @@ def damaged_model(vocab_size: int = 30, longest: int = 6) -> Transformer:
 
 
 def small_trial(
-    data: DataConfig = SYNTHETIC, model: ModelConfig = SMALL, decode: DecodeConfig = DECODE, **train: Any
+    data: DataConfig = SYNTHETIC,
+    model: ModelConfig = SMALL,
+    decode: DecodeConfig = DECODE,
+    **train: Any,
 ) -> TrialConfig:
     return TrialConfig(model, replace(TRAIN, **train), decode, data)
 
@@ -88,7 +106,10 @@ def random_pieces(lengths: Sequence[int], vocab_size: int = 30, seed: int = 1) -
     """Sentences of these lengths, each ending with end-of-sentence."""
     drawn = np.random.default_rng(seed)
     sentences = [np.append(drawn.integers(4, vocab_size, length - 1), EOS) for length in lengths]
-    return Sentences(np.concatenate(sentences).astype(np.int32), np.cumsum([0, *map(len, sentences)], dtype=np.int64))
+    return Sentences(
+        np.concatenate(sentences).astype(np.int32),
+        np.cumsum([0, *map(len, sentences)], dtype=np.int64),
+    )
 
 
 def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int = 1) -> ParallelSet:
@@ -96,7 +117,9 @@ def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int =
     drawn = random.Random(seed)
     lengths = [drawn.randint(2, longest) for _ in range(size)]
     others = [min(longest, max(2, length + drawn.randint(-2, 2))) for length in lengths]
-    return ParallelSet(random_pieces(lengths, vocab_size, seed), random_pieces(others, vocab_size, seed + 1))
+    return ParallelSet(
+        random_pieces(lengths, vocab_size, seed), random_pieces(others, vocab_size, seed + 1)
+    )
 
 
 def share(batches: TrainingBatches, step: int, rank: int = 0, world: int = 1) -> Batch:
@@ -113,7 +136,9 @@ def letters(size: int, alphabet: str, longest: int, seed: int) -> list[str]:
     return list(made)
 
 
-def copy_data(folder: Path, sizes: tuple[int, int, int], alphabet: str, longest: int, vocab_size: int) -> DataConfig:
+def copy_data(
+    folder: Path, sizes: tuple[int, int, int], alphabet: str, longest: int, vocab_size: int
+) -> DataConfig:
     """Files whose target is their source; the three sets share no sentence."""
     sentences, start = letters(sum(sizes), alphabet, longest, seed=1), 0
     files: dict[str, Any] = {}

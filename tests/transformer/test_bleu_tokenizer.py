@@ -1,4 +1,5 @@
-"""The tokenizer of BLEU: what sacreBLEU offers, what it needs, and whether it fits the script of the target."""
+"""The tokenizer of BLEU: what sacreBLEU offers, what it needs, and whether it fits the script of
+the target."""
 
 import importlib.util
 from pathlib import Path
@@ -29,7 +30,9 @@ def test_it_is_no_part_of_the_data() -> None:
     assert fingerprint(with_tokenizer("zh")) == fingerprint(SYNTHETIC)
 
 
-@pytest.mark.parametrize(("name", "package"), [("ja-mecab", "sacrebleu[ja]"), ("ko-mecab", "sacrebleu[ko]")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("ja-mecab", "sacrebleu[ja]"), ("ko-mecab", "sacrebleu[ko]")]
+)
 def test_a_missing_package_is_a_problem_that_names_it(
     name: BleuTokenizer, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,8 +63,12 @@ CHINESE, JAPANESE, THAI = "我爱北京天安门", "東京へ行きました", "
 GERMAN = "Ein Hund rennt."
 
 
-@pytest.mark.parametrize(("line", "fitting"), [(CHINESE, "zh"), (JAPANESE, "ja-mecab"), (THAI, "flores200")])
-def test_a_script_without_spaces_does_not_fit_a_tokenizer_that_splits_at_spaces(line: str, fitting: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "fitting"), [(CHINESE, "zh"), (JAPANESE, "ja-mecab"), (THAI, "flores200")]
+)
+def test_a_script_without_spaces_does_not_fit_a_tokenizer_that_splits_at_spaces(
+    line: str, fitting: str
+) -> None:
     said = misfit("13a", [line, line, GERMAN])
     assert said is not None
     assert "2 of 3 dev targets" in said

@@ -31,21 +31,31 @@ def parsed(**changes: Any) -> tuple[TrialConfig | None, list[Problem]]:
 
 
 @pytest.mark.parametrize(("key", "values", "allowed"), NOT_ALLOWED, ids=str)
-def test_each_kind_of_mistake_is_found_by_its_key(key: str, values: tuple[Any, ...], allowed: str) -> None:
+def test_each_kind_of_mistake_is_found_by_its_key(
+    key: str, values: tuple[Any, ...], allowed: str
+) -> None:
     for value in values:
         built, (found,) = parsed(**{key.replace(".", "__"): value})
         assert (built, found.key) == (None, key)
         assert allowed in found.allowed
-        assert found.nearest == {"fp23": "fp32", "a": "[a]"}.get(value if isinstance(value, str) else "")
+        assert found.nearest == {"fp23": "fp32", "a": "[a]"}.get(
+            value if isinstance(value, str) else ""
+        )
 
 
 def test_good_data_becomes_the_dataclass() -> None:
     assert parsed(model__p_drop=0) == (small_trial(model=replace(SMALL, p_drop=0.0)), [])
 
 
-@pytest.mark.parametrize(("n", "every", "fits"), [(3, 200, True), (3, 201, False), (1, 601, True), (600, 1, True)])
+@pytest.mark.parametrize(
+    ("n", "every", "fits"), [(3, 200, True), (3, 201, False), (1, 601, True), (600, 1, True)]
+)
 def test_the_steps_of_an_average_must_lie_within_training(n: int, every: int, fits: bool) -> None:
-    trial = small_trial(decode=replace(DECODE, average_checkpoints=n, average_every=every), steps=600)
+    trial = small_trial(
+        decode=replace(DECODE, average_checkpoints=n, average_every=every), steps=600
+    )
     allowed = "must be at most 2: decode.average_every is 201, train.steps 600"
-    assert list(map(str, trial.problems())) == ([] if fits else [f"decode.average_checkpoints: is 3; {allowed}."])
+    assert list(map(str, trial.problems())) == (
+        [] if fits else [f"decode.average_checkpoints: is 3; {allowed}."]
+    )
     assert not fits or (len(trial.averaged_steps), trial.averaged_steps[-1]) == (n, 600)

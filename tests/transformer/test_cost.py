@@ -1,4 +1,5 @@
-"""Parameters and FLOPs by arithmetic against the paper's figures, and parameters against real models."""
+"""Parameters and FLOPs by arithmetic against the paper's figures, and parameters against real
+models."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,9 @@ from transformer.config import ModelConfig
 from transformer.cost import Lengths, parameters, planned_lengths, training_flops, training_memory
 from transformer.model.encoder_decoder import Transformer
 
-ROWS: dict[str, tuple[dict[str, Any], str, str]] = {  # millions: ours with 37 000 pieces; the paper's with 40 960
+ROWS: dict[
+    str, tuple[dict[str, Any], str, str]
+] = {  # millions: ours with 37 000 pieces; the paper's with 40 960
     "base": ({}, "63.046", "65"),
     "h 32": ({"n_heads": 32, "d_k": 16, "d_v": 16}, "63.046", "65"),
     "d_k 16": ({"d_k": 16}, "55.968", "58"),
@@ -23,7 +26,11 @@ ROWS: dict[str, tuple[dict[str, Any], str, str]] = {  # millions: ours with 37 0
     "d_model 1024": ({"d_model": 1024, "d_k": 128, "d_v": 128}, "163.815", "168"),
     "d_ff 1024": ({"d_ff": 1024}, "50.450", "53"),
     "d_ff 4096": ({"d_ff": 4096}, "88.236", "90"),
-    "big": ({"d_model": 1024, "d_ff": 4096, "n_heads": 16}, "214.172", "218"),  # the only one published otherwise: 213
+    "big": (
+        {"d_model": 1024, "d_ff": 4096, "n_heads": 16},
+        "214.172",
+        "218",
+    ),  # the only one published otherwise: 213
 }
 BIG = replace(PAPER_BASE, **ROWS["big"][0])
 
@@ -41,13 +48,20 @@ def test_parameters_of_the_rows_are_those_of_the_paper_and_of_the_built_model(ro
     plain, biased = (replace(PAPER_BASE, attention_bias=bias, **changes) for bias in (False, True))
     assert f"{parameters(plain, 37_000) / 1e6:.3f}" == ours
     assert f"{parameters(biased, 40_960) / 1e6:.0f}" == published
-    assert (parameters(plain, 37_000), parameters(biased, 37_000)) == (count(plain, 37_000), count(biased, 37_000))
+    assert (parameters(plain, 37_000), parameters(biased, 37_000)) == (
+        count(plain, 37_000),
+        count(biased, 37_000),
+    )
 
 
 @pytest.mark.parametrize(
-    ("model", "steps", "flops"), [(PAPER_BASE, 100_000, "9.52e+17"), (BIG, 300_000, "9.67e+18")], ids=["base", "big"]
+    ("model", "steps", "flops"),
+    [(PAPER_BASE, 100_000, "9.52e+17"), (BIG, 300_000, "9.67e+18")],
+    ids=["base", "big"],
 )
-def test_training_flops_at_25000_tokens_of_length_25(model: ModelConfig, steps: int, flops: str) -> None:
+def test_training_flops_at_25000_tokens_of_length_25(
+    model: ModelConfig, steps: int, flops: str
+) -> None:
     assert f"{training_flops(model, 37_000, planned_lengths(25_000, steps, 25, 25)):.2e}" == flops
 
 
@@ -77,7 +91,9 @@ OF_RAY = 0.22e9
 def test_memory_by_formula_is_near_the_measured_peak_of_a_worker(
     model: ModelConfig, vocab_size: int, tokens: int, precision: Any, measured: float
 ) -> None:
-    assert training_memory(model, vocab_size, tokens, precision, "cpu") == pytest.approx(measured, rel=0.2)
+    assert training_memory(model, vocab_size, tokens, precision, "cpu") == pytest.approx(
+        measured, rel=0.2
+    )
 
 
 def test_memory_grows_with_the_model_and_with_the_micro_batch() -> None:

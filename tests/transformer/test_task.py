@@ -29,7 +29,9 @@ def test_a_plan_imports_nothing_heavy() -> None:
         (2, {"checkpoint_every": 5, "keep_checkpoints": 1}, 2),
     ],
 )
-def test_a_plan_counts_the_bytes_of_the_checkpoints_that_stay(average: int, train: dict[str, Any], kept: int) -> None:
+def test_a_plan_counts_the_bytes_of_the_checkpoints_that_stay(
+    average: int, train: dict[str, Any], kept: int
+) -> None:
     decode = replace(DECODE, average_checkpoints=average, average_every=3)
     config = small_trial(decode=decode, steps=10, **train)
     assert TRANSLATION.costs(config).checkpoint_bytes == 12 * parameters(SMALL, 1000) * kept
@@ -37,24 +39,40 @@ def test_a_plan_counts_the_bytes_of_the_checkpoints_that_stay(average: int, trai
 
 @pytest.mark.parametrize(
     ("steps", "nll", "diverged"),
-    [(10, 6.90, False), (10, 6.92, True), (9, 10.8, False), (9, 11.0, True)],  # ln V is 6.91, and √d_model 4
+    [
+        (10, 6.90, False),
+        (10, 6.92, True),
+        (9, 10.8, False),
+        (9, 11.0, True),
+    ],  # ln V is 6.91, and √d_model 4
 )
-def test_a_dev_nll_above_ln_v_is_a_divergence_once_the_warm_up_is_over(steps: int, nll: float, diverged: bool) -> None:
-    assert TRANSLATION.diverged(small_trial(steps=steps, warmup_steps=10), {"dev/nll": nll}) is diverged
+def test_a_dev_nll_above_ln_v_is_a_divergence_once_the_warm_up_is_over(
+    steps: int, nll: float, diverged: bool
+) -> None:
+    assert (
+        TRANSLATION.diverged(small_trial(steps=steps, warmup_steps=10), {"dev/nll": nll})
+        is diverged
+    )
 
 
-def test_prepared_text_is_checked_and_shown_and_missing_files_are_named_before(tmp_path: Path) -> None:
+def test_prepared_text_is_checked_and_shown_and_missing_files_are_named_before(
+    tmp_path: Path,
+) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     prepared = prepared_text(data, tmp_path)
     short = small_trial(data, replace(SMALL, max_positions=5))
     for config, keys in ((small_trial(data), set()), (short, {"model.max_positions"})):
-        assert {problem.key for problem in TRANSLATION.data_problems(config, prepared.folder)} == keys
+        assert {
+            problem.key for problem in TRANSLATION.data_problems(config, prepared.folder)
+        } == keys
     assert TRANSLATION.texts is not None
     found = TRANSLATION.texts(prepared.folder, "test")
     assert found == {"source": prepared.sources("test"), "reference": prepared.sources("test")}
     assert TRANSLATION.texts(prepared.folder, "wmt14") == {}
     (tmp_path / "dev.txt").unlink()
-    assert [problem.key for problem in TRANSLATION.data_problems(small_trial(data), None)] == ["data.dev"]
+    assert [problem.key for problem in TRANSLATION.data_problems(small_trial(data), None)] == [
+        "data.dev"
+    ]
 
 
 def test_a_place_whose_name_is_too_long_is_left_for_the_refusal(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""One trial from its configuration to its scores, what it says on the way, and the mean of its last checkpoints."""
+"""One trial from its configuration to its scores, what it says on the way, and the mean of its last
+checkpoints."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,8 +36,13 @@ def config(folder: Path) -> TrialConfig:
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     with (folder / "train.txt").open("a") as file:
         file.write("a " * 60 + "\n")
-    averaged, observed = replace(DECODE, average_checkpoints=3, average_every=4), {"checkpoint_every": 6}
-    return small_trial(data, replace(SMALL, p_drop=0.1), averaged, steps=STEPS, keep_checkpoints=1, **observed)
+    averaged, observed = (
+        replace(DECODE, average_checkpoints=3, average_every=4),
+        {"checkpoint_every": 6},
+    )
+    return small_trial(
+        data, replace(SMALL, p_drop=0.1), averaged, steps=STEPS, keep_checkpoints=1, **observed
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +56,14 @@ def whole(config: TrialConfig, prepared: Prepared) -> ToyTrial:
 
 
 def worked(trial: ToyTrial) -> ToyTrial:
-    """The trial after its work; its store keeps only what the task asks it to keep, and the newest."""
+    """The trial after its work; its store keeps only what the task asks it to keep, and the
+    newest."""
     work(trial)
     keep = TRANSLATION.keep(trial.config)
     newest = sorted(trial.checkpoints)[-keep.newest :]
-    trial.checkpoints = {step: trial.checkpoints[step] for step in {*newest, *keep.steps} & trial.checkpoints.keys()}
+    trial.checkpoints = {
+        step: trial.checkpoints[step] for step in {*newest, *keep.steps} & trial.checkpoints.keys()
+    }
     return trial
 
 
@@ -68,20 +77,28 @@ def test_a_trial_tells_of_its_data_and_its_costs(whole: ToyTrial, prepared: Prep
     assert costs.flops > 0
 
 
-def test_the_scores_are_those_of_the_mean_of_the_last_multiples(whole: ToyTrial, prepared: Prepared) -> None:
+def test_the_scores_are_those_of_the_mean_of_the_last_multiples(
+    whole: ToyTrial, prepared: Prepared
+) -> None:
     config = whole.config
     assert (config.averaged_steps, sorted(whole.checkpoints)) == ([4, 8, 12], [4, 8, 12, STEPS])
     states = [whole.checkpoints[step] for step in (4, 8, 12)]
     model = start(config, 270, torch.device("cpu")).model
     model.load_state_dict(mean_weights(states, model))
     for name, weight in model.state_dict().items():
-        torch.testing.assert_close(weight, torch.stack([saved.state["model"][name] for saved in states]).mean(0))
+        torch.testing.assert_close(
+            weight, torch.stack([saved.state["model"][name] for saved in states]).mean(0)
+        )
     translator = Translator(model.eval(), prepared.vocabulary, config.decode, "fp32")
-    found = evaluate_set(translator, EvaluationSet.of(prepared, "dev", config), Worker(tokens_per_micro_batch=8000))
+    found = evaluate_set(
+        translator, EvaluationSet.of(prepared, "dev", config), Worker(tokens_per_micro_batch=8000)
+    )
     assert found is not None
     assert whole.said("evaluated")[0][:2] == ("dev", found.scores)
     last = worked(ToyTrial(replace(config, decode=DECODE), prepared.folder))
-    assert last.said("evaluated")[0][1]["nll"] == last.reports[STEPS]["dev/nll"] != found.scores["nll"]
+    assert (
+        last.said("evaluated")[0][1]["nll"] == last.reports[STEPS]["dev/nll"] != found.scores["nll"]
+    )
 
 
 @pytest.mark.parametrize("steps", [[10], [2, 4, 5, 7, 10, 11]], ids=str)
@@ -93,7 +110,10 @@ def test_a_stopped_trial_is_scored_once_with_the_weights_of_an_uninterrupted_one
         assert trial.said("evaluated") == trial.said("spent") == []
         trial = worked(trial.again(stops_after=step))
         assert trial.said("notice") == []
-    assert (trial.said("evaluated"), trial.said("spent")) == (whole.said("evaluated"), whole.said("spent"))
+    assert (trial.said("evaluated"), trial.said("spent")) == (
+        whole.said("evaluated"),
+        whole.said("spent"),
+    )
     assert trial.checkpoints.keys() == whole.checkpoints.keys()
 
 
@@ -123,7 +143,10 @@ def scored(whole: ToyTrial) -> ToyTrial:
 
 def greedy(trial: ToyTrial) -> dict[int, dict[str, float]]:
     """The greedy scores of each step that has them."""
-    found = {step: {k: v for k, v in of.items() if k.startswith("dev_greedy/")} for step, of in trial.reports.items()}
+    found = {
+        step: {k: v for k, v in of.items() if k.startswith("dev_greedy/")}
+        for step, of in trial.reports.items()
+    }
     return {step: scores for step, scores in found.items() if scores}
 
 
@@ -142,9 +165,14 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
 ) -> None:
     """Of untrained models, the first that writes something for each sentence."""
     decode, given = replace(DECODE, beam=1), list[Any]()
-    models = (Translator(small_model(270, seed=seed), prepared.vocabulary, decode, "fp32") for seed in range(50))
+    models = (
+        Translator(small_model(270, seed=seed), prepared.vocabulary, decode, "fp32")
+        for seed in range(50)
+    )
     hypotheses, model = next(
-        (lines, each.model) for each in models if all(lines := each.translate(prepared.sources("dev")[:5]))
+        (lines, each.model)
+        for each in models
+        if all(lines := each.translate(prepared.sources("dev")[:5]))
     )
 
     def noted(*texts: Any) -> Any:
@@ -153,7 +181,10 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
 
     monkeypatch.setattr(evaluation, "SENTENCES", 5)
     monkeypatch.setattr(evaluation, "text_scores", noted)
-    assert greedy_scores(config, prepared, Worker(), model) == {"dev_greedy/bleu": 1.0, "dev_greedy/chrf": 2.0}
+    assert greedy_scores(config, prepared, Worker(), model) == {
+        "dev_greedy/bleu": 1.0,
+        "dev_greedy/chrf": 2.0,
+    }
     assert given == [(hypotheses, prepared.references("dev")[:5], "letters", "13a")]
 
 

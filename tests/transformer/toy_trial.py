@@ -29,7 +29,9 @@ class ToyTrial:
     seed, threads, folder = 1, 1, Path()
     checkpoints: dict[int, Saved] = field(default_factory=dict)
     reports: dict[int, dict[str, float]] = field(default_factory=dict)
-    calls: list[tuple[str, Any]] = field(default_factory=list)  # everything else that was said, in order
+    calls: list[tuple[str, Any]] = field(
+        default_factory=list
+    )  # everything else that was said, in order
     asked: int = 0  # once per step
 
     @property
@@ -37,9 +39,16 @@ class ToyTrial:
         return self.config.averaged_steps
 
     def again(self, died_after: int = 10**9, **changes: Any) -> "ToyTrial":
-        """The next attempt, from the newest checkpoint of this one, which may have died after a step."""
+        """The next attempt, from the newest checkpoint of this one, which may have died after a
+        step."""
         kept = {step: saved for step, saved in self.checkpoints.items() if step <= died_after}
-        return ToyTrial(self.config, self.data, saved=copy.deepcopy(kept[max(kept)]), checkpoints=kept, **changes)
+        return ToyTrial(
+            self.config,
+            self.data,
+            saved=copy.deepcopy(kept[max(kept)]),
+            checkpoints=kept,
+            **changes,
+        )
 
     def report(self, step: int, metrics: Numbers) -> None:
         assert step not in self.reports
@@ -50,7 +59,9 @@ class ToyTrial:
         self.checkpoints[step] = Saved(step, copy.deepcopy(state))
         self.calls.append(("checkpoint", (step, score)))
 
-    def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
+    def evaluated(
+        self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
+    ) -> None:
         self.calls.append(("evaluated", (on, scores, texts, list(samples))))
 
     def notice(self, text: str) -> None:
@@ -64,7 +75,11 @@ class ToyTrial:
 
     def stopping(self, *, alone: bool = False) -> bool:
         self.asked += not alone
-        return self.stops_alone if alone else self.asked + (self.saved.step if self.saved else 0) >= self.stops_after
+        return (
+            self.stops_alone
+            if alone
+            else self.asked + (self.saved.step if self.saved else 0) >= self.stops_after
+        )
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
         for step in steps:
@@ -76,7 +91,9 @@ class ToyTrial:
     def process_group(self, backend: str | None = None) -> Iterator[None]:
         if self.world == 1:
             return (yield)
-        dist.init_process_group("gloo", f"tcp://{self.address}", rank=self.rank, world_size=self.world)
+        dist.init_process_group(
+            "gloo", f"tcp://{self.address}", rank=self.rank, world_size=self.world
+        )
         yield
         dist.destroy_process_group()
 

@@ -1,7 +1,7 @@
 """The default store's database, `<paths.runs>/mlflow.db`, and the server that shows its pages.
 
-The database holds absolute addresses of artifacts, and may be moved. Nothing here imports MLflow, which takes three
-seconds.
+The database holds absolute addresses of artifacts, and may be moved. Nothing here imports MLflow,
+which takes three seconds.
 """
 
 import os
@@ -53,24 +53,37 @@ def _has(database: sqlite3.Connection, table: str, column: str) -> bool:
 
 
 def has_run(runs: Path, run: str) -> bool:
-    """Whether the default store has the run: a study that was copied without its store names one of another store.
+    """Whether the default store has the run: a study that was copied without its store names one of
+    another store.
 
     Raises sqlite3.Error if the database cannot be read.
     """
     with closing(_open(runs / "mlflow.db", "ro")) as database:
         wanted = "SELECT 1 FROM runs WHERE run_uuid = ?"
-        return _has(database, "runs", "run_uuid") and database.execute(wanted, (run,)).fetchone() is not None
+        return (
+            _has(database, "runs", "run_uuid")
+            and database.execute(wanted, (run,)).fetchone() is not None
+        )
 
 
 def _former_artifacts(database: sqlite3.Connection, now: Path) -> list[str]:
-    """The addresses of earlier artifact folders. One that was left behind, and still exists, stays in use."""
+    """The addresses of earlier artifact folders. One that was left behind, and still exists, stays
+    in use."""
     found = database.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
-    places = [place for (place,) in found if place and place.startswith("file://") and place.endswith(ARTIFACTS)]
+    places = [
+        place
+        for (place,) in found
+        if place and place.startswith("file://") and place.endswith(ARTIFACTS)
+    ]
     there = {place for place in places if Path(unquote(urlsplit(place).path)).exists()}
-    return [place for place in places if place != now.as_uri() and (now.exists() or place not in there)]
+    return [
+        place for place in places if place != now.as_uri() and (now.exists() or place not in there)
+    ]
 
 
-def _replace_start(database: sqlite3.Connection, table: str, column: str, former: str, now: str) -> None:
+def _replace_start(
+    database: sqlite3.Connection, table: str, column: str, former: str, now: str
+) -> None:
     """Replace the folder ``former`` at the start of each address in the column."""
     database.execute(
         f"UPDATE {table} SET {column} = ? || substr({column}, ?)"  # names from ADDRESSES
@@ -80,17 +93,22 @@ def _replace_start(database: sqlite3.Connection, table: str, column: str, former
 
 
 def without_new_folder(uri: str) -> str:
-    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a driver is named."""
+    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a
+    driver is named."""
     return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
 
 
 def ui_command(runs: Path, port: int = 5000) -> list[str]:
-    """The command that serves a store at http://127.0.0.1:port; run it in `ui_environment()`, which names the store."""
+    """The command that serves a store at http://127.0.0.1:port; run it in `ui_environment()`, which
+    names the store."""
     artifacts = artifact_folder(runs).as_uri()
     return [
         *(sys.executable, "-m", "mlflow", "server"),
         *("--default-artifact-root", artifacts),
-        *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
+        *(
+            "--artifacts-destination",
+            artifacts,
+        ),  # the default is ./mlartifacts in the current directory
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--workers", "1"),
         *("--uvicorn-opts", "--log-level=warning"),  # otherwise it prints a line per request
@@ -98,8 +116,9 @@ def ui_command(runs: Path, port: int = 5000) -> list[str]:
 
 
 def ui_environment(uri: str) -> dict[str, str]:
-    """This process's environment with the store's address, since an argument list would show its password to all users.
-    It turns off MLflow's job runners (2 GB of memory), telemetry and warnings. ``uri`` names a database.
+    """This process's environment with the store's address, since an argument list would show its
+    password to all users. It turns off MLflow's job runners (2 GB of memory), telemetry and
+    warnings. ``uri`` names a database.
     """
     return {
         **os.environ,

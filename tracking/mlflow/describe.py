@@ -25,8 +25,8 @@ from tracking.trial import TrialFolder
 from tracking.uri import MASK, is_secret, without_password
 from tracking.words import stopped_at
 
-# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may also change: a
-# trial is then scored again.
+# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for
+# scoring may also change: a trial is then scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
 TAKEN_FROM = "sweep.taken_from"
 CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}
@@ -68,7 +68,8 @@ class Described:
 
     @cached_property
     def row(self) -> TableRow:
-        """The trial as a row of the table: its differences are from the mean over all seeds of base.
+        """The trial as a row of the table: its differences are from the mean over all seeds of
+        base.
 
         Of a trial that only scores, they are from its host's trial of the same seed."""
         base = base_of(self.study)
@@ -77,7 +78,9 @@ class Described:
             reference = tuple(trial for trial in self.study.trials if trial.row == host)
             return table(replace(self.study, trials=(*reference, self.trial)))[-1]
         own, whole = (table(replace(self.study, trials=of))[0] for of in ((self.trial,), base))
-        return replace(own, deltas={name: minus(own.scores[name], whole.scores[name]) for name in own.deltas})
+        return replace(
+            own, deltas={name: minus(own.scores[name], whole.scores[name]) for name in own.deltas}
+        )
 
     @property
     def name(self) -> str:
@@ -105,7 +108,8 @@ class Described:
 
     @cached_property
     def tags(self) -> dict[str, str]:
-        """Machine, code and settings for scoring are tags: tags may change between attempts, params may not."""
+        """Machine, code and settings for scoring are tags: tags may change between attempts, params
+        may not."""
         trial = self.trial
         about = self.card.tags
         newest = self.attempts[-1]
@@ -123,7 +127,11 @@ class Described:
             "attempt": str(newest.number),
             **({"weights": trial.weights} if trial.weights else {}),
             "host": newest.process.host,
-            **{name: str(self.provenance[name]) for name in ("commit", "dirty", "device") if name in self.provenance},
+            **{
+                name: str(self.provenance[name])
+                for name in ("commit", "dirty", "device")
+                if name in self.provenance
+            },
             "data.fingerprint": self.fingerprint,
             **self._source,
             **self._columns,
@@ -175,14 +183,19 @@ class Described:
 
     @cached_property
     def _scoring(self) -> dict[str, str]:
-        """`decode.beam` and the like, of the current scores. What these do not name is that of the configuration."""
+        """`decode.beam` and the like, of the current scores. What these do not name is that of the
+        configuration."""
         card = self.card
         scores = self.result["scores"] if self.result is not None else {}
-        configured = {name: value for name, value in _flatten(self.config).items() if name in card.scoring}
+        configured = {
+            name: value for name, value in _flatten(self.config).items() if name in card.scoring
+        }
         if card.headline.set not in scores:
             return configured
         settings = card.scores(scores[card.headline.set]).decode
-        return configured | _flatten({card.setting(name): value for name, value in settings.items()})
+        return configured | _flatten(
+            {card.setting(name): value for name, value in settings.items()}
+        )
 
     @cached_property
     def numbers(self) -> list[Point]:
@@ -190,7 +203,11 @@ class Described:
         if self.result is None:
             return []
         costs = {name: self.result.get(name) for name in COSTS}
-        counts = {legal(f"{group}/{name}"): value for group, of in self._groups.items() for name, value in of.items()}
+        counts = {
+            legal(f"{group}/{name}"): value
+            for group, of in self._groups.items()
+            for name, value in of.items()
+        }
         values = {**costs, **self._device_costs, **counts, **self._scores, **self._compared}
         ended_ms = self.end_ms(self.journal[-1] if self.journal else None)
         return points_of(values, ended_ms, self.result["step"]) + self._extremes()
@@ -203,14 +220,22 @@ class Described:
 
     @cached_property
     def datasets(self) -> list[dict[str, str]]:
-        """The data of training and of every scored set, with the number of samples where it is known.
+        """The data of training and of every scored set, with the number of samples where it is
+        known.
 
-        The source is the folder of the prepared data, on the machine of the sweep; without one, ``paths.data``.
+        The source is the folder of the prepared data, on the machine of the sweep; without one,
+        ``paths.data``.
         """
-        counts = (group["train"] for group in self._groups.values() if isinstance(group.get("train"), int))
+        counts = (
+            group["train"] for group in self._groups.values() if isinstance(group.get("train"), int)
+        )
         sizes = {"train": next(counts, None)}
-        sizes |= {on: self.folder.samples_of(on) for on in (self.result or {"scores": {}})["scores"]}
-        known = {on: size for on, size in sizes.items() if size is not None or self.result is not None}
+        sizes |= {
+            on: self.folder.samples_of(on) for on in (self.result or {"scores": {}})["scores"]
+        }
+        known = {
+            on: size for on, size in sizes.items() if size is not None or self.result is not None
+        }
         return [self._dataset(on, size) for on, size in known.items()]
 
     def _dataset(self, on: str, size: int | None) -> dict[str, str]:
@@ -231,13 +256,20 @@ class Described:
 
     @property
     def model(self) -> dict[str, Any]:
-        """The trained model as MLflow's entity takes it, with its final numbers; {} before the end."""
+        """The trained model as MLflow's entity takes it, with its final numbers; {} before the
+        end."""
         if self.result is None:
             return {}
         name = re.sub(r"""[/:.%"']""", "-", f"{self.study.name} {self.trial.name}")
         final = [point for point in self.numbers if not point.name.startswith(pages.OF_OTHERS)]
         tags = {name: self.tags[name] for name in self._columns if self.tags[name]}
-        return {"name": name, "model_type": self.card.name, "params": self.params, "tags": tags, "points": final}
+        return {
+            "name": name,
+            "model_type": self.card.name,
+            "params": self.params,
+            "tags": tags,
+            "points": final,
+        }
 
     @property
     def _groups(self) -> dict[str, dict[str, Any]]:
@@ -247,24 +279,37 @@ class Described:
 
     @property
     def _scores(self) -> dict[str, Any]:
-        """Such as `final/accuracy`, with all digits, as `result.json` and `allelse table --format json` have them."""
+        """Such as `final/accuracy`, with all digits, as `result.json` and `allelse table --format
+        json` have them."""
         assert self.result is not None
-        known = [(on, self.card.scores(scores).values) for on, scores in self.result.get("scores", {}).items()]
-        return {pages.final_name(self.card, on, name): value for on, values in known for name, value in values.items()}
+        known = [
+            (on, self.card.scores(scores).values)
+            for on, scores in self.result.get("scores", {}).items()
+        ]
+        return {
+            pages.final_name(self.card, on, name): value
+            for on, values in known
+            for name, value in values.items()
+        }
 
     @property
     def _compared(self) -> dict[str, Any]:
-        """`delta/<metric>`: the run minus the mean over all seeds of base. `published/<name>`, in millions for
-        `params_m`, and `published/delta/<metric>` from the published base."""
+        """`delta/<metric>`: the run minus the mean over all seeds of base. `published/<name>`, in
+        millions for `params_m`, and `published/delta/<metric>` from the published base."""
         kinds = {
             DELTA: self.row.deltas,
             PUBLISHED: self.row.published,
             pages.PUBLISHED_DELTA: self.row.published_deltas,
         }
-        return {f"{kind}{legal(name)}": value for kind, of in kinds.items() for name, value in of.items()}
+        return {
+            f"{kind}{legal(name)}": value
+            for kind, of in kinds.items()
+            for name, value in of.items()
+        }
 
     def _extremes(self) -> list[Point]:
-        """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the first."""
+        """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the
+        first."""
         named = [(pages.points_in(self.card, line), line) for line in self.journal]
         found = list[Point]()
         for metric in self.card.metrics:
@@ -297,7 +342,11 @@ def journal_points(card: Card, report: JournalLine) -> list[Point]:
 
 def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:
     """A point per number; what is no number is left out."""
-    return [Point(name, float(value), ts_ms, step) for name, value in values.items() if _is_number(value)]
+    return [
+        Point(name, float(value), ts_ms, step)
+        for name, value in values.items()
+        if _is_number(value)
+    ]
 
 
 def to_ms(seconds: float) -> int:
@@ -314,6 +363,8 @@ def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{name}.")
         elif value is not None:
-            shown = MASK if is_secret(name) else without_password(str(value), mark="")  # existing runs have this form
+            shown = (
+                MASK if is_secret(name) else without_password(str(value), mark="")
+            )  # existing runs have this form
             flat[f"{prefix}{name}"] = shown
     return flat

@@ -1,4 +1,5 @@
-"""The files of a study from which its runs follow, as one digest: what was sent is compared with what is there now."""
+"""The files of a study from which its runs follow, as one digest: what was sent is compared with
+what is there now."""
 
 import hashlib
 from pathlib import Path
@@ -11,7 +12,8 @@ FORM = "2"
 
 
 def inputs_digest(study: Study) -> str:
-    """Of `study.json` and of what decides the runs of its trials, but for the reports of a trial that trains.
+    """Of `study.json` and of what decides the runs of its trials, but for the reports of a trial
+    that trains.
 
     It names no place, so that a moved study has the same.
     """

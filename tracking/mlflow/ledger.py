@@ -1,11 +1,13 @@
 """What each store has of a study, how far it is behind, and which folder its runs belong to.
 
-`mlflow-ledger.json` holds {store: {trial key, or "study": Sent}}. A store is an address without its password, or
-``database.HERE``. Losing the file is harmless: runs are found by the study's random identity, and a replay with the
-journal's times changes nothing. `mlflow-sync.json` tells how the last pass went.
+`mlflow-ledger.json` holds {store: {trial key, or "study": Sent}}. A store is an address without its
+password, or ``database.HERE``. Losing the file is harmless: runs are found by the study's random
+identity, and a replay with the journal's times changes nothing. `mlflow-sync.json` tells how the
+last pass went.
 
-The identity stays when the folder is moved, but a copy has the same one. So the study's run names the folder that sent
-it, and each run says what was sent. Another folder with this identity may add to that, but not change it.
+The identity stays when the folder is moved, but a copy has the same one. So the study's run names
+the folder that sent it, and each run says what was sent. Another folder with this identity may add
+to that, but not change it.
 """
 
 import hashlib
@@ -59,8 +61,8 @@ Tags = Mapping[str, str]
 class Sent:
     """What a run has.
 
-    ``step``: the last one whose points it has. ``result``: SHA-256 of the result whose scores it has. ``parts``: the
-    digest of everything else, by name.
+    ``step``: the last one whose points it has. ``result``: SHA-256 of the result whose scores it
+    has. ``parts``: the digest of everything else, by name.
     """
 
     run: str
@@ -70,7 +72,8 @@ class Sent:
 
 
 class Ledger:
-    """The entries of one store. Raises DamagedFileError; with ``begin_again`` only for an unreadable file."""
+    """The entries of one store. Raises DamagedFileError; with ``begin_again`` only for an
+    unreadable file."""
 
     def __init__(self, study: Path, uri: str, begin_again: bool = False) -> None:
         self._path, self._store = study / LEDGER, store_name(uri, study.parent)
@@ -92,7 +95,9 @@ class Ledger:
 
     def forget(self, key: str) -> None:
         """Raises OSError, and keeps the entry, like ``put``."""
-        entries = {name: entry for name, entry in self._all.get(self._store, {}).items() if name != key}
+        entries = {
+            name: entry for name, entry in self._all.get(self._store, {}).items() if name != key
+        }
         if key in self.keys:
             self._write(entries)
 
@@ -103,10 +108,16 @@ class Ledger:
 
 
 def trial_of_run(runs: Path, run_id: str) -> Path | None:
-    """The folder of the trial that has this run in a store; None if no readable study below `runs` has it."""
+    """The folder of the trial that has this run in a store; None if no readable study below `runs`
+    has it."""
     for path in sorted(runs.glob(f"*/{LEDGER}")):
         with suppress(OSError, ValueError):
-            keys = {key for entries in _read(path).values() for key, of in entries.items() if of["run"] == run_id}
+            keys = {
+                key
+                for entries in _read(path).values()
+                for key, of in entries.items()
+                if of["run"] == run_id
+            }
             for trial in read_study(path.parent).trials:
                 if trial.key in keys:
                     return path.parent / trial.name
@@ -119,7 +130,8 @@ def study_run(study: Path, uri: str) -> Sent | None:
 
 
 def experiment_of(study: Path, uri: str) -> str | None:
-    """The experiment with the study's view; None before the first sync, or with a damaged ledger."""
+    """The experiment with the study's view; None before the first sync, or with a damaged
+    ledger."""
     known = study_run(study, uri)
     return None if known is None else known.parts.get(EXPERIMENT)
 
@@ -135,9 +147,11 @@ def sync_lock(study: Path) -> FileLock:
 
 @dataclass(frozen=True)
 class SyncState:
-    """`mlflow-sync.json`: how the last pass went. ``uri`` is the store's address without a password.
+    """`mlflow-sync.json`: how the last pass went. ``uri`` is the store's address without a
+    password.
 
-    ``carried``: when something was last sent, in Unix seconds; None before the first pass that succeeded.
+    ``carried``: when something was last sent, in Unix seconds; None before the first pass that
+    succeeded.
     """
 
     uri: str
@@ -146,7 +160,8 @@ class SyncState:
 
 
 def note(study: Path, uri: str, points: int = 0, problems: tuple[str, ...] | None = None) -> None:
-    """Write `mlflow-sync.json` if a pass changed it. ``problems`` None: before the first pass, which may never end.
+    """Write `mlflow-sync.json` if a pass changed it. ``problems`` None: before the first pass,
+    which may never end.
 
     A full disk does not end the syncer: the next pass writes the file.
     """
@@ -163,7 +178,8 @@ def note(study: Path, uri: str, points: int = 0, problems: tuple[str, ...] | Non
 
 
 def _recorded(study: Path) -> SyncState | None:
-    """What the last syncer left; None without it. A damaged file counts as none: it is written again."""
+    """What the last syncer left; None without it. A damaged file counts as none: it is written
+    again."""
     content = unless_damaged(lambda: read_object(study / SYNC_FILE, STATE), None)
     if content is None:
         return None
@@ -182,10 +198,12 @@ def _state(study: Path) -> SyncState:
 
 @dataclass(frozen=True)
 class Lag:
-    """``steps``: the last step that the tracker has, by trial key. ``behind``: how many reports are still to send.
+    """``steps``: the last step that the tracker has, by trial key. ``behind``: how many reports are
+    still to send.
 
-    ``changed``: whether anything else of the study was changed since all was sent. ``unlike``: by trial, the params
-    that MLflow cannot change. ``runs``: whether a process runs the study, and sends what changes.
+    ``changed``: whether anything else of the study was changed since all was sent. ``unlike``: by
+    trial, the params that MLflow cannot change. ``runs``: whether a process runs the study, and
+    sends what changes.
     """
 
     state: SyncState
@@ -218,7 +236,8 @@ class Lag:
 
 
 def lag(study: Study, uri: str | None) -> Lag:
-    """Of the tracker at ``uri``. None means the study's last tracker, or the default store before the first sync."""
+    """Of the tracker at ``uri``. None means the study's last tracker, or the default store before
+    the first sync."""
     state = _state(study.folder)
     if uri is not None and without_password(uri, mark="") != state.uri:
         state = SyncState(without_password(uri, mark=""))
@@ -230,9 +249,15 @@ def lag(study: Study, uri: str | None) -> Lag:
     steps = {key: sent.step for key, sent in known.items() if sent.step >= 0}
     behind = sum(_behind(study, trial, known[trial.key]) for trial in study.trials)
     whole = ledger.get(STUDY)
-    begun = whole is not None or any(study.trial_folder(trial).attempts_path.exists() for trial in study.trials)
+    begun = whole is not None or any(
+        study.trial_folder(trial).attempts_path.exists() for trial in study.trials
+    )
     changed = begun and (whole is None or whole.parts.get(INPUTS) != inputs_digest(study))
-    unlike = {trial.name: params for trial in study.trials if (params := known[trial.key].parts.get(UNLIKE))}
+    unlike = {
+        trial.name: params
+        for trial in study.trials
+        if (params := known[trial.key].parts.get(UNLIKE))
+    }
     return Lag(state, steps, behind, changed, unlike, bool(runners(study.folder)))
 
 
@@ -259,7 +284,8 @@ class OtherPlaceError(ValueError):
 def place_of(folder: Path, uri: str) -> str:
     """The folder, by its number on its disk, which stays when it is renamed, and by its path.
 
-    The default store lies next to its studies and is copied with them, so there the path begins at both.
+    The default store lies next to its studies and is copied with them, so there the path begins at
+    both.
     """
     beside = uri == default_uri(folder.parent)
     where = f"{BESIDE}{folder.name}" if beside else f"{socket.gethostname()}:{folder.resolve()}"
@@ -267,24 +293,36 @@ def place_of(folder: Path, uri: str) -> str:
 
 
 def refuse_other_place(study: Study, uri: str, place: str, runs: Mapping[str, Tags]) -> None:
-    """Raises OtherPlaceError if the runs, by trial key, were sent from ``place`` and this folder would change them."""
+    """Raises OtherPlaceError if the runs, by trial key, were sent from ``place`` and this folder
+    would change them."""
     number, _, where = place.partition(" ")
     own_number, _, own = place_of(study.folder, uri).partition(" ")
     if not place or number == own_number or where == own:
         return
-    others = [trial.name for trial in study.trials if not _goes_on(study.trial_folder(trial), runs.get(trial.key, {}))]
+    others = [
+        trial.name
+        for trial in study.trials
+        if not _goes_on(study.trial_folder(trial), runs.get(trial.key, {}))
+    ]
     others += _unknown_here(study, runs)
     if others or _is_there(where, study):
         found = f"{', '.join(others)} differ" if others else "that folder is still there"
-        allowed = f"`allelse sync --again sweep.name={study.name}` sends this folder's study as new runs"
-        raise OtherPlaceError(f"the runs of {study.name} were sent from {where}, and {found}; {allowed}")
+        allowed = (
+            f"`allelse sync --again sweep.name={study.name}` sends this folder's study as new runs"
+        )
+        raise OtherPlaceError(
+            f"the runs of {study.name} were sent from {where}, and {found}; {allowed}"
+        )
 
 
 def _unknown_here(study: Study, runs: Mapping[str, Tags]) -> list[str]:
-    """The trials that have runs, are not of this study, and were not dropped from it: another folder's."""
+    """The trials that have runs, are not of this study, and were not dropped from it: another
+    folder's."""
     keys = {STUDY, *(trial.key for trial in study.trials)}
     dropped = {name for asked in study.asked for name in asked.get("dropped", ())}
-    names = [f"{tags.get('row')}-s{tags.get('seed')}" for key, tags in runs.items() if key not in keys]
+    names = [
+        f"{tags.get('row')}-s{tags.get('seed')}" for key, tags in runs.items() if key not in keys
+    ]
     return [name for name in names if name not in dropped]
 
 
@@ -298,7 +336,11 @@ def _goes_on(folder: TrialFolder, tags: Tags) -> bool:
     step, _, rest = tags.get(CARRIED, "").partition(" ")
     if not step:
         return True
-    now = carried(int(step), unless_damaged(folder.journal, []), result_digest(folder) if " " in rest else None)
+    now = carried(
+        int(step),
+        unless_damaged(folder.journal, []),
+        result_digest(folder) if " " in rest else None,
+    )
     return now == tags[CARRIED]
 
 
@@ -311,5 +353,9 @@ def _is_there(where: str, study: Study) -> bool:
         folder = Path(path)
     else:
         return False
-    other = unless_damaged(lambda: read_study(folder), None) if (folder / STUDY_FILE).is_file() else None
+    other = (
+        unless_damaged(lambda: read_study(folder), None)
+        if (folder / STUDY_FILE).is_file()
+        else None
+    )
     return other is not None and other.mark == study.mark

@@ -1,4 +1,5 @@
-"""Names that MLflow takes. A name that it refuses, or that stands for another thing there, gets a readable one."""
+"""Names that MLflow takes. A name that it refuses, or that stands for another thing there, gets a
+readable one."""
 
 import hashlib
 import posixpath
@@ -19,8 +20,9 @@ _ENDS_LIKE_OURS = re.compile(rf".*-[0-9a-f]{{{_DIGEST_LENGTH}}}", re.DOTALL)
 def legal(name: str) -> str:
     """The name of a metric, parameter or tag in MLflow: itself if MLflow takes it.
 
-    Any other name becomes its readable part and a digest of the whole, such as `mAP_0.5-3d9c1f0a7be2`. A name that
-    already ends like that is changed too. So two names never become one.
+    Any other name becomes its readable part and a digest of the whole, such as
+    `mAP_0.5-3d9c1f0a7be2`. A name that already ends like that is changed too. So two names never
+    become one.
     """
     if _is_taken_by_mlflow(name) and not _ENDS_LIKE_OURS.fullmatch(name):
         return name
@@ -28,7 +30,8 @@ def legal(name: str) -> str:
 
 
 def legal_curve(name: str) -> str:
-    """The name of a reported metric in MLflow: none begins as the numbers of a whole trial do, such as `best/`."""
+    """The name of a reported metric in MLflow: none begins as the numbers of a whole trial do, such
+    as `best/`."""
     in_mlflow = legal(name)
     return _with_digest(name).replace("/", "_", 1) if in_mlflow.startswith(SUMMARIES) else in_mlflow
 
@@ -41,7 +44,8 @@ def _with_digest(name: str) -> str:
 
 
 def changed(names: Iterable[str], curves: Iterable[str]) -> dict[str, str]:
-    """The task's names that are others in MLflow, each with its name there. ``curves`` are reported."""
+    """The task's names that are others in MLflow, each with its name there. ``curves`` are
+    reported."""
     pairs = {name: legal(name) for name in names} | {name: legal_curve(name) for name in curves}
     return {name: in_mlflow for name, in_mlflow in pairs.items() if in_mlflow != name}
 

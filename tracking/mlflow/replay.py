@@ -1,11 +1,14 @@
-"""Makes the runs of a store equal to a study's folder: each point once, and no point that could be rolled back.
+"""Makes the runs of a store equal to a study's folder: each point once, and no point that could be
+rolled back.
 
-What a run must hold follows from the folder. The first pass and the last one compare it with what the store has, value
-by value; the passes in between with what the ledger says was sent. What differs is sent.
+What a run must hold follows from the folder. The first pass and the last one compare it with what
+the store has, value by value; the passes in between with what the ledger says was sent. What
+differs is sent.
 
-A retry cuts a journal back to a checkpoint, and a store cannot delete a point. So an unfinished trial is replayed only
-up to its newest checkpoint, and a trial that was trained anew gets a new run. Runs that no trial has are left out of
-the study: deleted, as MLflow deletes, until their trial comes back. Parts that a store may refuse come last.
+A retry cuts a journal back to a checkpoint, and a store cannot delete a point. So an unfinished
+trial is replayed only up to its newest checkpoint, and a trial that was trained anew gets a new
+run. Runs that no trial has are left out of the study: deleted, as MLflow deletes, until their trial
+comes back. Parts that a store may refuse come last.
 """
 
 import hashlib
@@ -47,15 +50,20 @@ from tracking.weights import TO_SCORE_AGAIN
 from tracking.words import cause_of, out_of_reach
 
 RETRY_S = 60.0  # between two tries to store artifacts, and between two versions of the study's page
-STATUS: dict[TrialState, Status] = {"finished": "FINISHED", "failed": "FAILED", "running": "RUNNING"}
+STATUS: dict[TrialState, Status] = {
+    "finished": "FINISHED",
+    "failed": "FAILED",
+    "running": "RUNNING",
+}
 
 
 @dataclass(frozen=True)
 class PassOutcome:
-    """The outcome of one pass: runs visited, points sent, problems by trial, notices and remarks to print.
+    """The outcome of one pass: runs visited, points sent, problems by trial, notices and remarks to
+    print.
 
-    ``notices`` say what is missing in the store, ``remarks`` what a reader of it should know. ``lasting``: only a
-    person can solve the problems, so another pass would fail again.
+    ``notices`` say what is missing in the store, ``remarks`` what a reader of it should know.
+    ``lasting``: only a person can solve the problems, so another pass would fail again.
     """
 
     runs: int
@@ -78,15 +86,24 @@ class Replay:
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> the id of its run
         self._stored: dict[str, list[StoredRun]] = {}  # by key, as this pass has found them
         self._held: dict[str, StoredRun] = {}  # the same by id
-        self._lost = True  # whether the runs are to be found again: after a failure, and in the last pass
+        self._lost = (
+            True  # whether the runs are to be found again: after a failure, and in the last pass
+        )
         self._trainings: dict[str, str] = {}  # by trial key: whose run it has
         self._stamps: dict[str, Stamps] = {}  # by trial key: its files in this pass
         self._record: object = None  # the stamp of `study.json`
-        self._inputs: tuple[object, str] = (None, "")  # stamps, and the digest of the files that have them
-        self._seen: dict[str, tuple[object, object]] = {}  # by trial key: its files when they were last sent
+        self._inputs: tuple[object, str] = (
+            None,
+            "",
+        )  # stamps, and the digest of the files that have them
+        self._seen: dict[
+            str, tuple[object, object]
+        ] = {}  # by trial key: its files when they were last sent
         self._due: set[str] = set()  # keys of the runs whose artifacts are to be sent
         self._logged: set[str] = set()  # names of metrics while training
-        self._changed_names: dict[str, str] = {}  # the task's names that are others in MLflow, with those
+        self._changed_names: dict[
+            str, str
+        ] = {}  # the task's names that are others in MLflow, with those
         self._remarks: list[str] = []
         self._runners: list[Runner] = []
         self._running: set[str] = set()  # keys of the trials that run now, on any machine
@@ -98,19 +115,27 @@ class Replay:
     def once(self, ended: int | None = None) -> PassOutcome:
         """Replay every trial that has begun. A trial that fails does not hold back the others.
 
-        ``ended`` is the pid of a process of this machine that runs no trial any more, though it may still be alive.
-        A store that does not answer ends the pass: every further trial would wait as long.
+        ``ended`` is the pid of a process of this machine that runs no trial any more, though it may
+        still be alive. A store that does not answer ends the pass: every further trial would wait
+        as long.
         """
         record = self._record_stamp()
         study = read_study(self._folder)
         inputs = self._look(study, record)
-        self._runners, self._running, self._ended, self._remarks = runners(self._folder), set(), ended, []
+        self._runners, self._running, self._ended, self._remarks = (
+            runners(self._folder),
+            set(),
+            ended,
+            [],
+        )
         if self._lost or ended is not None or record != self._record:
             self._find(study)
             self._record = record
         sent, faults = self._replay_all(study)
         notices: tuple[str, ...] = ()
-        if all(isinstance(error, DamagedFileError) for _, error in faults):  # a server out of reach would fail again
+        if all(
+            isinstance(error, DamagedFileError) for _, error in faults
+        ):  # a server out of reach would fail again
             try:
                 self._leave_out_others(study, {name for name, _ in faults})
                 notices = self._show(study, any(sent))
@@ -119,10 +144,16 @@ class Replay:
         self._lost = bool(faults)
         self._stored = {}
         self._held = {}
-        if not (faults or notices or self._due) and STUDY in self._runs and self._record_stamp() == record:
+        if (
+            not (faults or notices or self._due)
+            and STUDY in self._runs
+            and self._record_stamp() == record
+        ):
             self._put_part(STUDY, INPUTS, inputs)
         lasting = bool(faults) and all(isinstance(error, DamagedFileError) for _, error in faults)
-        return PassOutcome(len(sent), sum(sent), _problems(faults), notices, lasting, tuple(self._remarks))
+        return PassOutcome(
+            len(sent), sum(sent), _problems(faults), notices, lasting, tuple(self._remarks)
+        )
 
     def _replay_all(self, study: Study) -> tuple[list[int], list[tuple[str, Exception]]]:
         """How many points each trial that has begun has sent, and what went wrong by trial."""
@@ -131,7 +162,9 @@ class Replay:
         for trial in study.trials:
             try:
                 sent += self._replay_changes(study, trial)
-            except Exception as error:  # a broken file, or a server out of reach: reported and retried
+            except (
+                Exception
+            ) as error:  # a broken file, or a server out of reach: reported and retried
                 faults.append((trial.name, error))
                 if out_of_reach(error):
                     break
@@ -142,7 +175,8 @@ class Replay:
         return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
     def _look(self, study: Study, record: object) -> str:
-        """Look at all files; returns the digest of those that decide the runs. They are read only if any changed."""
+        """Look at all files; returns the digest of those that decide the runs. They are read only
+        if any changed."""
         self._stamps = {trial.key: stamps_of(study.trial_folder(trial)) for trial in study.trials}
         settled = [stamps[:-1] for stamps in self._stamps.values()]
         now = (record, settled)
@@ -151,12 +185,15 @@ class Replay:
         return self._inputs[1]
 
     def _find(self, study: Study) -> None:
-        """The study's runs by their tags, with what they hold. What was sent to another run is sent again.
+        """The study's runs by their tags, with what they hold. What was sent to another run is sent
+        again.
 
         Raises OtherPlaceError if another folder has sent them, and this one would change them.
         """
         self._stored = self._store.runs(study.mark)
-        active = {key: [run for run in every if run.is_active] for key, every in self._stored.items()}
+        active = {
+            key: [run for run in every if run.is_active] for key, every in self._stored.items()
+        }
         tags = {key: every[0].tags for key, every in active.items() if every}
         self._place = tags.get(STUDY, {}).get(PLACE, "")
         refuse_other_place(study, self._uri, self._place, tags)
@@ -168,7 +205,8 @@ class Replay:
         self._lost = False
 
     def _leave_out_others(self, study: Study, faulty: Collection[str]) -> None:
-        """The runs that were found and belong to no trial: of dropped trials, of earlier trainings, and doubles."""
+        """The runs that were found and belong to no trial: of dropped trials, of earlier trainings,
+        and doubles."""
         names = {trial.key: trial.name for trial in study.trials}
         for key, stored in self._stored.items():
             if names.get(key) in faulty:
@@ -208,7 +246,9 @@ class Replay:
         key = about.trial.key
         folder = about.folder
         state = study.standing(about.trial).state
-        state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
+        state = (
+            "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
+        )
         has_result = state in ("finished", TO_SCORE_AGAIN)
         sendable = settled(Journal(folder.journal_path), everything=has_result)
         reports = about.journal  # read after these: what can be sent is whole here
@@ -225,8 +265,12 @@ class Replay:
             self._ledger.put(key, replace(self._sent(key), step=new[-1].step))
         self._logged |= {name for report in reports for name in pages.points_in(about.card, report)}
         result = result_digest(folder) if has_result and key not in self._running else None
-        self._send(key, {"tags of the journal": {CARRIED: carried(self._sent(key).step, reports, result)}})
-        if key in self._running:  # its result may exist before the attempt's end, which gives the time
+        self._send(
+            key, {"tags of the journal": {CARRIED: carried(self._sent(key).step, reports, result)}}
+        )
+        if (
+            key in self._running
+        ):  # its result may exist before the attempt's end, which gives the time
             self._store.set_status(run, "RUNNING", None)
             return len(points)
         numbers = 0
@@ -239,7 +283,8 @@ class Replay:
         return len(points) + numbers
 
     def _run_of_training(self, study: Study, about: Described) -> str:
-        """The run of this training: that which has its points, one that was left out, or a new one."""
+        """The run of this training: that which has its points, one that was left out, or a new
+        one."""
         key = about.trial.key
         training = about.found_by[TRAINING]
         if self._trainings.get(key, training) != training:
@@ -252,7 +297,9 @@ class Replay:
                 self._store.take_back(stored)
                 self._due |= {key, STUDY}
             start_ms = to_ms(about.attempts[0].began)
-            self._runs[key] = stored.id if stored else self._store.create(about.name, start_ms, about.found_by)
+            self._runs[key] = (
+                stored.id if stored else self._store.create(about.name, start_ms, about.found_by)
+            )
             self._hold(key, stored)
         return self._runs[key]
 
@@ -308,7 +355,9 @@ class Replay:
             return
         unlike = ", ".join(held.unlike_params(about.params))
         if unlike and unlike != sent.parts.get(UNLIKE, ""):
-            self._remarks.append(f"{about.trial.name}: MLflow cannot change params; old values stay: {unlike}")
+            self._remarks.append(
+                f"{about.trial.name}: MLflow cannot change params; old values stay: {unlike}"
+            )
         self._put_part(key, UNLIKE, unlike)
 
     def _show(self, study: Study, changed: bool) -> tuple[str, ...]:
@@ -320,9 +369,16 @@ class Replay:
         self._due &= {STUDY, *(trial.key for trial in study.trials)}
         if not begun:
             return ()
-        self._place = place_of(self._folder, self._uri) if changed or not self._place else self._place
+        self._place = (
+            place_of(self._folder, self._uri) if changed or not self._place else self._place
+        )
         # last in the view, since it has no texts to stand side by side
-        tags = {IDENTITY: study.mark, "sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
+        tags = {
+            IDENTITY: study.mark,
+            "sweep.id": study.name,
+            "kind": STUDY,
+            f"{study.task.tags}.order": "9999",
+        }
         tags |= {PLACE: self._place}
         self._runs.setdefault(STUDY, "")
         if not self._runs[STUDY]:
@@ -343,7 +399,9 @@ class Replay:
         """Say once which names are others in MLflow; the tags of each run have them."""
         digest = _digest(self._changed_names) if self._changed_names else ""
         if digest and self._sent(STUDY).parts.get("names") != digest:
-            pairs = [f"{name} is {in_mlflow}" for name, in_mlflow in sorted(self._changed_names.items())]
+            pairs = [
+                f"{name} is {in_mlflow}" for name, in_mlflow in sorted(self._changed_names.items())
+            ]
             self._remarks.append(f"MLflow has other names for some: {_some(pairs, '; ')}")
             self._put_part(STUDY, "names", digest)
 
@@ -363,7 +421,9 @@ class Replay:
             self._complaint = cause_of(error)
             if complaint == self._complaint:
                 return ()
-            return (f"artifacts are not stored: {self._complaint}; fix that, then run `allelse sync`",)
+            return (
+                f"artifacts are not stored: {self._complaint}; fix that, then run `allelse sync`",
+            )
         self._complaint = ""
         return ()
 
@@ -378,7 +438,8 @@ class Replay:
         self._due.discard(trial.key)
 
     def _study_page(self, study: Study, begun: list[StudyTrial]) -> None:
-        """The tags of rows and the study's files; while trials run, once per minute: they take seconds to make."""
+        """The tags of rows and the study's files; while trials run, once per minute: they take
+        seconds to make."""
         table = whole_table(study, study.task.headline)
         words = pages.row_words(table)
         for trial in begun:

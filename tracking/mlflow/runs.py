@@ -1,6 +1,7 @@
 """A study's runs as a store has them: what each holds, and which of them is a trial's.
 
-A run belongs to one training. Its points cannot be taken back, so a trial that was trained anew gets another run.
+A run belongs to one training. Its points cannot be taken back, so a trial that was trained anew
+gets another run.
 """
 
 import hashlib
@@ -14,7 +15,8 @@ from tracking.attempts import AttemptRecord
 from tracking.journal import JournalLine
 
 CARRIED, TRAINING, LEFT_OUT = "sweep.carried", "sweep.training", "sweep.left_out"
-"""Tags of a trial's run: what was sent, whose training it shows, and why it is no longer part of the study."""
+"""Tags of a trial's run: what was sent, whose training it shows, and why it is no longer part of
+the study."""
 DELTA = "delta/"
 FINAL = "final/"
 BEST = "best/"
@@ -28,7 +30,8 @@ LONGEST_TAG = 8000
 
 
 class Point(NamedTuple):
-    """One value of one metric. `ts_ms` comes from the study's files, so that a replay changes nothing."""
+    """One value of one metric. `ts_ms` comes from the study's files, so that a replay changes
+    nothing."""
 
     name: str
     value: float
@@ -61,7 +64,8 @@ class StoredRun:
         return int(self.tags.get(CARRIED, "").partition(" ")[0] or -1)
 
     def holds(self, part: str, content: Any) -> bool | None:
-        """Whether it has this part of a run, value by value; None if that takes a further request."""
+        """Whether it has this part of a run, value by value; None if that takes a further
+        request."""
         match part.partition(" ")[0]:
             case "tags":
                 return all(self._has_tag(name, value) for name, value in content.items())
@@ -75,7 +79,8 @@ class StoredRun:
         return self.tags.get(name, "") == value[:LONGEST_TAG]
 
     def missing_numbers(self, wanted: Sequence[Point]) -> list[Point]:
-        """The points that make its newest values equal to these: each of a later step than the metric has.
+        """The points that make its newest values equal to these: each of a later step than the
+        metric has.
 
         A store takes no value back. So a number that there is no more becomes NaN.
         """
@@ -85,7 +90,11 @@ class StoredRun:
             for name, point in self.latest.items()
             if name.startswith(SUMMARIES) and name not in names
         ]
-        return [point._replace(step=self._next_step(point)) for point in (*wanted, *gone) if not self._shows(point)]
+        return [
+            point._replace(step=self._next_step(point))
+            for point in (*wanted, *gone)
+            if not self._shows(point)
+        ]
 
     def _shows(self, point: Point) -> bool:
         latest = self.latest.get(point.name)
@@ -100,7 +109,9 @@ class StoredRun:
     def unlike_params(self, params: Mapping[str, str]) -> list[str]:
         """The params with another value than these: MLflow never changes one."""
         return [
-            name for name, value in params.items() if self.params.get(name, value) not in (value, value[:LONGEST_PARAM])
+            name
+            for name, value in params.items()
+            if self.params.get(name, value) not in (value, value[:LONGEST_PARAM])
         ]
 
 
@@ -117,8 +128,11 @@ def curve_digest(step: int, journal: Sequence[JournalLine]) -> str:
     return hashlib.sha256(json.dumps(reports, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run_of(stored: Sequence[StoredRun], training: str, journal: Sequence[JournalLine]) -> StoredRun | None:
-    """The run that shows this training; None if none does. Of doubles the first one with content."""
+def run_of(
+    stored: Sequence[StoredRun], training: str, journal: Sequence[JournalLine]
+) -> StoredRun | None:
+    """The run that shows this training; None if none does. Of doubles the first one with
+    content."""
     able = [run for run in stored if run.is_active or run.is_left_out]
     own = [run for run in able if _shows_training(run, training, journal)]
     return min(own, key=lambda run: (not run.is_active, run.is_empty), default=None)

@@ -1,10 +1,13 @@
-"""An MLflow store: an experiment, the default database `<paths.runs>/mlflow.db`, and the models registered there.
+"""An MLflow store: an experiment, the default database `<paths.runs>/mlflow.db`, and the models
+registered there.
 
-Only connecting imports MLflow: that takes three seconds. Every verb may be repeated without changing anything: it
-compares with what the run has, and sends what differs. MLflow's client splits what is too much for one request.
+Only connecting imports MLflow: that takes three seconds. Every verb may be repeated without
+changing anything: it compares with what the run has, and sends what differs. MLflow's client splits
+what is too much for one request.
 
-MLflow connects to a database ten times in a row, for 100 seconds, and keeps the artifacts of an experiment in the
-current folder unless it is given another place. It takes SQLite's own form of address for a path, and makes its folder.
+MLflow connects to a database ten times in a row, for 100 seconds, and keeps the artifacts of an
+experiment in the current folder unless it is given another place. It takes SQLite's own form of
+address for a path, and makes its folder.
 """
 
 import logging
@@ -59,17 +62,22 @@ class Store:
         }
 
     def runs(self, identity: str) -> dict[str, list[StoredRun]]:
-        """The study's runs by trial key, its own by ``STUDY``, the oldest first: found by the study's identity.
+        """The study's runs by trial key, its own by ``STUDY``, the oldest first: found by the
+        study's identity.
 
-        The answer to a creation may get lost, or come too late. So a trial may have two runs. Deleted runs are there
-        too, since a trial that was dropped may come back.
+        The answer to a creation may get lost, or come too late. So a trial may have two runs.
+        Deleted runs are there too, since a trial that was dropped may come back.
         """
         from mlflow.entities import ViewType
 
         wanted = f"tags.`{IDENTITY}` = {quoted(identity)}"
         order = ["attributes.start_time", "attributes.run_id"]
         every = self.client.search_runs(
-            [self.experiment_id], wanted, run_view_type=ViewType.ALL, max_results=MOST_FOUND, order_by=order
+            [self.experiment_id],
+            wanted,
+            run_view_type=ViewType.ALL,
+            max_results=MOST_FOUND,
+            order_by=order,
         )
         runs: dict[str, list[StoredRun]] = {}
         for run in every:
@@ -102,10 +110,13 @@ class Store:
 
     def create(self, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
         """A new run, in any case."""
-        return str(self.client.create_run(self.experiment_id, start_ms, dict(tags), name).info.run_id)
+        return str(
+            self.client.create_run(self.experiment_id, start_ms, dict(tags), name).info.run_id
+        )
 
     def send(self, run_id: str, part: str, content: Any) -> int:
-        """Send one part of a run, such as `tags` or `file config.yaml`; returns how many points it had."""
+        """Send one part of a run, such as `tags` or `file config.yaml`; returns how many points it
+        had."""
         what, _, name = part.partition(" ")
         if not content and what != "numbers":  # without any, those of the run are no longer valid
             return 0
@@ -114,7 +125,10 @@ class Store:
     def log_points(self, run_id: str, points: Sequence[Point], model_id: str | None = None) -> None:
         from mlflow.entities import Metric
 
-        metrics = [Metric(point.name, point.value, point.ts_ms, point.step, model_id=model_id) for point in points]
+        metrics = [
+            Metric(point.name, point.value, point.ts_ms, point.step, model_id=model_id)
+            for point in points
+        ]
         self.client.log_batch(run_id, metrics)
 
     def set_status(self, run_id: str, status: Status, end_ms: int | None) -> None:
@@ -126,7 +140,8 @@ class Store:
 
     @property
     def owner(self) -> str:
-        """The identity of the study that has this experiment for itself; "" if several may share it."""
+        """The identity of the study that has this experiment for itself; "" if several may share
+        it."""
         return str(self.client.get_experiment(self.experiment_id).tags.get(IDENTITY, ""))
 
     def _params(self, run_id: str, _: str, params: Mapping[str, str]) -> None:
@@ -141,7 +156,9 @@ class Store:
         """An empty tag is removed."""
         from mlflow.entities import RunTag
 
-        self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items() if value])
+        self.client.log_batch(
+            run_id, tags=[RunTag(name, value) for name, value in tags.items() if value]
+        )
         empty = {name for name, value in tags.items() if not value}
         for name in empty & self.client.get_run(run_id).data.tags.keys() if empty else ():
             self.client.delete_tag(run_id, name)
@@ -156,20 +173,26 @@ class Store:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         about = [
-            ({name: dataset[name] for name in dataset if name != "context"}, dataset["context"]) for dataset in datasets
+            ({name: dataset[name] for name in dataset if name != "context"}, dataset["context"])
+            for dataset in datasets
         ]
-        inputs = [DatasetInput(Dataset(**of), [InputTag(CONTEXT, context)]) for of, context in about]
+        inputs = [
+            DatasetInput(Dataset(**of), [InputTag(CONTEXT, context)]) for of, context in about
+        ]
         self.client.log_inputs(run_id, inputs)
 
     def _model(self, run_id: str, _: str, model: Mapping[str, Any]) -> None:
-        """The run's external model: its numbers alone, since the checkpoints stay where they are."""
+        """The run's external model: its numbers alone, since the checkpoints stay where they
+        are."""
         from mlflow.entities import LoggedModelOutput
 
         about = {name: model[name] for name in ("name", "model_type", "params")}
-        found = model_of(self.client, self.experiment_id, run_id) or self.client.create_logged_model(
-            self.experiment_id, source_run_id=run_id, **about
+        found = model_of(
+            self.client, self.experiment_id, run_id
+        ) or self.client.create_logged_model(self.experiment_id, source_run_id=run_id, **about)
+        self.client.set_logged_model_tags(
+            found.model_id, {"mlflow.model.isExternal": "true", **model["tags"]}
         )
-        self.client.set_logged_model_tags(found.model_id, {"mlflow.model.isExternal": "true", **model["tags"]})
         self.client.finalize_logged_model(found.model_id, "READY")
         of_model = _latest(found.metrics or ())
         of_run = self.stored(run_id).latest
@@ -179,8 +202,12 @@ class Store:
         if not points:
             return
         outputs = self.client.get_run(run_id).outputs
-        if found.model_id not in [each.model_id for each in (outputs.model_outputs if outputs else [])]:
-            self.client.log_outputs(run_id, [LoggedModelOutput(found.model_id, max(point.step for point in points))])
+        if found.model_id not in [
+            each.model_id for each in (outputs.model_outputs if outputs else [])
+        ]:
+            self.client.log_outputs(
+                run_id, [LoggedModelOutput(found.model_id, max(point.step for point in points))]
+            )
         self.log_points(run_id, points, found.model_id)
 
     def _view(self, _run: str, _name: str, tags: Mapping[str, str]) -> None:
@@ -191,22 +218,29 @@ class Store:
 def _stored(run: Any) -> StoredRun:
     """As MLflow's client returns it."""
     data = run.data
-    latest = _latest(data._metric_objs)  # MLflow 3.17.2: `metrics` has the values without their steps
-    return StoredRun(run.info.run_id, run.info.lifecycle_stage == "active", data.tags, data.params, latest)
+    latest = _latest(
+        data._metric_objs
+    )  # MLflow 3.17.2: `metrics` has the values without their steps
+    return StoredRun(
+        run.info.run_id, run.info.lifecycle_stage == "active", data.tags, data.params, latest
+    )
 
 
 def _latest(metrics: Iterable[Any]) -> dict[str, Point]:
     """The newest point by name: that of the highest step, as MLflow decides."""
     points = [Point(metric.key, metric.value, metric.timestamp, metric.step) for metric in metrics]
-    return {point.name: point for point in sorted(points, key=lambda point: (point.step, point.ts_ms))}
+    return {
+        point.name: point for point in sorted(points, key=lambda point: (point.step, point.ts_ms))
+    }
 
 
 def open_store(study: Path, uri: str, experiment: str | None) -> Store:
-    """The store at ``uri`` for the study of this folder; the default store is made if it is missing.
+    """The store at ``uri`` for the study of this folder; the default store is made if it is
+    missing.
 
-    The experiment is that of the study's runs, or else the one named ``experiment`` or like the study. A lock keeps the
-    sweeps of several studies from creating the same store or experiment at once. Raises what MLflow raises, and
-    filelock's Timeout.
+    The experiment is that of the study's runs, or else the one named ``experiment`` or like the
+    study. A lock keeps the sweeps of several studies from creating the same store or experiment at
+    once. Raises what MLflow raises, and filelock's Timeout.
     """
     silence()
     runs = study.parent
@@ -218,21 +252,27 @@ def open_store(study: Path, uri: str, experiment: str | None) -> Store:
         sent = study_run(study, uri)
         mark = read_study(study).mark if experiment in (None, study.name) else ""
         named = experiment or study.name
-        return Store(client, _experiment(client, sent.run if sent else None, named, mark, artifacts_of(uri, runs)))
+        return Store(
+            client,
+            _experiment(client, sent.run if sent else None, named, mark, artifacts_of(uri, runs)),
+        )
 
 
 def _experiment(client: Any, run: str | None, name: str, mark: str, artifacts: str | None) -> str:
     """The id of the experiment with this run, or else of the one with this name, made if missing.
 
-    ``mark`` is the study that has it for itself; one of another study is left to that. `artifacts`: where a new
-    experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if that one is deleted.
+    ``mark`` is the study that has it for itself; one of another study is left to that. `artifacts`:
+    where a new experiment keeps its artifacts; None leaves the choice to the server. Raises
+    ValueError if that one is deleted.
     """
     known = _experiment_with(client, run) if run else None
     if known is not None and (not mark or known.tags.get(IDENTITY, mark) == mark):
         return str(known.experiment_id)
     found = client.get_experiment_by_name(name)
     if found is not None and found.lifecycle_stage != "active":
-        raise ValueError(f"MLflow experiment {name!r} is deleted; restore it or choose another name")
+        raise ValueError(
+            f"MLflow experiment {name!r} is deleted; restore it or choose another name"
+        )
     if found is not None and mark and found.tags.get(IDENTITY, mark) != mark:
         return _experiment(client, None, f"{name} {mark[:SHORT]}", mark, artifacts)
     if found is not None:
@@ -243,7 +283,8 @@ def _experiment(client: Any, run: str | None, name: str, mark: str, artifacts: s
 
 
 def _experiment_with(client: Any, run_id: str) -> Any:
-    """The active experiment with this run; None without it, as for a study that was copied without its store."""
+    """The active experiment with this run; None without it, as for a study that was copied without
+    its store."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -258,11 +299,15 @@ def _experiment_with(client: Any, run_id: str) -> Any:
 def model_of(client: Any, experiment_id: str, run_id: str) -> Any:
     """The run's logged model; None without one."""
     wanted = f"source_run_id = '{run_id}'"
-    return next(iter(client.search_logged_models([experiment_id], filter_string=wanted, max_results=1)), None)
+    return next(
+        iter(client.search_logged_models([experiment_id], filter_string=wanted, max_results=1)),
+        None,
+    )
 
 
 def silence() -> None:
-    """Keep log lines of MLflow and its database layer off the terminal, and telemetry off the network.
+    """Keep log lines of MLflow and its database layer off the terminal, and telemetry off the
+    network.
 
     Both log an error with its traceback before they raise it; we report its cause once.
     """
@@ -283,13 +328,14 @@ def kind(uri: str) -> str:
 
 
 def artifacts_of(uri: str, runs: Path) -> str | None:
-    """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: a server decides itself."""
+    """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: a server
+    decides itself."""
     return artifact_folder(runs).as_uri() if kind(uri) in ("sqlite", *NETWORKED) else None
 
 
 def connected(uri: str) -> Any:
-    """A client. Raises the driver's error at once if a networked database is out of reach; MLflow would repeat it
-    silently. A database that hangs is waited for."""
+    """A client. Raises the driver's error at once if a networked database is out of reach; MLflow
+    would repeat it silently. A database that hangs is waited for."""
     from mlflow.tracking import MlflowClient
 
     address = without_new_folder(uri)
@@ -303,7 +349,8 @@ def connected(uri: str) -> Any:
 
 
 def create(runs: Path) -> None:
-    """Create the default store whole or not at all: MLflow cannot resume migrations that were cut short.
+    """Create the default store whole or not at all: MLflow cannot resume migrations that were cut
+    short.
 
     Each try has a folder of its own, since MLflow keeps its connection to an address open.
     """
@@ -318,14 +365,18 @@ def create(runs: Path) -> None:
 
 
 class RegistryError(Exception):
-    """MLflow refused, was out of reach, or lacks a package for the store. The message is one line."""
+    """MLflow refused, was out of reach, or lacks a package for the store. The message is one
+    line."""
 
 
-def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str, runs: Path) -> None:
-    """Put the files into the model of the trial's run at ``uri``, and register them as a new version.
+def register(
+    folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str, runs: Path
+) -> None:
+    """Put the files into the model of the trial's run at ``uri``, and register them as a new
+    version.
 
-    ``runs``: the folder of the runs, whose default store may have been moved with it. Every version gets its own path,
-    so that earlier versions keep their files. Raises RegistryError.
+    ``runs``: the folder of the runs, whose default store may have been moved with it. Every version
+    gets its own path, so that earlier versions keep their files. Raises RegistryError.
     """
     silence()
     path = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
@@ -341,7 +392,9 @@ def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, 
             client.log_model_artifacts(model.model_id, place)
         _ensure(client, name)
         source = f"{model.artifact_location}/{path}"
-        made = client.create_model_version(name, source, run_id, description=description, model_id=model.model_id)
+        made = client.create_model_version(
+            name, source, run_id, description=description, model_id=model.model_id
+        )
         if alias is not None:
             client.set_registered_model_alias(name, alias, made.version)
     except RegistryError:

@@ -1,11 +1,14 @@
-"""Sends a study's journals to MLflow from a separate process, so that training never waits for a server.
+"""Sends a study's journals to MLflow from a separate process, so that training never waits for a
+server.
 
-    [ALLELSE_TRACKING_URI=URI] python -m tracking.mlflow.sync --study FOLDER [--experiment NAME] [--follow]
+    [ALLELSE_TRACKING_URI=URI] python -m tracking.mlflow.sync --study FOLDER [--experiment NAME]
+    [--follow]
 
-The address is in the environment, since it may hold a password and every user can read argument lists.
-Without --follow: one pass; the exit code is 1 if something was not sent, 130 after Ctrl-C.
-With --follow: a pass every two seconds, with longer pauses while a server is down. When stdin ends (the parent
-finished or died), one last complete pass follows. MLflow is imported with the first store: that takes three seconds.
+The address is in the environment, since it may hold a password and every user can read argument
+lists. Without --follow: one pass; the exit code is 1 if something was not sent, 130 after Ctrl-C.
+With --follow: a pass every two seconds, with longer pauses while a server is down. When stdin ends
+(the parent finished or died), one last complete pass follows. MLflow is imported with the first
+store: that takes three seconds.
 """
 
 import argparse
@@ -48,13 +51,21 @@ class Passes:
                 store = open_store(self._study, self.address, self._experiment)
                 self._replay = Replay(self._study, store, self.address)
             done = self._replay.once(ended)
-        except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
-            done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError | OtherPlaceError))
+        except (
+            Exception
+        ) as error:  # any error of a server or a disk: reported, and retried with --follow
+            done = PassOutcome(
+                0,
+                0,
+                (cause_of(error),),
+                lasting=isinstance(error, DamagedFileError | OtherPlaceError),
+            )
         note(self._study, self.address, done.points, done.problems)
         return done
 
     def follow(self, parent: int, stop: threading.Event) -> int:
-        """Repeat until a pass that began after `stop` succeeds, or has only lasting problems. Returns the exit code.
+        """Repeat until a pass that began after `stop` succeeds, or has only lasting problems.
+        Returns the exit code.
 
         ``parent`` is the pid of the sweep.
         """
@@ -78,7 +89,8 @@ class Passes:
 
 
 def _tell(done: PassOutcome, printed: str = "", outlook: str = "") -> str:
-    """Print the problems unless they equal ``printed``, the last ones printed. Returns the current ones."""
+    """Print the problems unless they equal ``printed``, the last ones printed. Returns the current
+    ones."""
     complaint = "; ".join(done.problems)
     for line in (*done.remarks, *done.notices):
         _say(line)
@@ -101,7 +113,9 @@ def main(arguments: list[str] | None = None) -> int:
             passes = Passes(study, options.experiment)
             if not options.follow:
                 return _once(passes)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
+            signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # the parent gets Ctrl-C, too, and ends this process
             return passes.follow(os.getppid(), _end_of_stdin())
     except Timeout:
         _say(f"another process is already syncing {study.name} to MLflow")
@@ -114,7 +128,9 @@ def _once(passes: Passes) -> int:
     done = passes.once()
     _tell(done)
     if done.runs or not done.problems:
-        _say(f"{done.runs} runs, {done.points} new points, {without_password(passes.address, mark='')}")
+        _say(
+            f"{done.runs} runs, {done.points} new points, {without_password(passes.address, mark='')}"
+        )
     return 1 if done.problems or done.notices else 0  # notices: artifacts that were refused
 
 
@@ -137,14 +153,19 @@ def _say(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tracking.mlflow.sync", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tracking.mlflow.sync", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--study", type=Path, required=True, help="the study's folder")
-    parser.add_argument("--experiment", help="the MLflow experiment, created if missing; default: the study's own")
+    parser.add_argument(
+        "--experiment", help="the MLflow experiment, created if missing; default: the study's own"
+    )
     parser.add_argument("--follow", action="store_true", help="keep syncing until stdin ends")
     return parser
 
 
 if __name__ == "__main__":
-    # SQLAlchemy may turn KeyboardInterrupt into an ordinary error, which would be retried; the next pass sends the rest
+    # SQLAlchemy may turn KeyboardInterrupt into an ordinary error, which would be retried; the next
+    # pass sends the rest
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     sys.exit(main())

@@ -1,4 +1,5 @@
-"""Learning curves from journals: the mean over a row's seeds at each step, and the range of the seeds.
+"""Learning curves from journals: the mean over a row's seeds at each step, and the range of the
+seeds.
 
 They are drawn in panels of a few rows, with base in each for comparison."""
 
@@ -48,8 +49,8 @@ class Curve:
 
 
 def curve_figures(study: Study, rows: Sequence[Entry]) -> dict[str, list[Drawing]]:
-    """By journal name, at most three. The panels of a name share their axes' ranges; panels without a curve are left
-    out. A damaged journal counts as empty; the table names it."""
+    """By journal name, at most three. The panels of a name share their axes' ranges; panels without
+    a curve are left out. A damaged journal counts as empty; the table names it."""
     seen: dict[str, dict[str, list[SeedCurve]]] = {}
     for trial in study.trials:
         path = study.trial_folder(trial).journal_path
@@ -57,15 +58,28 @@ def curve_figures(study: Study, rows: Sequence[Entry]) -> dict[str, list[Drawing
             seen.setdefault(name, {}).setdefault(trial.row, []).append(curve)
     found = {}
     for name in _names(study.task, seen)[:3]:
-        curves = {entry: _joined(seen[name][entry.row.row]) for entry in rows if entry.row.row in seen[name]}
+        curves = {
+            entry: _joined(seen[name][entry.row.row])
+            for entry in rows
+            if entry.row.row in seen[name]
+        }
         found[name] = _of_name(name, _label(study.task, name), rows, curves)
     return {name: figures for name, figures in found.items() if figures}
 
 
 def _names(card: Card, seen: Mapping[str, Mapping[str, Sequence[SeedCurve]]]) -> list[str]:
-    """The journal names that have a curve: tabled metrics first, then losses, then other metrics."""
-    order = [*(metric.name for metric in card.tabled), "loss", *(metric.name for metric in card.metrics)]
-    enough = [name for name, rows in seen.items() if any(len(curve) > 1 for row in rows.values() for curve in row)]
+    """The journal names that have a curve: tabled metrics first, then losses, then other
+    metrics."""
+    order = [
+        *(metric.name for metric in card.tabled),
+        "loss",
+        *(metric.name for metric in card.metrics),
+    ]
+    enough = [
+        name
+        for name, rows in seen.items()
+        if any(len(curve) > 1 for row in rows.values() for curve in row)
+    ]
     return sorted(enough, key=lambda name: order.index(_ending(card, name)))
 
 
@@ -85,12 +99,15 @@ def _label(card: Card, name: str) -> str:
 
 
 def _curves_of(path: Path, card: Card) -> dict[str, SeedCurve]:
-    """By journal name: losses, and metrics of the task. At most POINTS reports of each are parsed."""
+    """By journal name: losses, and metrics of the task. At most POINTS reports of each are
+    parsed."""
     journal = Journal(path)
     names = [f"{metric.set}/{metric.name}" for metric in card.metrics]
     for ending in ("loss", *(metric.name for metric in card.metrics)):
         seen = journal.evenly(SEEN, in_line(ending)[1:])
-        names += [name for report in seen for name in report.metrics if _ending(card, name) == ending]
+        names += [
+            name for report in seen for name in report.metrics if _ending(card, name) == ending
+        ]
     found = {
         name: {
             each.step: each.metrics[name]
@@ -103,42 +120,70 @@ def _curves_of(path: Path, card: Card) -> dict[str, SeedCurve]:
 
 
 def _joined(seeds: Sequence[SeedCurve]) -> Curve:
-    """At the steps that all seeds have which came that far: else a line would jump from one seed to another."""
+    """At the steps that all seeds have which came that far: else a line would jump from one seed to
+    another."""
     every = sorted(set().union(*seeds))
     ends = [max(curve) for curve in seeds]
-    shared = [s for s in every if all(s in of or s > end for of, end in zip(seeds, ends, strict=True))]
+    shared = [
+        s for s in every if all(s in of or s > end for of, end in zip(seeds, ends, strict=True))
+    ]
     values = {step: [curve[step] for curve in seeds if step in curve] for step in shared or every}
     means = [sum(value) / len(value) for value in values.values()]
-    return Curve(list(values), means, list(map(min, values.values())), list(map(max, values.values())), len(seeds))
+    return Curve(
+        list(values),
+        means,
+        list(map(min, values.values())),
+        list(map(max, values.values())),
+        len(seeds),
+    )
 
 
-def _of_name(name: str, label: str, rows: Sequence[Entry], found: Mapping[Entry, Curve]) -> list[Drawing]:
+def _of_name(
+    name: str, label: str, rows: Sequence[Entry], found: Mapping[Entry, Curve]
+) -> list[Drawing]:
     base = [entry for entry in found if entry.is_base]
     parts = [[entry for entry in part if entry in found] for part in _panels(rows)]
     parts = [part for part in parts if part] or ([[]] if base else [])
     last = max((curve.steps[-1] for curve in found.values()), default=0)
-    sides = [(curve.steps, values) for curve in found.values() for values in (curve.low, curve.high)]
+    sides = [
+        (curve.steps, values) for curve in found.values() for values in (curve.low, curve.high)
+    ]
     points = [point for steps, values in sides for point in zip(steps, values, strict=True)]
     ranges = (last, _late_range(points, last))
     file = _file_name(name)
-    return [_panel(f"{file}-{place}", label, [*part, *base], found, ranges) for place, part in enumerate(parts, 1)]
+    return [
+        _panel(f"{file}-{place}", label, [*part, *base], found, ranges)
+        for place, part in enumerate(parts, 1)
+    ]
 
 
 def _file_name(name: str) -> str:
     """Such as curves-dev-nll for dev/nll."""
     words = name.split("/")
-    return f"curves-{'-'.join(words)}" if all(map(str.isalnum, words)) else f"curves-of-{file_name(name)}"
+    return (
+        f"curves-{'-'.join(words)}"
+        if all(map(str.isalnum, words))
+        else f"curves-of-{file_name(name)}"
+    )
 
 
 def _panel(
-    name: str, label: str, part: Sequence[Entry], found: Mapping[Entry, Curve], ranges: tuple[int, Any]
+    name: str,
+    label: str,
+    part: Sequence[Entry],
+    found: Mapping[Entry, Curve],
+    ranges: tuple[int, Any],
 ) -> Drawing:
-    groups = ", ".join(dict.fromkeys(entry.row.group for entry in part if not entry.is_base)) or BASE
+    groups = (
+        ", ".join(dict.fromkeys(entry.row.group for entry in part if not entry.is_base)) or BASE
+    )
     with styled():
         figure, (axes,) = new_figure(AXES + LINE * len(part))
         described = f"Learning curves of {label} over training steps. Rows: {'; '.join(entry.full for entry in part)}."
         drawing = Drawing(name, f"{label}: {groups}", described, figure)
-        lines = [_line(drawing, axes, entry, found[entry], place) for place, entry in enumerate(part)]
+        lines = [
+            _line(drawing, axes, entry, found[entry], place) for place, entry in enumerate(part)
+        ]
         axes.set_title(shortened(groups, 40))
         axes.set_title(label, loc="right", fontsize=7, fontweight="normal")
         _frame(axes, *ranges)
@@ -155,9 +200,16 @@ def _line(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, place: int) -
     seeds = f"{curve.seeds} {plural('seed', curve.seeds)}"
     text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {seeds}"
     if curve.seeds > 1:
-        band = axes.fill_between(curve.steps, curve.low, curve.high, color=color, alpha=0.16, linewidth=0)
+        band = axes.fill_between(
+            curve.steps, curve.low, curve.high, color=color, alpha=0.16, linewidth=0
+        )
         drawing.mark(band, entry, text)
-    style = {"linestyle": dashes, "linewidth": 1.1, "marker": "o" if len(curve.steps) == 1 else None, "markersize": 3}
+    style = {
+        "linestyle": dashes,
+        "linewidth": 1.1,
+        "marker": "o" if len(curve.steps) == 1 else None,
+        "markersize": 3,
+    }
     return drawing.plot(axes, (curve.steps, curve.mean), entry, text, color=color, **style)
 
 
@@ -171,7 +223,8 @@ def _frame(axes: Any, last: int, limits: tuple[float, float] | None) -> None:
 
 
 def _panels(rows: Sequence[Entry], most: int = 6) -> list[list[Entry]]:
-    """The rows without base in panels that one can read: whole groups together while they fit, large groups cut."""
+    """The rows without base in panels that one can read: whole groups together while they fit,
+    large groups cut."""
     groups = dict[str, list[Entry]]()
     found = list[list[Entry]]()
     for entry in rows:
@@ -191,9 +244,11 @@ def _line_style(place: int) -> tuple[str, object]:
 
 
 def _late_range(values: Iterable[tuple[float, float]], last: float) -> tuple[float, float] | None:
-    """The range of (step, value) in the second half, and as much again toward where training came from.
+    """The range of (step, value) in the second half, and as much again toward where training came
+    from.
 
-    Without the most extreme hundredth: the first steps, and a row that diverged, would press all other curves together.
+    Without the most extreme hundredth: the first steps, and a row that diverged, would press all
+    other curves together.
     """
     known = list(values)
     late = sorted(value for step, value in known if step >= last / 2)

@@ -1,9 +1,12 @@
-"""What all figures share: rows by name, one column of a paper, colors, numbers at axes; and their files.
+"""What all figures share: rows by name, one column of a paper, colors, numbers at axes; and their
+files.
 
-The same figure gives the same bytes each time. Matplotlib finds the place of titles, names and legends.
+The same figure gives the same bytes each time. Matplotlib finds the place of titles, names and
+legends.
 
-Colors are those of Okabe and Ito, which the color-blind can tell apart, and the grays around them. On a page each color
-is a CSS variable, so that dark mode has others. The first value is that of files on paper.
+Colors are those of Okabe and Ito, which the color-blind can tell apart, and the grays around them.
+On a page each color is a CSS variable, so that dark mode has others. The first value is that of
+files on paper.
 """
 
 import io
@@ -54,24 +57,67 @@ FIGURE_FORMATS: dict[str, dict[str, None]] = {
 }
 """Each with what matplotlib would write into it, and what changes from day to day."""
 STYLE = {
-    **{"font.family": ["DejaVu Sans"], "font.size": FONT_POINTS, "text.color": INK, "text.parse_math": False},
-    **{"axes.linewidth": 0.6, "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.unicode_minus": True},
-    **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.titlelocation": "left"},
-    **{"axes.titlesize": FONT_POINTS, "axes.titleweight": "bold", "axes.labelsize": FONT_POINTS, "axes.titlepad": 6.0},
+    **{
+        "font.family": ["DejaVu Sans"],
+        "font.size": FONT_POINTS,
+        "text.color": INK,
+        "text.parse_math": False,
+    },
+    **{
+        "axes.linewidth": 0.6,
+        "axes.edgecolor": MUTED,
+        "axes.labelcolor": INK,
+        "axes.unicode_minus": True,
+    },
+    **{
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "axes.titlelocation": "left",
+    },
+    **{
+        "axes.titlesize": FONT_POINTS,
+        "axes.titleweight": "bold",
+        "axes.labelsize": FONT_POINTS,
+        "axes.titlepad": 6.0,
+    },
     **{"axes.grid": True, "grid.color": RULE, "grid.linewidth": 0.5, "figure.facecolor": "none"},
-    **{"axes.facecolor": "none", "savefig.facecolor": "none", "xtick.color": MUTED, "ytick.color": MUTED},
-    **{f"{axis}tick.{key}": value for axis in "xy" for key, value in (("labelsize", 7.0), ("labelcolor", INK))},
-    **{f"{axis}tick.major.{key}": value for axis in "xy" for key, value in (("size", 2.5), ("width", 0.6))},
-    **{"legend.fontsize": 7.0, "legend.frameon": False, "legend.borderpad": 0.0, "legend.labelspacing": 0.25},
+    **{
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+    },
+    **{
+        f"{axis}tick.{key}": value
+        for axis in "xy"
+        for key, value in (("labelsize", 7.0), ("labelcolor", INK))
+    },
+    **{
+        f"{axis}tick.major.{key}": value
+        for axis in "xy"
+        for key, value in (("size", 2.5), ("width", 0.6))
+    },
+    **{
+        "legend.fontsize": 7.0,
+        "legend.frameon": False,
+        "legend.borderpad": 0.0,
+        "legend.labelspacing": 0.25,
+    },
     **{"legend.handletextpad": 0.5, "legend.columnspacing": 1.2, "legend.handlelength": 1.8},
-    **{"axes.formatter.useoffset": False, "axes.formatter.limits": (-12, 12), "lines.solid_capstyle": "round"},
+    **{
+        "axes.formatter.useoffset": False,
+        "axes.formatter.limits": (-12, 12),
+        "lines.solid_capstyle": "round",
+    },
     **{"svg.hashsalt": "allelse", "pdf.fonttype": 42, "path.simplify": True},
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A row of the table at its ``place``: figures and page name the row by it, never by its text."""
+    """A row of the table at its ``place``: figures and page name the row by it, never by its
+    text."""
 
     place: int
     row: TableRow
@@ -84,30 +130,40 @@ class Entry:
     def label(self) -> str:
         """What it changes; base for base. `d_k = d_v = 16` is not broken at the end of a line."""
         words = self.row.change or self.row.row
-        return BASE if self.is_base else words.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+        return (
+            BASE if self.is_base else words.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+        )
 
     @property
     def full(self) -> str:
         """With its group, for legends over several groups."""
-        return self.label if self.is_base or self.row.group in self.label else f"{self.row.group}  {self.label}"
+        return (
+            self.label
+            if self.is_base or self.row.group in self.label
+            else f"{self.row.group}  {self.label}"
+        )
 
 
 @dataclass
 class Drawing:
-    """A figure of matplotlib with what a page says of it. ``name``: of its files, and the prefix of its ids."""
+    """A figure of matplotlib with what a page says of it. ``name``: of its files, and the prefix of
+    its ids."""
 
     name: str
     title: str
     description: str  # for readers who cannot see it
     figure: Any
-    marks: dict[str, tuple[int, str]] = field(default_factory=dict)  # by the id of a part: row and text
+    marks: dict[str, tuple[int, str]] = field(
+        default_factory=dict
+    )  # by the id of a part: row and text
 
     def __post_init__(self) -> None:
         """A metric's name may hold anything."""
         self.name = file_name(self.name)
 
     def mark(self, artist: Any, entry: Entry, text: str = "") -> None:
-        """Name a part of the figure: it belongs to this row of the table, and shows the text when pointed at."""
+        """Name a part of the figure: it belongs to this row of the table, and shows the text when
+        pointed at."""
         gid = f"mark-{len(self.marks)}"
         artist.set_gid(gid)
         self.marks[gid] = entry.place, text
@@ -119,7 +175,8 @@ class Drawing:
         return line
 
     def inline(self) -> str:
-        """SVG for a page: texts stay text, colors are CSS variables, ids begin with the figure's name."""
+        """SVG for a page: texts stay text, colors are CSS variables, ids begin with the figure's
+        name."""
         root = self._svg("none")
         root.attrib = {
             "viewBox": root.attrib["viewBox"],
@@ -129,15 +186,21 @@ class Drawing:
         for part in [*root.iter()]:
             _drop(part, "style")  # it would hold for the whole page
             if "style" in part.attrib:
-                part.set("style", COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", part.attrib["style"]))
+                part.set(
+                    "style",
+                    COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", part.attrib["style"]),
+                )
         return ElementTree.tostring(root, "unicode")
 
     def content(self, kind: str) -> bytes:
         """A file of its own, in which texts are outlines or embedded fonts."""
-        return self._saved(kind) if kind != "svg" else ElementTree.tostring(self._svg("path"), "utf-8")
+        return (
+            self._saved(kind) if kind != "svg" else ElementTree.tostring(self._svg("path"), "utf-8")
+        )
 
     def svg_with_text(self, note: str = "") -> bytes:
-        """SVG in which texts stay text, on paper that dark mode leaves as it is; a note stands below the figure."""
+        """SVG in which texts stay text, on paper that dark mode leaves as it is; a note stands
+        below the figure."""
         root = self._svg("none")
         root.set("style", f"background: {PAPER}")
         if note:
@@ -159,7 +222,11 @@ class Drawing:
                 part.insert(0, ElementTree.Element(f"{{{SVG}}}title"))
                 part[0].text = text
             for key, value in part.attrib.items():
-                named = f"{self.name}-{value}" if key == "id" else REFERENCE.sub(rf"\g<0>{self.name}-", value)
+                named = (
+                    f"{self.name}-{value}"
+                    if key == "id"
+                    else REFERENCE.sub(rf"\g<0>{self.name}-", value)
+                )
                 part.set(key, named)
         return root
 
@@ -194,7 +261,8 @@ def _drop(part: ElementTree.Element, tag: str) -> None:
 
 
 def imported_matplotlib() -> Any:
-    """The package, whatever backend the environment names: Jupyter's is missing here, and nothing is shown."""
+    """The package, whatever backend the environment names: Jupyter's is missing here, and nothing
+    is shown."""
     backend = os.environ.pop("MPLBACKEND", None)
     try:
         import matplotlib
@@ -206,7 +274,8 @@ def imported_matplotlib() -> Any:
 
 @contextmanager
 def styled(more: dict[str, Any] | None = None) -> Iterator[None]:
-    """Our style alone: a user's matplotlibrc changes nothing. A letter that the font lacks is a box, not a warning."""
+    """Our style alone: a user's matplotlibrc changes nothing. A letter that the font lacks is a
+    box, not a warning."""
     matplotlib = imported_matplotlib()
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s).*Glyph")
@@ -217,7 +286,8 @@ def styled(more: dict[str, Any] | None = None) -> Iterator[None]:
 
 
 def new_figure(height: float, rows: int = 1) -> tuple[Any, list[Any]]:
-    """A figure of one column's width and this height in inches, with its axes from top to bottom."""
+    """A figure of one column's width and this height in inches, with its axes from top to
+    bottom."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
@@ -238,7 +308,8 @@ def shortened(text: str, letters: int) -> str:
 
 
 def counted(value: float, _: object = None) -> str:
-    """A number of an axis: 0.5, 500, 2k, 1.5M, 300G, 20T; from 1e15 on as in the table, such as 2.5e18."""
+    """A number of an axis: 0.5, 500, 2k, 1.5M, 300G, 20T; from 1e15 on as in the table, such as
+    2.5e18."""
     if abs(value) >= LARGEST_COUNTED:
         return f"{value:.3g}".replace("e+", "e")
     unit, name = next((each for each in UNITS if abs(value) >= each[0]), (1.0, ""))

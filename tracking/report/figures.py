@@ -1,6 +1,7 @@
 """The figures of rows, in which what the paper published is hollow.
 
-Forest plots: each row's difference from the reference with its interval. Scatters: the headline scores against a cost.
+Forest plots: each row's difference from the reference with its interval. Scatters: the headline
+scores against a cost.
 """
 
 import textwrap
@@ -40,7 +41,9 @@ LINE, FRAME, TOP, SIGN = 0.23, 0.68, 0.2, 0.13
 """Inches: a row, title and axis, a second scale, a line of the legend."""
 LEGEND_COLUMNS = 2  # of the legend
 ROW_LETTERS = 27
-APART = 3  # published differences that are so many times larger or smaller have a scale of their own
+APART = (
+    3  # published differences that are so many times larger or smaller have a scale of their own
+)
 COLORS: dict[FindingKind | None, str] = {
     "better": BLUE,
     "better by": BLUE,
@@ -48,7 +51,12 @@ COLORS: dict[FindingKind | None, str] = {
     "worse within": PURPLE,
     "no worse": GREEN,
 }
-HOLLOW_MARKER = {"markerfacecolor": PAPER, "markeredgecolor": VERMILION, "markeredgewidth": 0.9, "linestyle": "none"}
+HOLLOW_MARKER = {
+    "markerfacecolor": PAPER,
+    "markeredgecolor": VERMILION,
+    "markeredgewidth": 0.9,
+    "linestyle": "none",
+}
 FAR = 12  # times the median: a row that diverged lies at the edge, with its number
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">")
 PLOT = 1.9  # inches: a scatter with its title and axis
@@ -73,8 +81,8 @@ class Difference:
 
 
 def forest(metric: Metric, entries: Sequence[Entry], findings: Findings) -> Drawing | None:
-    """One figure, in the order of the table. A row without a difference is left out; the table says why. None without
-    any."""
+    """One figure, in the order of the table. A row without a difference is left out; the table says
+    why. None without any."""
     others = [entry for entry in entries if entry.row.row != findings.reference]
     shown = [
         _difference(metric, entry, findings, value)
@@ -102,10 +110,20 @@ def _drawn(metric: Metric, shown: Sequence[Difference], reference: str) -> Drawi
     edge, paper = _edges(shown)
     with styled():
         signs = _signs(shown, "published (top)" if paper != edge else "published")
-        height = FRAME + LINE * len(shown) + TOP * (paper != edge) + SIGN * -(-len(signs) // LEGEND_COLUMNS)
+        height = (
+            FRAME
+            + LINE * len(shown)
+            + TOP * (paper != edge)
+            + SIGN * -(-len(signs) // LEGEND_COLUMNS)
+        )
         figure, (axes,) = new_figure(height)
         title = f"Δ{metric.label} from {reference}"
-        drawing = Drawing(f"differences-{metric.name}", title, f"{title}: {'; '.join(e.text for e in shown)}", figure)
+        drawing = Drawing(
+            f"differences-{metric.name}",
+            title,
+            f"{title}: {'; '.join(e.text for e in shown)}",
+            figure,
+        )
         figure.suptitle(title, x=0.02, ha="left", fontsize="medium", fontweight="bold")
         _frame(axes, metric, len(shown), edge)
         if paper != edge:
@@ -117,7 +135,9 @@ def _drawn(metric: Metric, shown: Sequence[Difference], reference: str) -> Drawi
     return drawing
 
 
-def _row(drawing: Drawing, axes: Any, place: int, each: Difference, edge: float, ratio: float) -> None:
+def _row(
+    drawing: Drawing, axes: Any, place: int, each: Difference, edge: float, ratio: float
+) -> None:
     def plot(at: list[float], y: float, **style: Any) -> None:
         drawing.plot(axes, (at, [y] * len(at)), each.entry, each.text, **style)
 
@@ -129,7 +149,14 @@ def _row(drawing: Drawing, axes: Any, place: int, each: Difference, edge: float,
         ends = [max(-edge, min(edge, end)) for end in each.interval]
         plot(ends, place - 0.08, color=color, linewidth=1.5, solid_capstyle="butt")
     marker, at = _at(each.value, edge, "o" if each.interval is not None else "|")
-    plot([at], place - 0.08, marker=marker, markersize=6 if marker == "|" else 4.2, color=color, linestyle="none")
+    plot(
+        [at],
+        place - 0.08,
+        marker=marker,
+        markersize=6 if marker == "|" else 4.2,
+        color=color,
+        linestyle="none",
+    )
 
 
 def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
@@ -138,7 +165,9 @@ def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
     for place, (each, name) in enumerate(zip(shown, axes.get_yticklabels(), strict=True)):
         name.set(fontsize=5.8 if "\n" in name.get_text() else 6.3, linespacing=1.0)
         drawing.mark(name, each.entry)
-        mark = axes.text(1.01, place, each.mark, transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
+        mark = axes.text(
+            1.01, place, each.mark, transform=axes.get_yaxis_transform(), va="center", fontsize=7.5
+        )
         drawing.mark(mark, each.entry)
         if place and shown[place - 1].entry.row.group != each.entry.row.group:
             axes.axhline(place - 0.5, color=RULE, linewidth=0.6)
@@ -146,7 +175,10 @@ def _names(drawing: Drawing, axes: Any, shown: Sequence[Difference]) -> None:
 
 def _two_lines(text: str) -> str:
     """Broken after a comma where possible: `d_k = d_v = 16` stays together."""
-    parts = [part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) < ROW_LETTERS else part for part in text.split(", ")]
+    parts = [
+        part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) < ROW_LETTERS else part
+        for part in text.split(", ")
+    ]
     first, *rest = textwrap.wrap(", ".join(parts), ROW_LETTERS) or [text]
     return "\n".join([first, *([shortened(" ".join(rest), ROW_LETTERS)] if rest else [])])
 
@@ -172,7 +204,9 @@ def _scale(axis: Any) -> None:
 
 def _own_scale(axes: Any, ratio: float) -> None:
     """A second scale at the top for published differences, with the same zero."""
-    top = axes.secondary_xaxis("top", functions=(lambda value: value / ratio, lambda value: value * ratio))
+    top = axes.secondary_xaxis(
+        "top", functions=(lambda value: value / ratio, lambda value: value * ratio)
+    )
     top.tick_params(colors=VERMILION, labelcolor=VERMILION, pad=1)
     top.spines["top"].set_color(VERMILION)
     _scale(top.xaxis)
@@ -195,7 +229,8 @@ def _signs(shown: Sequence[Difference], paper: str) -> dict[str, Any]:
 
 
 def _edges(shown: Sequence[Difference]) -> tuple[float, float]:
-    """Half of the axis for our differences, and for the published ones: the same, unless one would hide the other."""
+    """Half of the axis for our differences, and for the published ones: the same, unless one would
+    hide the other."""
     ours = _edge([max(map(abs, (each.value, *(each.interval or ())))) for each in shown])
     paper = _edge([abs(each.published) for each in shown if each.published is not None])
     if paper is None or ours is None or max(ours, paper) <= APART * min(ours, paper):
@@ -228,10 +263,21 @@ class Dot:
 
 
 def scatters(card: Card, entries: Sequence[Entry]) -> list[Drawing]:
-    """Each of the first metrics against parameters and against FLOPs; a cost that no row knows has no figure."""
-    costs: tuple[tuple[str, str, Write], ...] = (("params", "parameters", parameters), ("flops", "FLOPs", flops))
+    """Each of the first metrics against parameters and against FLOPs; a cost that no row knows has
+    no figure."""
+    costs: tuple[tuple[str, str, Write], ...] = (
+        ("params", "parameters", parameters),
+        ("flops", "FLOPs", flops),
+    )
     return [
-        _scatter(metric, name, label, ours, list(_published(metric, entries, name, write)), _styles(entries))
+        _scatter(
+            metric,
+            name,
+            label,
+            ours,
+            list(_published(metric, entries, name, write)),
+            _styles(entries),
+        )
         for metric in card.tabled[:MOST]
         for name, label, write in costs
         if (ours := list(_ours(metric, entries, name, write)))
@@ -250,7 +296,8 @@ def _ours(metric: Metric, entries: Sequence[Entry], cost: str, write: Write) -> 
 
 
 def _published(metric: Metric, entries: Sequence[Entry], cost: str, write: Write) -> Iterator[Dot]:
-    """At the published parameters, where a blank cell means base's; at our own FLOPs, which nobody published."""
+    """At the published parameters, where a blank cell means base's; at our own FLOPs, which nobody
+    published."""
     base = next((entry.row.published.get(PARAMS) for entry in entries if entry.is_base), None)
     for entry in entries:
         row = entry.row
@@ -270,7 +317,9 @@ def _scatter(
     marks = {group: style for group, style in styles.items() if group in shown}
     columns = max(1, LEGEND_LETTERS // (4 + min(LONGEST_GROUP, max(map(len, marks)))))
     with styled():
-        figure, plots = new_figure(PLOT * len(parts) + SIGN * -(-len(marks) // columns) + 0.12, len(parts))
+        figure, plots = new_figure(
+            PLOT * len(parts) + SIGN * -(-len(marks) // columns) + 0.12, len(parts)
+        )
         title = f"{metric.label} against {label}"
         words = f"{title}: {'; '.join(point.words for part in parts for point in part)}"
         drawing = Drawing(f"{metric.name}-against-{cost}", title, words, figure)
@@ -282,7 +331,9 @@ def _scatter(
             for point, x in zip(part, _side_by_side(part), strict=True):
                 _point(drawing, axes, point, x, styles[point.entry.row.group], hollow=part is paper)
         legend_below(
-            figure, [(shortened(group, LONGEST_GROUP), _sign(*style)) for group, style in marks.items()], columns
+            figure,
+            [(shortened(group, LONGEST_GROUP), _sign(*style)) for group, style in marks.items()],
+            columns,
         )
     return drawing
 
@@ -296,13 +347,20 @@ def _side_by_side(part: Sequence[Dot]) -> Iterator[float]:
         placed[point.cost] += 1
 
 
-def _point(drawing: Drawing, axes: Any, point: Dot, x: float, style: tuple[str, str], hollow: bool) -> None:
+def _point(
+    drawing: Drawing, axes: Any, point: Dot, x: float, style: tuple[str, str], hollow: bool
+) -> None:
     color, marker = style
     if point.sd is not None:
         ends = [point.score - point.sd, point.score + point.sd]
         drawing.plot(axes, ([x] * 2, ends), point.entry, point.words, color=color, linewidth=0.9)
     inside, edge, width = (PAPER, color, 0.9) if hollow else (color, PAPER, 0.4)
-    about = {"markerfacecolor": inside, "markeredgecolor": edge, "markeredgewidth": width, "linestyle": "none"}
+    about = {
+        "markerfacecolor": inside,
+        "markeredgecolor": edge,
+        "markeredgewidth": width,
+        "linestyle": "none",
+    }
     about |= {"marker": marker, "color": color, "markersize": 5}
     drawing.plot(axes, ([x], [point.score]), point.entry, point.words, **about)
 
@@ -314,7 +372,8 @@ def _sign(color: str, marker: str) -> Any:
 
 
 def _costs(axes: Any, costs: Sequence[float]) -> None:
-    """A few numbers along the x axis, which is logarithmic if costs differ by more than three times."""
+    """A few numbers along the x axis, which is logarithmic if costs differ by more than three
+    times."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     axes.margins(x=0.06, y=0.12)
@@ -331,7 +390,9 @@ def _costs(axes: Any, costs: Sequence[float]) -> None:
 def _styles(entries: Sequence[Entry]) -> Styles:
     """Color and marker of each group; that of base has ink and a circle."""
     base = next((entry.row.group for entry in entries if entry.is_base), BASE)
-    others = [group for group in dict.fromkeys(entry.row.group for entry in entries) if group != base]
+    others = [
+        group for group in dict.fromkeys(entry.row.group for entry in entries) if group != base
+    ]
     found = {
         group: (SERIES[place % len(SERIES)], MARKERS[(place + place // len(SERIES)) % len(MARKERS)])
         for place, group in enumerate(others)

@@ -1,7 +1,8 @@
-"""`allelse report`: one study as one page of HTML that needs nothing from elsewhere. Its texts stand in templates/.
+"""`allelse report`: one study as one page of HTML that needs nothing from elsewhere. Its texts
+stand in templates/.
 
-Results and costs have a line per row in the study's order. Then stands what the rows wrote, side by side, and where
-the numbers come from, with every trial's state.
+Results and costs have a line per row in the study's order. Then stands what the rows wrote, side by
+side, and where the numbers come from, with every trial's state.
 """
 
 import difflib
@@ -40,13 +41,15 @@ from tracking.words import plural, stopped_at, time
 
 SHOWN_SAMPLES = 8
 SetTexts = Mapping[str, Sequence[str]]
-"""Lines of the set by what they are, such as source and reference. The last one is what outputs are compared with."""
+"""Lines of the set by what they are, such as source and reference. The last one is what outputs are
+compared with."""
 INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
 HOLLOW_NOTE = "Hollow: the published difference."
 DEVIATIONS = "Error bars: one standard deviation over seeds."
 SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
 PUBLISHED_COSTS = (
-    "A published row without a number of parameters has base's. Published rows stand at this study's FLOPs."
+    "A published row without a number of parameters has base's. "
+    "Published rows stand at this study's FLOPs."
 )
 
 
@@ -64,7 +67,11 @@ class Content:
 
     @cached_property
     def differences(self) -> list[Drawing]:
-        found = [forest(metric, self.entries, self.table.findings) for metric in self.table.card.tabled if self.drawn]
+        found = [
+            forest(metric, self.entries, self.table.findings)
+            for metric in self.table.card.tabled
+            if self.drawn
+        ]
         return [each for each in found if each]
 
     @cached_property
@@ -78,12 +85,17 @@ class Content:
 
     @property
     def figures(self) -> list[Drawing]:
-        return [*self.differences, *self.scores, *(figure for curve in self.curves.values() for figure in curve)]
+        return [
+            *self.differences,
+            *self.scores,
+            *(figure for curve in self.curves.values() for figure in curve),
+        ]
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a heading, and what its template shows; left out if that is nothing."""
+    """A part of the page with a heading, and what its template shows; left out if that is
+    nothing."""
 
     name: str
     title: str
@@ -92,10 +104,15 @@ class Section:
 
 
 def write_figures(folder: Path, figures: Sequence[Drawing]) -> int:
-    """Write every figure as SVG, PDF and PNG. The folder is created; files of the same names are replaced.
+    """Write every figure as SVG, PDF and PNG. The folder is created; files of the same names are
+    replaced.
 
     Returns how many files there are."""
-    files = {f"{figure.name}.{kind}": figure.content(kind) for figure in figures for kind in FIGURE_FORMATS}
+    files = {
+        f"{figure.name}.{kind}": figure.content(kind)
+        for figure in figures
+        for kind in FIGURE_FORMATS
+    }
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_atomic(folder / name, content)
@@ -105,7 +122,12 @@ def write_figures(folder: Path, figures: Sequence[Drawing]) -> int:
 def page(content: Content) -> str:
     """The page. The same study gives the same bytes."""
     sections = [section for section in _sections(content) if section.shown]
-    known = {"study": content.table.study, "entries": content.entries, "facts": _facts(content), "sections": sections}
+    known = {
+        "study": content.table.study,
+        "entries": content.entries,
+        "facts": _facts(content),
+        "sections": sections,
+    }
     known["summary"] = content.table.findings.summary
     return templates(Path(__file__).parent / "templates").get_template("page.html").render(known)
 
@@ -117,27 +139,39 @@ def _sections(content: Content) -> list[Section]:
     told = methods(table) if any(row.seeds for row in table.rows) else ""
     samples = enumerate(_samples(content).items(), 1)
     reference = reference_words(table.rows, table.findings.reference)
-    heading = "Differences between rows" if reference == SEVERAL else f"Differences from {reference}"
+    heading = (
+        "Differences between rows" if reference == SEVERAL else f"Differences from {reference}"
+    )
     return [
         Section("table", "Results", "results.html", _results(content)),
-        Section("sets", "Scores on every set", "set_scores.html", set_scores(table, content.entries)),
+        Section(
+            "sets", "Scores on every set", "set_scores.html", set_scores(table, content.entries)
+        ),
         Section("differences", heading, "figures.html", differences),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         Section("scores", "Score against cost", "figures.html", scores),
         Section("curves", "Learning curves", "curves.html", content.curves),
         Section("costs", "Costs", "costs.html", _costs(content)),
-        *(Section(f"samples-{at}", name.capitalize(), "samples.html", of) for at, (name, of) in samples),
+        *(
+            Section(f"samples-{at}", name.capitalize(), "samples.html", of)
+            for at, (name, of) in samples
+        ),
         Section("methods", "Methods", "text.html", told and [("", told)]),
         Section("provenance", "Provenance", "provenance.html", _provenance(table.study)),
     ]
 
 
 def _figure_notes(table: StudyTable) -> tuple[str, str]:
-    """Below differences, and below scores against costs: what bars mean only where there are some."""
+    """Below differences, and below scores against costs: what bars mean only where there are
+    some."""
     findings = table.findings
-    tested = any(family.tests for metric in table.card.tabled for family in findings.families_of(metric))
+    tested = any(
+        family.tests for metric in table.card.tabled for family in findings.families_of(metric)
+    )
     spread = any(value is not None for row in table.rows for value in row.sd.values())
-    published = any(row.published.get(of.name) is not None for row in table.rows for of in table.card.tabled)
+    published = any(
+        row.published.get(of.name) is not None for row in table.rows for of in table.card.tabled
+    )
     of_differences = ((INTERVALS, tested), (HOLLOW_NOTE, published))
     of_scores = ((DEVIATIONS, spread), (SIDE_BY_SIDE, True), (PUBLISHED_COSTS, published))
     return _applying(of_differences), _applying(of_scores)
@@ -168,8 +202,16 @@ def _facts(content: Content) -> list[str]:
 
 def _verdicts(findings: Findings) -> list[tuple[str, str]]:
     """Only of tested rows. The rule stands below the counts."""
-    given = [verdict for verdict in findings.verdicts.values() if findings.families[verdict.metric.name].tests]
-    return [("note" if place else "lead", line) for verdict in given for place, line in enumerate(verdict.lines())]
+    given = [
+        verdict
+        for verdict in findings.verdicts.values()
+        if findings.families[verdict.metric.name].tests
+    ]
+    return [
+        ("note" if place else "lead", line)
+        for verdict in given
+        for place, line in enumerate(verdict.lines())
+    ]
 
 
 @dataclass(frozen=True)
@@ -241,8 +283,9 @@ def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
 
 
 def _costs(content: Content) -> dict[str, Any]:
-    """Parameters, FLOPs and time per seed, each with its share of the highest one, and their sums over all finished
-    trials, also those that diverged. Parameters are not summed: nobody pays for them twice. Empty if none is known."""
+    """Parameters, FLOPs and time per seed, each with its share of the highest one, and their sums
+    over all finished trials, also those that diverged. Parameters are not summed: nobody pays for
+    them twice. Empty if none is known."""
     study = content.table.study
     rows = content.table.rows
     labels = COST_LABELS | DEVICE_COST_LABELS
@@ -254,8 +297,15 @@ def _costs(content: Content) -> dict[str, Any]:
     seen = study.standings([trial for trial in study.trials if trial.row in shown])
     results = [each.result for each in seen if each.result is not None]
     top = {name: max(getattr(row, name) or 0 for row in rows) for name in known}
-    cells = [[(write[name](of := getattr(row, name)), _share(of, top[name])) for name in known] for row in rows]
-    sums = {name: write[name](sum(result.get(name) or 0 for result in results)) for name in known if name in SUMMED}
+    cells = [
+        [(write[name](of := getattr(row, name)), _share(of, top[name])) for name in known]
+        for row in rows
+    ]
+    sums = {
+        name: write[name](sum(result.get(name) or 0 for result in results))
+        for name in known
+        if name in SUMMED
+    }
     notes = "; ".join(f"{labels[name]}: {cost_note(content.table, name)}" for name in known)
     return {
         "heads": [f"{labels[name]} per seed" if name in sums else labels[name] for name in known],
@@ -274,9 +324,14 @@ def _provenance(study: Study) -> dict[str, Any]:
     """``facts``: by name and value, the trials that have it. What all trials share stands once."""
     facts: dict[str, dict[str, list[str]]] = {}
     for trial in study.trials:
-        for name, value in _trial_facts(unless_damaged(study.trial_folder(trial).provenance, {})).items():
+        for name, value in _trial_facts(
+            unless_damaged(study.trial_folder(trial).provenance, {})
+        ).items():
             facts.setdefault(name, {}).setdefault(value, []).append(trial.name)
-    asked = [(_utc(at) if (at := seconds(each["ts"])) else each["ts"], each["command"]) for each in study.asked]
+    asked = [
+        (_utc(at) if (at := seconds(each["ts"])) else each["ts"], each["command"])
+        for each in study.asked
+    ]
     return {
         "asked": asked,
         "facts": facts,
@@ -304,7 +359,13 @@ def _trial_cells(study: Study, trial: StudyTrial) -> tuple[object, ...]:
     standing = study.standing(trial)
     held = standing.result or {}
     attempts = len(unless_damaged(study.trial_folder(trial).attempts.all, []))
-    return standing.state, attempts, stopped_at(held) or held.get("step", ""), time(held.get("seconds")), trial.key[:12]
+    return (
+        standing.state,
+        attempts,
+        stopped_at(held) or held.get("step", ""),
+        time(held.get("seconds")),
+        trial.key[:12],
+    )
 
 
 def _utc(ts: float) -> str:
@@ -327,7 +388,9 @@ def _samples(content: Content) -> dict[str, dict[str, Any]]:
     found = dict[str, dict[str, Any]]()
     on = study.task.headline.set
     for artifact in study.task.artifacts:
-        if outputs := [output for entry in content.entries if (output := _output(study, entry, artifact, on))]:
+        if outputs := [
+            output for entry in content.entries if (output := _output(study, entry, artifact, on))
+        ]:
             found[artifact] = _shown(outputs, content.texts, on)
     return found
 
@@ -357,8 +420,13 @@ def _shown(outputs: Sequence[Output], texts: SetTexts, set_name: str) -> dict[st
     )
     seeds = ", ".join(map(str, sorted({output.seed for output in outputs})))
     words = f"{len(chosen)} of {count} lines of {set_name}, evenly spaced among those on which rows differ"
-    marks = f"Marked: words that the {[BASE, *given][-1]} does not have there. Struck: words left out."
-    return {"note": f"{words}; seed {seeds}. {marks}", "samples": [_sample(outputs, given, place) for place in chosen]}
+    marks = (
+        f"Marked: words that the {[BASE, *given][-1]} does not have there. Struck: words left out."
+    )
+    return {
+        "note": f"{words}; seed {seeds}. {marks}",
+        "samples": [_sample(outputs, given, place) for place in chosen],
+    }
 
 
 def _sample(outputs: Sequence[Output], texts: SetTexts, place: int) -> dict[str, Any]:
@@ -374,10 +442,13 @@ def _sample(outputs: Sequence[Output], texts: SetTexts, place: int) -> dict[str,
 
 
 def _marked(text: str, compared: str) -> list[tuple[str, str]]:
-    """The words of a text in parts: "equal" to the other text, not there in it, or, of its words, "delete"d."""
+    """The words of a text in parts: "equal" to the other text, not there in it, or, of its words,
+    "delete"d."""
     ours = text.split()
     theirs = compared.split()
-    changes = difflib.SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes() if ours else []
+    changes = (
+        difflib.SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes() if ours else []
+    )
     return [
         (kind, " ".join(theirs[first:last] if kind == "delete" else ours[start:end]))
         for kind, first, last, start, end in changes

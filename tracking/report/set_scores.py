@@ -21,7 +21,10 @@ def set_scores(table: StudyTable, entries: Sequence[Entry]) -> list[dict[str, An
     card = table.card
     measured = table.study.measured_sets()
     tabled = {(metric.set, metric.name) for metric in card.tabled}
-    shown = {name: [metric for metric in card.printed if metric.name in of] for name, of in measured.items()}
+    shown = {
+        name: [metric for metric in card.printed if metric.name in of]
+        for name, of in measured.items()
+    }
     if {(name, metric.name) for name, metrics in shown.items() for metric in metrics} <= tabled:
         return []
     standings = table.study.standings()
@@ -30,7 +33,9 @@ def set_scores(table: StudyTable, entries: Sequence[Entry]) -> list[dict[str, An
             "name": name,
             "metrics": metrics,
             "lines": list(_lines(name, metrics, entries, standings)),
-            "not_locked": not_locked(table.study, [replace(metric, set=name) for metric in metrics]),
+            "not_locked": not_locked(
+                table.study, [replace(metric, set=name) for metric in metrics]
+            ),
         }
         for name, metrics in shown.items()
         if metrics
@@ -38,12 +43,23 @@ def set_scores(table: StudyTable, entries: Sequence[Entry]) -> list[dict[str, An
 
 
 def _lines(
-    set_name: str, metrics: Sequence[Metric], entries: Sequence[Entry], standings: Sequence[Standing]
+    set_name: str,
+    metrics: Sequence[Metric],
+    entries: Sequence[Entry],
+    standings: Sequence[Standing],
 ) -> Iterator[tuple[Entry, list[str]]]:
     for entry in entries:
-        results = [standing.counted for standing in standings if standing.trial.row == entry.row.row]
+        results = [
+            standing.counted for standing in standings if standing.trial.row == entry.row.row
+        ]
         scores = [result["scores"].get(set_name, {}) for result in results if result is not None]
-        yield entry, [_cell(metric, entry, [of_seed.get(metric.name) for of_seed in scores]) for metric in metrics]
+        yield (
+            entry,
+            [
+                _cell(metric, entry, [of_seed.get(metric.name) for of_seed in scores])
+                for metric in metrics
+            ],
+        )
 
 
 def _cell(metric: Metric, entry: Entry, values: Sequence[float | None]) -> str:

@@ -1,7 +1,8 @@
-"""Within what the scores of a metric can be compared: perplexities, for example, over the same pieces alone.
+"""Within what the scores of a metric can be compared: perplexities, for example, over the same
+pieces alone.
 
-A trial records it with its scores, under the name in ``Metric.within``. Where any trial lacks it, such as one of an
-older version, trials are told apart by the fingerprints of their data.
+A trial records it with its scores, under the name in ``Metric.within``. Where any trial lacks it,
+such as one of an older version, trials are told apart by the fingerprints of their data.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,7 +20,8 @@ EvaluatedTrial = tuple[TrialFolder, Mapping[str, Any]]
 
 
 def comparable_within(metric: Metric, trials: Mapping[str, EvaluatedTrial]) -> dict[str, str]:
-    """By the names of ``trials``: those with equal values can be compared, and those without one with all others."""
+    """By the names of ``trials``: those with equal values can be compared, and those without one
+    with all others."""
     if metric.within is None:
         return {}
     scores = {name: result["scores"].get(metric.set) for name, (_, result) in trials.items()}
@@ -31,13 +33,18 @@ def comparable_within(metric: Metric, trials: Mapping[str, EvaluatedTrial]) -> d
     return {name: fingerprint for name, fingerprint in fingerprints.items() if fingerprint}
 
 
-def why_not_compared(metric: Metric, row: Collection[str], reference: Collection[str], name: str) -> str:
-    """Why a row with these values differs from nothing, such as "other pieces than base"; empty if it can be compared.
+def why_not_compared(
+    metric: Metric, row: Collection[str], reference: Collection[str], name: str
+) -> str:
+    """Why a row with these values differs from nothing, such as "other pieces than base"; empty if
+    it can be compared.
 
     ``name`` is that of the reference."""
     if len(set(reference)) > 1:
         return f"{name} mixes different {metric.within}"
-    return f"other {metric.within} than {name}" if reference and not set(row) <= set(reference) else ""
+    return (
+        f"other {metric.within} than {name}" if reference and not set(row) <= set(reference) else ""
+    )
 
 
 def _data_fingerprint(folder: TrialFolder) -> str:

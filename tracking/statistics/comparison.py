@@ -1,4 +1,5 @@
-"""Two trials, rows or whole studies compared: configuration, every metric with both kinds of chance, single samples."""
+"""Two trials, rows or whole studies compared: configuration, every metric with both kinds of
+chance, single samples."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,14 +50,21 @@ class Side:
 
     @property
     def is_row(self) -> bool:
-        """Whether these are all trials of their row that count, so that the study's table speaks of them."""
-        others = [trial for trial in self.study.trials if trial.row == self.row and trial not in self.trials]
+        """Whether these are all trials of their row that count, so that the study's table speaks of
+        them."""
+        others = [
+            trial
+            for trial in self.study.trials
+            if trial.row == self.row and trial not in self.trials
+        ]
         return all(standing.counted is None for standing in self.study.standings(others))
 
     def values(self, metric: Metric, set_name: str) -> dict[int, float | None]:
         """By seed, of the seeds that are evaluated on the set."""
         scores = {seed: result["scores"].get(set_name) for seed, result in self.results.items()}
-        return {seed: of_set.get(metric.name) for seed, of_set in scores.items() if of_set is not None}
+        return {
+            seed: of_set.get(metric.name) for seed, of_set in scores.items() if of_set is not None
+        }
 
 
 SidePair = tuple[Side, Side]
@@ -72,10 +80,14 @@ class MetricCompared:
     seeds: tuple[int, int]
     over_seeds: RowTest | str  # or why there is no test
     rows: int  # over which p and interval are adjusted: of the study, or the pairs that are tested together
-    of_study: bool  # whether the test is that of the study's table, with the first side as reference
+    of_study: (
+        bool  # whether the test is that of the study's table, with the first side as reference
+    )
     over_samples: dict[str, SampleTest | str]  # by "seed 1"
     not_compared: str = ""  # why there is no difference, if scores are unlike
-    common_means: tuple[float | None, float | None] | None = None  # at the seeds of both, where rows are paired
+    common_means: tuple[float | None, float | None] | None = (
+        None  # at the seeds of both, where rows are paired
+    )
 
     @property
     def paired(self) -> bool:
@@ -107,15 +119,20 @@ class Compared:
     """A pair of sides."""
 
     sides: SidePair
-    configuration: dict[str, tuple[Any, Any]]  # keys that differ; None for one that a side does not have
-    origin: dict[str, tuple[str, str]]  # packages, machine and code, where these are known of both and differ
+    configuration: dict[
+        str, tuple[Any, Any]
+    ]  # keys that differ; None for one that a side does not have
+    origin: dict[
+        str, tuple[str, str]
+    ]  # packages, machine and code, where these are known of both and differ
     code: list[str]  # the diff of the user's code that was imported last, without secrets
     metrics: list[MetricCompared]
 
 
 @dataclass(frozen=True)
 class Differing:
-    """The samples whose scores differ most, of one pair of trials; ``note`` says why there are none."""
+    """The samples whose scores differ most, of one pair of trials; ``note`` says why there are
+    none."""
 
     metric: Metric | None
     set_name: str
@@ -124,11 +141,13 @@ class Differing:
     note: str = ""
 
 
-def compared(pairs: Sequence[SidePair], metrics: Sequence[Metric], set_name: str | None) -> list[Compared]:
+def compared(
+    pairs: Sequence[SidePair], metrics: Sequence[Metric], set_name: str | None
+) -> list[Compared]:
     """Each pair by each metric, on the metric's own set unless one is named.
 
-    Two rows of one study are tested as in its table, with the first one as reference. Other pairs are adjusted over
-    all pairs of which both sides can be tested.
+    Two rows of one study are tested as in its table, with the first one as reference. Other pairs
+    are adjusted over all pairs of which both sides can be tested.
     """
     tested = {
         metric.name: max(1, sum(_testable(pair, metric, set_name or metric.set) for pair in pairs))
@@ -137,7 +156,9 @@ def compared(pairs: Sequence[SidePair], metrics: Sequence[Metric], set_name: str
     return [_compared(pair, metrics, set_name, tested) for pair in pairs]
 
 
-def _compared(sides: SidePair, metrics: Sequence[Metric], set_name: str | None, tested: Mapping[str, int]) -> Compared:
+def _compared(
+    sides: SidePair, metrics: Sequence[Metric], set_name: str | None, tested: Mapping[str, int]
+) -> Compared:
     families = _families_of_study(*sides, metrics, set_name)
     shown = next(iter(_seeds_in_common(*sides)), (sides[0].trials[0], sides[1].trials[0]))
     both = list(zip(sides, shown, strict=True))
@@ -148,9 +169,17 @@ def _compared(sides: SidePair, metrics: Sequence[Metric], set_name: str | None, 
         sides,
         _unequal(ours, theirs, [*ours, *theirs]),
         _unequal(began, other, [name for name in began if name in other]),
-        list(code_diff(code, other_code, changed_files(code, other_code))) if code and other_code else [],
+        list(code_diff(code, other_code, changed_files(code, other_code)))
+        if code and other_code
+        else [],
         [
-            _metric(sides, metric, set_name or metric.set, families.get(metric.name), tested[metric.name])
+            _metric(
+                sides,
+                metric,
+                set_name or metric.set,
+                families.get(metric.name),
+                tested[metric.name],
+            )
             for metric in metrics
         ],
     )
@@ -159,8 +188,13 @@ def _compared(sides: SidePair, metrics: Sequence[Metric], set_name: str | None, 
 def _families_of_study(
     first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None
 ) -> Mapping[str, Family]:
-    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
-    if first.study.folder != second.study.folder or first.row == second.row or not (first.is_row and second.is_row):
+    """The tests of the study to which both rows belong, with the first as reference, by metric; {}
+    for other pairs."""
+    if (
+        first.study.folder != second.study.folder
+        or first.row == second.row
+        or not (first.is_row and second.is_row)
+    ):
         return {}
     study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
     findings = find(study, table(study, first.row), first.row)
@@ -179,7 +213,9 @@ def _testable(pair: SidePair, metric: Metric, set_name: str) -> bool:
     return not (why_untested(first, reference=True) or why_untested(second, pair[1].diverged))
 
 
-def _unequal(ours: Mapping[str, Any], theirs: Mapping[str, Any], names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
+def _unequal(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], names: Iterable[str]
+) -> dict[str, tuple[Any, Any]]:
     both = {name: (ours.get(name), theirs.get(name)) for name in names}
     return {name: (one, other) for name, (one, other) in both.items() if one != other}
 
@@ -193,34 +229,49 @@ def _last_code(side: Side, trial: StudyTrial) -> Code | None:
     return unless_damaged(partial(read_code, side.study.folder, digest), None) if digest else None
 
 
-def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Differing:
+def differing(
+    first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None
+) -> Differing:
     """By the first of these metrics that has counts of its samples."""
     metric = next((metric for metric in metrics if metric.from_counts), None)
     noun = first.study.task.sample
     of_set = set_name or (metric or metrics[0]).set
     if metric is None:
         labels = listed([metric.label for metric in metrics])
-        return Differing(None, of_set, note=f"no {noun} can be named: trials keep no counts of {labels}")
-    pairs = [[each for each in pair if not isinstance(each, str)] for _, pair in _pairs(first, second, metric, of_set)]
+        return Differing(
+            None, of_set, note=f"no {noun} can be named: trials keep no counts of {labels}"
+        )
+    pairs = [
+        [each for each in pair if not isinstance(each, str)]
+        for _, pair in _pairs(first, second, metric, of_set)
+    ]
     both = next((pair for pair in pairs if len(pair) == 2), None)
     if both is None:
         return Differing(metric, of_set, note="the two have no evaluated trials to pair")
     if len(both[0].counts_NC) != len(both[1].counts_NC):
         return Differing(metric, of_set, note=f"the two are scored on different {noun}s")
     each = [scores(metric.from_counts[0], side.counts_NC, 1, partly=True).tolist() for side in both]
-    found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
-    ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
+    found = [
+        SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)
+    ]
+    ordered = sorted(
+        (one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place)
+    )
     note = "" if ordered else f"every {noun} has the same {metric.label}"
     return Differing(metric, of_set, (both[0].trial, both[1].trial), ordered[:SHOWN_TEXTS], note)
 
 
-def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None, pairs: int) -> MetricCompared:
+def _metric(
+    sides: SidePair, metric: Metric, set_name: str, known: Family | None, pairs: int
+) -> MetricCompared:
     first, second = sides
     values = [side.values(metric, set_name) for side in sides]
     row = second.row
     found = known
     if found is None:
-        two = {name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)}
+        two = {
+            name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)
+        }
         diverged = {FIRST: first.diverged, SECOND: second.diverged}
         row = SECOND
         found = family(metric, two, FIRST, diverged, families=pairs)
@@ -229,7 +280,9 @@ def _metric(sides: SidePair, metric: Metric, set_name: str, known: Family | None
     common_means = None
     if found.paired:
         common_seeds = [seed for seed in values[0] if seed in values[1]]
-        first_values, second_values = ([of_side[seed] for seed in common_seeds] for of_side in values)
+        first_values, second_values = (
+            [of_side[seed] for seed in common_seeds] for of_side in values
+        )
         common_means = metric_mean(metric, first_values), metric_mean(metric, second_values)
     return MetricCompared(
         metric,
@@ -255,19 +308,26 @@ def _why_not_compared(sides: SidePair, metric: Metric, set_name: str) -> str:
     }
     within = comparable_within(there, trials)
     first, second = (
-        [within[name] for trial in side.trials if (name := f"{side.label} {trial.name}") in within] for side in sides
+        [within[name] for trial in side.trials if (name := f"{side.label} {trial.name}") in within]
+        for side in sides
     )
     return why_not_compared(there, second, first, sides[0].label)
 
 
-def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SampleTest | str]:
+def _over_samples(
+    first: Side, second: Side, metric: Metric, set_name: str
+) -> dict[str, SampleTest | str]:
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
-    backward = {name: (theirs, ours) for name, (ours, theirs) in _pairs(first, second, metric, set_name)}
+    backward = {
+        name: (theirs, ours) for name, (ours, theirs) in _pairs(first, second, metric, set_name)
+    }
     return paired_tests(metric, backward, first.study.task.sample)  # second minus first
 
 
-def _pairs(first: Side, second: Side, metric: Metric, set_name: str) -> Iterator[tuple[str, SetPair]]:
+def _pairs(
+    first: Side, second: Side, metric: Metric, set_name: str
+) -> Iterator[tuple[str, SetPair]]:
     """Trials of one seed, or the only trials of both, each pair with its name."""
     for ours, theirs in _seeds_in_common(first, second):
         sides = ((first.study, ours), (second.study, theirs))
@@ -283,7 +343,8 @@ def _seeds_in_common(first: Side, second: Side) -> list[tuple[StudyTrial, StudyT
 
 
 def _settings(side: Side, trial: StudyTrial, set_name: str) -> dict[str, Any]:
-    """Dotted keys of the task's groups, with the scoring behind the scores in place of what was configured."""
+    """Dotted keys of the task's groups, with the scoring behind the scores in place of what was
+    configured."""
     card = side.study.task
     config = unless_damaged(side.study.trial_folder(trial).config, None) or {}
     flat = dict(_flat({group: of for group, of in config.items() if group not in OF_A_RUN}))
@@ -301,4 +362,6 @@ def _flat(tree: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]
 
 
 def _pair_name(ours: StudyTrial, theirs: StudyTrial) -> str:
-    return f"seed {ours.seed}" if ours.seed == theirs.seed else f"seeds {ours.seed} and {theirs.seed}"
+    return (
+        f"seed {ours.seed}" if ours.seed == theirs.seed else f"seeds {ours.seed} and {theirs.seed}"
+    )

@@ -1,4 +1,5 @@
-"""How long a row's trials kept their devices: seconds of training times devices, from the record of each attempt.
+"""How long a row's trials kept their devices: seconds of training times devices, from the record of
+each attempt.
 
 A device is a GPU, or the CPUs of one worker. A trial on a part of a GPU has no such hours.
 """
@@ -34,12 +35,15 @@ def _of_trial(folder: TrialFolder, standing: Standing) -> float | None:
 
 
 def _devices(folder: TrialFolder, step: int) -> float | None:
-    """Of the attempts whose steps are in the weights; where they differ, the mean over the time of these attempts."""
+    """Of the attempts whose steps are in the weights; where they differ, the mean over the time of
+    these attempts."""
     records = trained_by(unless_damaged(folder.provenance, {}), step)
     config = unless_damaged(folder.config, None) or {}
     gpus_now = config.get("cluster", {}).get("gpus_per_worker", 0)  # for records without them
     gpus = {record.get("attempt"): record.get("gpus_per_worker", gpus_now) for record in records}
-    if not all(record.get("device") for record in records) or any(0 < count < 1 for count in gpus.values()):
+    if not all(record.get("device") for record in records) or any(
+        0 < count < 1 for count in gpus.values()
+    ):
         return None
     counts = {}
     for record in records:
@@ -49,13 +53,22 @@ def _devices(folder: TrialFolder, step: int) -> float | None:
         return next(iter(counts.values()), None)
     spent = _seconds(unless_damaged(folder.attempts.all, []), counts)
     whole = sum(spent.values())
-    return sum(counts[number] * seconds for number, seconds in spent.items()) / whole if whole else None
+    return (
+        sum(counts[number] * seconds for number, seconds in spent.items()) / whole
+        if whole
+        else None
+    )
 
 
 def _seconds(attempts: Sequence[AttemptRecord], numbers: Collection[Any]) -> dict[Any, float]:
     """How long each of these attempts took."""
-    there = [attempt for attempt in attempts if attempt.number in numbers and attempt.ended is not None]
-    return {attempt.number: max(0.0, (attempt.ended or attempt.began) - attempt.began) for attempt in there}
+    there = [
+        attempt for attempt in attempts if attempt.number in numbers and attempt.ended is not None
+    ]
+    return {
+        attempt.number: max(0.0, (attempt.ended or attempt.began) - attempt.began)
+        for attempt in there
+    }
 
 
 def _workers_in(record: Mapping[str, Any]) -> int:

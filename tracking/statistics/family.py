@@ -1,4 +1,5 @@
-"""The family of tests of one metric: every row of a study against one reference, over seeds, in the metric's units."""
+"""The family of tests of one metric: every row of a study against one reference, over seeds, in the
+metric's units."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +36,9 @@ class RowTest:
     high: float
     p: float  # of the mark: with Holm's correction over the rows
     finding: Finding
-    tested: tuple[float, float, float]  # difference, low and high as tested: of logarithms, where those are tested
+    tested: tuple[
+        float, float, float
+    ]  # difference, low and high as tested: of logarithms, where those are tested
 
     @property
     def marked(self) -> bool:
@@ -43,7 +46,8 @@ class RowTest:
 
     @property
     def unlike_its_interval(self) -> bool:
-        """Whether it is marked although its interval holds 0: Holm's correction shows more than one for intervals."""
+        """Whether it is marked although its interval holds 0: Holm's correction shows more than one
+        for intervals."""
         return self.marked and self.low <= 0 <= self.high
 
 
@@ -56,7 +60,9 @@ class Family:
     rows: dict[str, RowTest | str]
     margin: float | None = None  # δ, in the metric's units
     seeds: dict[str, int] = field(default_factory=dict)  # of the reference and of the tested rows
-    detectable: tuple[float, float] | None = None  # true differences marked with probability 0.8: least, largest row
+    detectable: tuple[float, float] | None = (
+        None  # true differences marked with probability 0.8: least, largest row
+    )
     paired: bool = False  # whether rows were tested seed by seed; ``seeds`` are then those in common, of rows alone
 
     @property
@@ -73,20 +79,26 @@ def family(
     margin: float | None = None,
     families: int = 1,
 ) -> Family | None:
-    """Every row against the reference. ``values`` are logarithms if the metric is an exponential; ``seconds`` are those
-    of one seed, by row; ``margin`` is δ. Of several ``families`` that are read together, p values and intervals are
-    adjusted over all (Bonferroni).
+    """Every row against the reference. ``values`` are logarithms if the metric is an exponential;
+    ``seconds`` are those of one seed, by row; ``margin`` is δ. Of several ``families`` that are
+    read together, p values and intervals are adjusted over all (Bonferroni).
 
-    A row with a diverged seed leaves the family; the reference stays with its other seeds. None if the reference is no
-    row.
+    A row with a diverged seed leaves the family; the reference stays with its other seeds. None if
+    the reference is no row.
     """
     if reference not in values:
         return None
     lost = diverged or {}
-    reasons = {row: why_untested(of, lost.get(row, ()), row == reference) for row, of in values.items()}
-    groups = {row: list(finite(values[row]).values()) for row in (reference, *values) if not reasons[row]}
+    reasons = {
+        row: why_untested(of, lost.get(row, ()), row == reference) for row, of in values.items()
+    }
+    groups = {
+        row: list(finite(values[row]).values()) for row in (reference, *values) if not reasons[row]
+    }
     why = reasons.pop(reference)
-    shared = f"{reference}: {why}" if why else "no variance over seeds" if _spreadless(groups) else ""
+    shared = (
+        f"{reference}: {why}" if why else "no variance over seeds" if _spreadless(groups) else ""
+    )
     if shared or all(reasons.values()):
         return Family(metric, reference, {row: of or shared for row, of in reasons.items()})
     group_tests = _GroupTests(metric, groups, seconds or {}, margin, families)
@@ -95,25 +107,35 @@ def family(
     return Family(metric, reference, rows, margin, group_tests.sizes, group_tests.detectable())
 
 
-def why_untested(values: Mapping[int, float | None], diverged: Collection[int] = (), reference: bool = False) -> str:
-    """Why a row with these values, those of seeds that did not diverge, cannot be tested; empty if it can."""
+def why_untested(
+    values: Mapping[int, float | None], diverged: Collection[int] = (), reference: bool = False
+) -> str:
+    """Why a row with these values, those of seeds that did not diverge, cannot be tested; empty if
+    it can."""
     if diverged and not reference:
         return f"{len(diverged)} of {len(diverged) + len(values)} diverged"
     lost = len(values) - len(finite(values))
     if lost:
-        return f"{lost} of {len(values)} seeds without a finite score" if len(values) > 1 else "no finite score"
+        return (
+            f"{lost} of {len(values)} seeds without a finite score"
+            if len(values) > 1
+            else "no finite score"
+        )
     if len(values) < LEAST_SEEDS:
         return {0: "no seed", 1: "1 seed"}.get(len(values), f"{len(values)} seeds")
     return ""
 
 
 class FamilyTests:
-    """The tests of the rows that can be tested. A kind of test says what was found, in which units, over what power."""
+    """The tests of the rows that can be tested. A kind of test says what was found, in which units,
+    over what power."""
 
     found: Differences
     power: Power
     p_holm: Any  # [K] corrected over rows and families
-    reference_means: Any  # [K] of the reference at the seeds to which each row is compared, as tested
+    reference_means: (
+        Any  # [K] of the reference at the seeds to which each row is compared, as tested
+    )
     sizes: dict[str, int]
 
     def __init__(
@@ -147,7 +169,10 @@ class FamilyTests:
     def tests(self) -> dict[str, RowTest]:
         in_units_K3 = self.ends_in_units().tolist()
         tested_K3 = self.tested_ends().tolist()
-        return {row: self._row_test(place, in_units_K3[place], tested_K3[place]) for place, row in enumerate(self.rows)}
+        return {
+            row: self._row_test(place, in_units_K3[place], tested_K3[place])
+            for place, row in enumerate(self.rows)
+        }
 
     def detectable(self) -> tuple[float, float]:
         ends = self.power.detectable([*self.sizes.values()])
@@ -163,12 +188,15 @@ class FamilyTests:
         return RowTest(difference, low, high, p, finding, (seen, least, most))
 
     def _deciding(self, place: int, seen: float) -> dict[str, Any]:
-        """Seeds of the row and of the reference, and the hours that those take which are not there yet."""
+        """Seeds of the row and of the reference, and the hours that those take which are not there
+        yet."""
         effect = self._effect(seen, place)
         seeds = self.power.seeds_needed([*self.sizes.values()], effect, place)
         if seeds is None:
             return {}
-        more = {name: number for name, number in self.missing_seeds(place, seeds).items() if number > 0}
+        more = {
+            name: number for name, number in self.missing_seeds(place, seeds).items() if number > 0
+        }
         if not more:
             return {"seeds": self.sizes[self.rows[place]], "enough": True}
         took = {name: self.seconds.get(name) for name in more}
@@ -231,7 +259,11 @@ class _GroupTests(FamilyTests):
 
 def finite(values: Mapping[int, float | None]) -> dict[int, float]:
     """In the order of their seeds, so that the order of trials changes no digit."""
-    known = [(seed, value) for seed, value in values.items() if value is not None and abs(value) < LARGEST]
+    known = [
+        (seed, value)
+        for seed, value in values.items()
+        if value is not None and abs(value) < LARGEST
+    ]
     return {seed: float(value) for seed, value in sorted(known)}
 
 

@@ -1,4 +1,5 @@
-"""What the test of one difference says, as a word, a mark and a sentence. No two findings share any of them."""
+"""What the test of one difference says, as a word, a mark and a sentence. No two findings share any
+of them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +17,10 @@ SAYS: dict[FindingKind, tuple[str, str]] = {
     "worse": ("▼", "worse{than}"),
     "worse within": ("▽", "worse{than}, by less than {margin}"),
     "no worse": ("◇", "no worse than δ: worse{than} by less than {margin}, if at all"),
-    "undecided": ("?", "undecided: too few seeds to tell, which does not mean that there is no difference"),
+    "undecided": (
+        "?",
+        "undecided: too few seeds to tell, which does not mean that there is no difference",
+    ),
 }
 """The mark of each kind and its sentence, whose part before a colon is its label."""
 HOUR = 3600.0
@@ -24,8 +28,8 @@ HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Finding:
-    """``margin`` is the δ that the study states, in the metric's units. ``seeds`` and ``hours`` would decide; or
-    there are ``enough`` seeds already, and chance was against it."""
+    """``margin`` is the δ that the study states, in the metric's units. ``seeds`` and ``hours``
+    would decide; or there are ``enough`` seeds already, and chance was against it."""
 
     kind: FindingKind
     margin: float | None = None
@@ -39,7 +43,8 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """Such as "better by at least 0.2" or "undecided: 9 seeds, about 3 h 20 min would decide"."""
+        """Such as "better by at least 0.2" or "undecided: 9 seeds, about 3 h 20 min would
+        decide"."""
         if self.enough:
             size = "the size seen" if self.margin is None else f"{self.margin:g}"
             return f"undecided, although {self.seeds} seeds would mark {size} with probability 0.8"
@@ -51,7 +56,11 @@ class Finding:
     def deciding(self) -> str:
         """Such as "9 seeds, about 3 h 20 min"."""
         seeds = f"{self.seeds} seeds" if self.seeds else "more than 1000 seeds"
-        return f"{seeds}, about {time(HOUR * self.hours)}" if self.seeds and self.hours is not None else seeds
+        return (
+            f"{seeds}, about {time(HOUR * self.hours)}"
+            if self.seeds and self.hours is not None
+            else seeds
+        )
 
 
 def same_scores(reference: str) -> str:
@@ -72,7 +81,8 @@ def label(kind: FindingKind) -> str:
 def kind_of(
     metric: Metric, difference: float, low: float, high: float, marked: bool, margin: float | None
 ) -> FindingKind:
-    """From the mark, and from the simultaneous interval where the study states a margin. All in the metric's units."""
+    """From the mark, and from the simultaneous interval where the study states a margin. All in the
+    metric's units."""
     up = metric.better == "up"
     least = low if up else -high  # the worst that the interval allows, positive if it is better
     if marked and (difference > 0) == up:

@@ -1,5 +1,5 @@
-"""What a study's table says beyond its means: the tests over seeds, rows that are not alike, and the
-best reports. As marks and words for people, and as fields for programs."""
+"""What a study's table says beyond its means: the tests over seeds, rows that are not alike, and
+the best reports. As marks and words for people, and as fields for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tracking.statistics.verdict import MetricVerdict
 
 BestReports = dict[str, dict[int, tuple[float, int]]]
-"""Row -> seed -> the best value that was reported while training, and the first step that has it."""
+"""Row -> seed -> the best value that was reported while training, and the first step that has
+it."""
 UNLIKE = "‡"
 """The mark of a row that differs from the others in more than its change."""
 STOPPED = "§"
@@ -35,7 +36,9 @@ class Findings:
 
     reference: str = "base"
     families: dict[str, "Family"] = field(default_factory=dict)  # over seeds, of trained rows
-    scoring: dict[str, tuple["Family", ...]] = field(default_factory=dict)  # of rows that score one row's weights each
+    scoring: dict[str, tuple["Family", ...]] = field(
+        default_factory=dict
+    )  # of rows that score one row's weights each
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
     best_of: Metric | None = None  # the metric of these
@@ -52,7 +55,9 @@ class Findings:
         """Our differences against the published ones, only of metrics with published values."""
         from tracking.statistics.verdict import verdict
 
-        found = {name: verdict(family, self.published[name]) for name, family in self.families.items()}
+        found = {
+            name: verdict(family, self.published[name]) for name, family in self.families.items()
+        }
         return {name: given for name, given in found.items() if given}
 
     def test(self, row: TableRow, metric: Metric) -> "RowTest | None":
@@ -104,11 +109,16 @@ class Findings:
 NONE = Findings()
 
 
-def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None) -> Findings:
-    """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too."""
+def find(
+    study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None
+) -> Findings:
+    """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best
+    reports, too."""
     tabled = study.task.tabled
     trained = [row for row in rows if not row.shares_weights]
-    families = {metric.name: _family(study, trained, reference, metric, study.paired) for metric in tabled}
+    families = {
+        metric.name: _family(study, trained, reference, metric, study.paired) for metric in tabled
+    }
     return Findings(
         reference,
         families={name: family for name, family in families.items() if family},
@@ -117,11 +127,15 @@ def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Met
         best=_best_reports(study, reports_of) if reports_of else {},
         best_of=reports_of,
         later_seeds=later_note(study),
-        published={metric.name: {row.row: row.published[metric.name] for row in rows} for metric in tabled},
+        published={
+            metric.name: {row.row: row.published[metric.name] for row in rows} for metric in tabled
+        },
     )
 
 
-def _scoring_families(study: Study, rows: Sequence[TableRow], metric: Metric) -> tuple["Family", ...]:
+def _scoring_families(
+    study: Study, rows: Sequence[TableRow], metric: Metric
+) -> tuple["Family", ...]:
     """Of the rows that share weights with their reference, one family for each reference."""
     families = []
     for reference in dict.fromkeys(row.reference for row in rows if row.shares_weights):
@@ -135,7 +149,9 @@ def _scores_like(row: TableRow, reference: str) -> bool:
     return row.shares_weights and row.reference == reference
 
 
-def _family(study: Study, rows: Sequence[TableRow], reference: str, metric: Metric, paired: bool) -> "Family | None":
+def _family(
+    study: Study, rows: Sequence[TableRow], reference: str, metric: Metric, paired: bool
+) -> "Family | None":
     """Over seeds, of the rows whose scores can be compared with those of the reference."""
     from tracking.statistics.family import (  # SciPy takes a third of a second, which a plan does not need
         Family,
@@ -170,7 +186,9 @@ def _best_reports(study: Study, metric: Metric) -> BestReports:
     """A trial that does not count, or that reported no such value, is left out."""
     found: BestReports = {}
     for trial in [standing.trial for standing in study.standings() if standing.counted is not None]:
-        if best := unless_damaged(partial(_best_of, study.trial_folder(trial).journal_path, metric), None):
+        if best := unless_damaged(
+            partial(_best_of, study.trial_folder(trial).journal_path, metric), None
+        ):
             found.setdefault(trial.row, {})[trial.seed] = best
     return found
 
@@ -185,17 +203,23 @@ def _best_of(journal: Path, metric: Metric) -> tuple[float, int] | None:
 
 
 def later_note(study: Study) -> str:
-    """What was added or dropped when results could already be seen, such as "Seeds were added twice after first results
-    (4, 5, 6): …"; or nothing. Adding seeds until a difference is marked finds one too often; so does dropping trials.
+    """What was added or dropped when results could already be seen, such as "Seeds were added twice
+    after first results (4, 5, 6): …"; or nothing. Adding seeds until a difference is marked finds
+    one too often; so does dropping trials.
 
-    By the order of commands in `study.json`, each with what it added and dropped, and whether it saw results. Seeds of
-    a row that is new itself are no added ones, and neither are planned seeds that finish later."""
+    By the order of commands in `study.json`, each with what it added and dropped, and whether it
+    saw results. Seeds of a row that is new itself are no added ones, and neither are planned seeds
+    that finish later."""
     added = list[list[int]]()
     drops = 0
     known = set[str]()
     saw = False
     for asked in study.asked:
-        new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
+        new = [
+            (trial.row, trial.seed)
+            for trial in study.trials
+            if trial.name in asked.get("added", ())
+        ]
         seeds = sorted({seed for row, seed in new if row in known})
         known |= {row for row, _ in new}
         saw = saw or _saw_results(study, asked)
@@ -207,15 +231,19 @@ def later_note(study: Study) -> str:
     notes = []
     if added:
         times = _often(len(added))
-        notes.append(f"Seeds were added {times} after first results ({listed}): p values assume a fixed number.")
+        notes.append(
+            f"Seeds were added {times} after first results ({listed}): p values assume a fixed number."
+        )
     if drops:
-        notes.append(f"Trials were dropped {_often(drops)} after first results: p values do not account for that.")
+        notes.append(
+            f"Trials were dropped {_often(drops)} after first results: p values do not account for that."
+        )
     return " ".join(notes)
 
 
 def _saw_results(study: Study, asked: Mapping[str, Any]) -> bool:
-    """Whether results were there when the command was recorded. Commands of older versions did not say so; of these
-    alone, clocks tell."""
+    """Whether results were there when the command was recorded. Commands of older versions did not
+    say so; of these alone, clocks tell."""
     if "saw_results" in asked:
         return bool(asked["saw_results"])
     return any((seconds(asked["ts"]) or 0.0) > end for end in _ends(study))

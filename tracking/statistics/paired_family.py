@@ -1,4 +1,5 @@
-"""The family of tests of one metric, seed by seed: rows against one reference at the seeds that both have."""
+"""The family of tests of one metric, seed by seed: rows against one reference at the seeds that
+both have."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -6,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from tracking.card import Metric
-from tracking.statistics.family import NO_SPREAD, Family, FamilyTests, SeedValues, finite, why_untested
+from tracking.statistics.family import (
+    NO_SPREAD,
+    Family,
+    FamilyTests,
+    SeedValues,
+    finite,
+    why_untested,
+)
 from tracking.statistics.finding import ALPHA, same_scores
 from tracking.statistics.paired_tests import (
     PairedPower,
@@ -33,7 +41,8 @@ def paired_family(
 ) -> Family | None:
     """Every row against the reference at the seeds that both have. Arguments are those of `family`.
 
-    A seed at which the reference diverged is left out of every row. None if the reference is no row.
+    A seed at which the reference diverged is left out of every row. None if the reference is no
+    row.
     """
     if reference not in values:
         return None
@@ -55,10 +64,14 @@ def paired_family(
     if not testable:
         return Family(metric, reference, dict(reasons), paired=True)
     reference_seeds = len(finite(values[reference]))
-    paired_tests = _PairedTests(metric, reference, reference_seeds, testable, seconds or {}, margin, families)
+    paired_tests = _PairedTests(
+        metric, reference, reference_seeds, testable, seconds or {}, margin, families
+    )
     tests = paired_tests.tests()
     rows = {row: reason or tests[row] for row, reason in reasons.items()}
-    return Family(metric, reference, rows, margin, paired_tests.sizes, paired_tests.detectable(), paired=True)
+    return Family(
+        metric, reference, rows, margin, paired_tests.sizes, paired_tests.detectable(), paired=True
+    )
 
 
 def _pairs(row: Mapping[int, float | None], reference: Mapping[int, float | None]) -> SeedPairs:
@@ -83,7 +96,8 @@ def _why_not_paired(pairs: SeedPairs, reference: str) -> str:
 
 
 class _PairedTests(FamilyTests):
-    """The tests of rows that can be tested. ``reference_seeds`` are all of the reference, in common or not."""
+    """The tests of rows that can be tested. ``reference_seeds`` are all of the reference, in common
+    or not."""
 
     def __init__(
         self,
@@ -121,8 +135,12 @@ class _PairedTests(FamilyTests):
         error_K = np.sqrt(squares_K / (self.seeds_K - 1) / self.seeds_K)
         products_K = (reference_residuals_KN * self.residuals_KN).sum(axis=1)
         scale_K = np.sqrt(squares_K * (self.residuals_KN**2).sum(axis=1))
-        correlation_K = np.divide(products_K, scale_K, out=np.zeros_like(products_K), where=scale_K > 0)
-        ends = paired_exponential_intervals(self.found, means, error_K, correlation_K, ALPHA / self.families)
+        correlation_K = np.divide(
+            products_K, scale_K, out=np.zeros_like(products_K), where=scale_K > 0
+        )
+        ends = paired_exponential_intervals(
+            self.found, means, error_K, correlation_K, ALPHA / self.families
+        )
         difference = np.exp(means + self.found.difference) - np.exp(means)
         return np.stack([difference, *ends], axis=1)
 
@@ -132,7 +150,8 @@ class _PairedTests(FamilyTests):
 
 
 def _both_values(pairs: Mapping[str, SeedPairs]) -> tuple[Any, Any]:
-    """[K, N] twice: of the rows and of the reference; NaN at a seed that the two do not have in common."""
+    """[K, N] twice: of the rows and of the reference; NaN at a seed that the two do not have in
+    common."""
     seeds = sorted({seed for row_pairs in pairs.values() for seed in row_pairs})
     both_KN2 = np.full((len(pairs), len(seeds), 2), np.nan)
     for place, row_pairs in enumerate(pairs.values()):

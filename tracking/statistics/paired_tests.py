@@ -1,7 +1,9 @@
-"""Tests over differences of each seed, for rows that share luck seed by seed, such as rows that score one's weights.
+"""Tests over differences of each seed, for rows that share luck seed by seed, such as rows that
+score one's weights.
 
-A row and its reference are compared at the seeds that both have. Variances of rows move towards each other as in
-`seed_tests`, with three bounds that few seeds need; docs/statistics.md says what they cost.
+A row and its reference are compared at the seeds that both have. Variances of rows move towards
+each other as in `seed_tests`, with three bounds that few seeds need; docs/statistics.md says what
+they cost.
 
 - With fewer than three rows no variance moves: a plain paired t.
 - Rows that differ alike seed by seed know one variance together, not one each. So the degrees of freedom that a row
@@ -48,7 +50,8 @@ class PairedVariances:
 
 
 def paired_differences(values: Any) -> Differences:
-    """The rows' mean differences from their reference. Args: […, K, N] row minus reference at each seed.
+    """The rows' mean differences from their reference. Args: […, K, N] row minus reference at each
+    seed.
 
     Each row has two seeds or more, and some spread.
     """
@@ -72,7 +75,8 @@ def products(residuals: Any) -> Any:
 
 
 def paired_variances(products: Any, seeds: Any) -> PairedVariances:
-    """Moderated, with the bounds above. Args: […, K, K] `products` of the rows' residuals; […, K] seeds."""
+    """Moderated, with the bounds above. Args: […, K, K] `products` of the rows' residuals; […, K]
+    seeds."""
     df_K = np.asarray(seeds, float) - 1
     own_K = np.diagonal(products, axis1=-2, axis2=-1) / df_K
     if own_K.shape[-1] < MODERATED_ROWS:
@@ -86,10 +90,11 @@ def paired_variances(products: Any, seeds: Any) -> PairedVariances:
 
 
 def independent_rows(products: Any) -> Any:
-    """[…] how many independent rows would know a common variance as well: 1 where all rows differ alike, at most K.
+    """[…] how many independent rows would know a common variance as well: 1 where all rows differ
+    alike, at most K.
 
-    The variance of a mean of K sample variances is Σ r² / K² of one's, where r are the correlations of the rows.
-    Args: […, K, K] `products` of the rows' residuals.
+    The variance of a mean of K sample variances is Σ r² / K² of one's, where r are the correlations
+    of the rows. Args: […, K, K] `products` of the rows' residuals.
     """
     squares = np.diagonal(products, axis1=-2, axis2=-1)
     squared_correlations = products**2 / (squares[..., :, None] * squares[..., None, :])
@@ -102,9 +107,9 @@ def paired_exponential_intervals(
 ) -> tuple[Any, Any]:
     """Of e^row − e^reference, such as perplexities, whose logarithms were tested.
 
-    The extremes within the ellipse of both errors. It holds 0 exactly where the interval of the logarithms does.
-    Args: […, K] the reference's mean and its standard error at the row's seeds, and how it correlates with the
-    difference.
+    The extremes within the ellipse of both errors. It holds 0 exactly where the interval of the
+    logarithms does. Args: […, K] the reference's mean and its standard error at the row's seeds,
+    and how it correlates with the difference.
     """
     reach = critical(found.df, found.p.shape[-1], alpha)
     difference_span = reach * found.error
@@ -112,7 +117,9 @@ def paired_exponential_intervals(
     apart = np.sqrt(1 - np.minimum(np.square(correlation), 1.0))
     low = np.full_like(difference_span, np.inf)
     high = np.full_like(difference_span, -np.inf)
-    for angle in np.linspace(0, 2 * np.pi, ANGLES, endpoint=False):  # 0 and π are the ends of the logarithms' interval
+    for angle in np.linspace(
+        0, 2 * np.pi, ANGLES, endpoint=False
+    ):  # 0 and π are the ends of the logarithms' interval
         difference = found.difference + difference_span * np.cos(angle)
         mean = reference + reference_span * (correlation * np.cos(angle) + apart * np.sin(angle))
         value = _minus_exponentials(mean + difference, mean)
@@ -123,18 +130,21 @@ def paired_exponential_intervals(
 
 def _minus_exponentials(row: Any, reference: Any) -> Any:
     """e^row − e^reference, finite."""
-    return np.exp(np.minimum(row, LARGEST_EXPONENT)) - np.exp(np.minimum(reference, LARGEST_EXPONENT))
+    return np.exp(np.minimum(row, LARGEST_EXPONENT)) - np.exp(
+        np.minimum(reference, LARGEST_EXPONENT)
+    )
 
 
 class PairedPower(Power):
     """What a number of seeds can show, of rows whose differences have these true variances, [K].
 
-    Differences are drawn, [S draws, K, N], and go through the moderation of the test. Half of each difference's
-    variance is that of the reference, which all rows share.
+    Differences are drawn, [S draws, K, N], and go through the moderation of the test. Half of each
+    difference's variance is that of the reference, which all rows share.
     """
 
     def seeds_needed(self, now: Sequence[int], difference: float, row: int) -> int | None:
-        """Seeds in common that mark a true difference of this row with probability 0.8; None if 1000 are too few."""
+        """Seeds in common that mark a true difference of this row with probability 0.8; None if
+        1000 are too few."""
         if difference == 0:
             return None
 
@@ -147,14 +157,18 @@ class PairedPower(Power):
         return CANDIDATES[place] if place < len(CANDIDATES) else None
 
     def _reaches(self, seeds: Sequence[int]) -> tuple[Any, Any]:
-        """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
+        """[K] true standard errors, and for each draw the difference from which a row is marked,
+        [S, K]."""
         seeds_K = np.array(seeds)
         moderated = paired_variances(self._drawn_products(seeds_K), seeds_K)
         error = np.sqrt(moderated.variance / seeds_K)
-        return np.sqrt(self.variances / seeds_K), critical(moderated.df, self.families * len(seeds)) * error
+        return np.sqrt(self.variances / seeds_K), critical(
+            moderated.df, self.families * len(seeds)
+        ) * error
 
     def _drawn_products(self, seeds: Any) -> Any:
-        """[S, K, K] of residuals. Seeds that one row alone has are not drawn one by one: they add a χ² to its square.
+        """[S, K, K] of residuals. Seeds that one row alone has are not drawn one by one: they add a
+        χ² to its square.
 
         So a thousand seeds of a row take no longer than ten.
         """
@@ -166,6 +180,8 @@ class PairedPower(Power):
         values = np.where(np.arange(common) < seeds[:, None], shared + alone, np.nan)
         further = np.maximum(seeds - common, 0)
         unit_products = products(residuals(values))
-        unit_products[:, np.arange(rows), np.arange(rows)] += 2 * chance.standard_gamma(further / 2, (DRAWS, rows))
+        unit_products[:, np.arange(rows), np.arange(rows)] += 2 * chance.standard_gamma(
+            further / 2, (DRAWS, rows)
+        )
         sd = np.sqrt(self.variances)
         return unit_products * sd[:, None] * sd

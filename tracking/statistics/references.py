@@ -1,6 +1,7 @@
 """From which row each row differs, and whether seed by seed.
 
-A row that only scores differs from the row whose weights it scores, its host; a trained row from the study's reference.
+A row that only scores differs from the row whose weights it scores, its host; a trained row from
+the study's reference.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,9 @@ def hosts_of(study: Study) -> dict[str, str]:
     return hosts
 
 
-def reference_of(row: str, reference: str, hosts: Mapping[str, str], study_is_paired: bool) -> RowReference:
+def reference_of(
+    row: str, reference: str, hosts: Mapping[str, str], study_is_paired: bool
+) -> RowReference:
     """``reference`` is the study's; rows that share weights with it differ from it, too."""
     shares_weights = hosts.get(row, row) == hosts.get(reference, reference)
     if shares_weights:

@@ -1,7 +1,8 @@
-"""The rows of the study's table: means over seeds that did not diverge, differences from base, published values.
+"""The rows of the study's table: means over seeds that did not diverge, differences from base,
+published values.
 
-Scores omit a setting for scoring, such as `decode.beam`, while it has its neutral value. So an absent setting is a
-value, and takes part in comparisons.
+Scores omit a setting for scoring, such as `decode.beam`, while it has its neutral value. So an
+absent setting is a value, and takes part in comparisons.
 """
 
 import math
@@ -25,14 +26,19 @@ ABSENT = "default"
 ROUNDING = 2.0**-48
 """Relative error of a mean as a float holds it, at most: no smaller difference is measured."""
 ScoringSettings = dict[str, list[Any]]
-"""For scoring, of one row: each setting with every value once. One value, unless the row's seeds differ; none without
-scores."""
+"""For scoring, of one row: each setting with every value once. One value, unless the row's seeds
+differ; none without scores."""
 
 
-def over_seeds(decodes: Sequence[Mapping[str, Any]], names: Iterable[str] | None = None) -> ScoringSettings:
+def over_seeds(
+    decodes: Sequence[Mapping[str, Any]], names: Iterable[str] | None = None
+) -> ScoringSettings:
     """From the settings of each seed; of these ``names``, or of all that any seed has."""
     own = (name for decode in decodes for name in decode)
-    return {name: _once(each.get(name, ABSENT) for each in decodes) for name in dict.fromkeys(names or own)}
+    return {
+        name: _once(each.get(name, ABSENT) for each in decodes)
+        for name in dict.fromkeys(names or own)
+    }
 
 
 def agreed(settings: ScoringSettings) -> dict[str, Any]:
@@ -40,7 +46,9 @@ def agreed(settings: ScoringSettings) -> dict[str, Any]:
     return {name: values[0] for name, values in settings.items() if len(values) == 1}
 
 
-def _over_rows(card: Card, rows: Mapping[str, Sequence[Standing]], reference: str) -> dict[str, ScoringSettings]:
+def _over_rows(
+    card: Card, rows: Mapping[str, Sequence[Standing]], reference: str
+) -> dict[str, ScoringSettings]:
     """The settings of every row, the reference first."""
     ordered = sorted(rows, key=lambda row: row != reference)
     decodes = {row: _settings(card, _counted(rows[row])) for row in ordered}
@@ -48,10 +56,16 @@ def _over_rows(card: Card, rows: Mapping[str, Sequence[Standing]], reference: st
     return {row: over_seeds(of, names) for row, of in decodes.items()}
 
 
-def _decode_note(card: Card, settings: ScoringSettings, other: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+def _decode_note(
+    card: Card, settings: ScoringSettings, other: Mapping[str, Any], usual: Mapping[str, Any]
+) -> str:
     """Such as "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
     differs = [f"{card.setting(name)} {value}, not {usual[name]}" for name, value in other.items()]
-    mixed = [(card.setting(name), ", ".join(map(str, of))) for name, of in settings.items() if len(of) > 1]
+    mixed = [
+        (card.setting(name), ", ".join(map(str, of)))
+        for name, of in settings.items()
+        if len(of) > 1
+    ]
     return "; ".join([*differs, *(f"seeds mix {name} {values}" for name, values in mixed)])
 
 
@@ -68,7 +82,8 @@ class TableRow:
 
     None means no number; `note` explains our own missing numbers.
 
-    Scores and differences are by the name of each metric in the table. A finished row's cost of None is unknown.
+    Scores and differences are by the name of each metric in the table. A finished row's cost of
+    None is unknown.
     """
 
     row: str
@@ -90,17 +105,29 @@ class TableRow:
     cells: dict[str, object]
     decode: dict[str, Any]  # the settings for scoring on which all seeds agree
     mixed_decode: tuple[str, ...]  # the other settings: a score that they change has no mean
-    other_decode: tuple[str, ...]  # unlike the reference, not by the row's own change: no difference
+    other_decode: tuple[
+        str, ...
+    ]  # unlike the reference, not by the row's own change: no difference
     before_scaling: str  # the change before scaling, if scaling touches it
-    seed_values: dict[str, dict[int, float | None]]  # of each metric and seed behind the mean; None: not finite
+    seed_values: dict[
+        str, dict[int, float | None]
+    ]  # of each metric and seed behind the mean; None: not finite
     diverged: tuple[int, ...]  # finished seeds that diverged
     sd: dict[str, float | None]  # of the values of the seeds; None under two seeds
-    within: dict[str, tuple[str, ...]]  # of each metric, within what its seeds can be compared; each value once
-    not_compared: dict[str, str]  # of each metric without a difference from the reference: why, if scores are unlike
+    within: dict[
+        str, tuple[str, ...]
+    ]  # of each metric, within what its seeds can be compared; each value once
+    not_compared: dict[
+        str, str
+    ]  # of each metric without a difference from the reference: why, if scores are unlike
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
-    reference_seeds: tuple[int, ...]  # finished ones of the reference that did not diverge; () without a reference
-    common_deltas: dict[str, float | None]  # differences between means over the seeds that both have
+    reference_seeds: tuple[
+        int, ...
+    ]  # finished ones of the reference that did not diverge; () without a reference
+    common_deltas: dict[
+        str, float | None
+    ]  # differences between means over the seeds that both have
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
     brief: str  # the note without causes of errors
     errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
@@ -112,7 +139,8 @@ class TableRow:
 
     @property
     def status(self) -> str:
-        """The text in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
+        """The text in place of a number: FAILED, damaged, missing, running, interrupted or "not
+        finite"."""
         return "not finite" if self.seeds else re.split("[:;]", self.note)[0].partition(" (")[0]
 
     @property
@@ -152,7 +180,9 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
         usual_of_row = usual
         if row_reference.shares_weights:
             usual_of_row = usual | agreed(settings.get(row_reference.row, {}))
-        compared.append(_compared(study, row, row_reference, measured, settings[name], usual_of_row))
+        compared.append(
+            _compared(study, row, row_reference, measured, settings[name], usual_of_row)
+        )
     return compared
 
 
@@ -167,25 +197,40 @@ def _with_within(
         if standing.counted is not None
     }
     within = {metric.name: comparable_within(metric, trials) for metric in study.task.tabled}
-    return {name: replace(row, within=_row_within(rows[name], within)) for name, row in measured.items()}
+    return {
+        name: replace(row, within=_row_within(rows[name], within)) for name, row in measured.items()
+    }
 
 
-def _row_within(standings: Sequence[Standing], within: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+def _row_within(
+    standings: Sequence[Standing], within: Mapping[str, Mapping[str, str]]
+) -> dict[str, tuple[str, ...]]:
     """Of each metric the values of the row's trials, each once."""
     names = [standing.trial.name for standing in standings]
     row_within = {}
     for metric, value_of_trial in within.items():
-        row_within[metric] = tuple(_once(value_of_trial[name] for name in names if name in value_of_trial))
+        row_within[metric] = tuple(
+            _once(value_of_trial[name] for name in names if name in value_of_trial)
+        )
     return row_within
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
-    """The settings for scoring with which rows are compared: those of base, or of the first row that matches all."""
-    return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
+    """The settings for scoring with which rows are compared: those of base, or of the first row
+    that matches all."""
+    return next(
+        (
+            row.decode
+            for row in rows
+            if row.decode and not row.mixed_decode and not row.other_decode
+        ),
+        {},
+    )
 
 
 def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings) -> TableRow:
-    """A row by itself, without its differences from another one. A metric that any seed lacks has no mean."""
+    """A row by itself, without its differences from another one. A metric that any seed lacks has
+    no mean."""
     first = seen[0].trial
     card = study.task
     counted = _counted(seen)
@@ -193,7 +238,11 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
     diverged = {each.trial.seed: each.diverged for each in seen if each.diverged is not None}
     values = {each.name: _values(each, counted) for each in card.tabled}
     mixed = tuple(name for name, of in settings.items() if len(of) > 1)
-    shared = {each.name: [*values[each.name].values()] for each in card.tabled if not each.decided_by(mixed)}
+    shared = {
+        each.name: [*values[each.name].values()]
+        for each in card.tabled
+        if not each.decided_by(mixed)
+    }
     empty: dict[str, float | None] = dict.fromkeys(names)
     texts = {seed: text for seed, result in sorted(counted.items()) if (text := stopped_at(result))}
     unfinished = unfinished_trials(study, seen)
@@ -205,8 +254,16 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         seeds=len(counted),
         asked=len(seen),
         steps=mean([known_step(result) for result in counted.values()]),
-        scores=empty | {each.name: metric_mean(each, shared[each.name]) for each in card.tabled if each.name in shared},
-        **{name: mean([result.get(name) for result in counted.values()]) for name in (*COSTS, *DEVICE_COSTS)},
+        scores=empty
+        | {
+            each.name: metric_mean(each, shared[each.name])
+            for each in card.tabled
+            if each.name in shared
+        },
+        **{
+            name: mean([result.get(name) for result in counted.values()])
+            for name in (*COSTS, *DEVICE_COSTS)
+        },
         published=_published(card, first.published),
         deltas=empty,
         published_deltas=empty,
@@ -227,7 +284,9 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
         note=_joined(note_on([each.text for each in unfinished], unfinished, len(seen)), more),
         brief=_joined(note_on([each.word for each in unfinished], unfinished, len(seen)), more),
         errors=seeds_of_errors(unfinished),
-        sustained=tuple(_once(sustained(result) for result in counted.values() if result.get("sustained"))),
+        sustained=tuple(
+            _once(sustained(result) for result in counted.values() if result.get("sustained"))
+        ),
         weights="",
         reference="",
         shares_weights=False,
@@ -243,14 +302,17 @@ def _compared(
     settings: ScoringSettings,
     usual: Mapping[str, Any],
 ) -> TableRow:
-    """With its differences from the reference row, if there is one: means over all seeds, less those of the other.
+    """With its differences from the reference row, if there is one: means over all seeds, less
+    those of the other.
 
     Where rows are paired, these are means over the seeds that both have."""
     base = measured.get(reference.row)
     differing = [(name, value) for name, value in agreed(settings).items() if value != usual[name]]
     changed = {*row.cells}
     if base is not None and base.weights and reference.shares_weights:
-        changed |= {*base.cells}  # of two rows that score the same weights, either may be the one that changes it
+        changed |= {
+            *base.cells
+        }  # of two rows that score the same weights, either may be the one that changes it
     other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
     unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
     not_compared = _not_compared(study.task, row, base) if base else {}
@@ -259,10 +321,14 @@ def _compared(
     deltas = {name: minus(of, scores[name]) for name, of in row.scores.items()}
     common_deltas = _common_deltas(study.task, row, base) if base else empty
     if reference.paired:
-        deltas = {name: common_deltas[name] if of is not None else None for name, of in deltas.items()}
+        deltas = {
+            name: common_deltas[name] if of is not None else None for name, of in deltas.items()
+        }
     without = [*unlike, *not_compared, *(name for name, of in deltas.items() if of is None)]
     decode_note = _decode_note(study.task, settings, other, usual)
-    published_deltas = {name: published_minus(row.published[name], published[name]) for name in row.scores}
+    published_deltas = {
+        name: published_minus(row.published[name], published[name]) for name in row.scores
+    }
     return replace(
         row,
         deltas=deltas | dict.fromkeys(without, None),
@@ -293,11 +359,14 @@ def _common_deltas(card: Card, row: TableRow, base: TableRow) -> dict[str, float
 
 
 def _not_compared(card: Card, row: TableRow, base: TableRow) -> dict[str, str]:
-    """The metrics in which the row's scores cannot be compared with those of the reference, each with the reason."""
+    """The metrics in which the row's scores cannot be compared with those of the reference, each
+    with the reason."""
     if row.row == base.row:
         return {}
     reasons = {
-        metric.name: why_not_compared(metric, row.within[metric.name], base.within[metric.name], base.row)
+        metric.name: why_not_compared(
+            metric, row.within[metric.name], base.within[metric.name], base.row
+        )
         for metric in card.tabled
     }
     return {name: why for name, why in reasons.items() if why}
@@ -309,13 +378,17 @@ def _counted(seen: Iterable[Standing]) -> dict[int, dict[str, Any]]:
 
 
 def _values(metric: Metric, results: Mapping[int, dict[str, Any]]) -> dict[int, float | None]:
-    return {seed: results[seed]["scores"].get(metric.set, {}).get(metric.name) for seed in sorted(results)}
+    return {
+        seed: results[seed]["scores"].get(metric.set, {}).get(metric.name)
+        for seed in sorted(results)
+    }
 
 
 def _settings(card: Card, results: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
     """The settings for scoring of each seed with scores: its sets are scored with the same ones."""
     scored = [
-        [result["scores"][name] for name in card.scored_sets if name in result["scores"]] for result in results.values()
+        [result["scores"][name] for name in card.scored_sets if name in result["scores"]]
+        for result in results.values()
     ]
     return [sets[0].get("decode", {}) for sets in scored if sets]
 
@@ -343,14 +416,19 @@ def _stops(stopped: Mapping[int, str]) -> str:
 
 def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:
     """The arithmetic mean; of a metric that is e^ of another one, e^ of the mean of that one."""
-    if metric.exp_of is None or len(values) < 2 or any(value is None or value <= 0 for value in values):
+    if (
+        metric.exp_of is None
+        or len(values) < 2
+        or any(value is None or value <= 0 for value in values)
+    ):
         return mean(values)
     logs = mean([math.log(value) for value in values if value is not None])
     return None if logs is None else math.exp(logs)
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """None without values, or if one was not finite: leaving out a diverged seed would flatter the row."""
+    """None without values, or if one was not finite: leaving out a diverged seed would flatter the
+    row."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 

@@ -1,8 +1,9 @@
 """Chance over the samples of a set: a paired bootstrap of two trials.
 
-It says whether another choice of samples could turn the difference between two trained models, and nothing of other
-seeds: that is `family.py`, and the two are never mixed. After Koehn (EMNLP 2004, aclanthology.org/W04-3250); the draws
-are those of sacreBLEU: the same generator, seed and order, so that with as many draws both resample the same sets.
+It says whether another choice of samples could turn the difference between two trained models, and
+nothing of other seeds: that is `family.py`, and the two are never mixed. After Koehn (EMNLP 2004,
+aclanthology.org/W04-3250); the draws are those of sacreBLEU: the same generator, seed and order, so
+that with as many draws both resample the same sets.
 
 Below: the samples behind a trial's scores, read, checked against its result, and scored again.
 Shapes: D draws, N samples, C columns of counts, K sums (one per choice of samples), T trials.
@@ -27,7 +28,8 @@ from tracking.words import plural
 FIRST = 2
 """The line of the first sample in its file: the head is line 1."""
 LEAST_SAMPLES = 20
-"""Fewer of them hardly differ from draw to draw, so that a bootstrap finds almost any difference certain."""
+"""Fewer of them hardly differ from draw to draw, so that a bootstrap finds almost any difference
+certain."""
 SAMPLING_SEED = 12345  # sacreBLEU's default
 BETA = 2.0  # of the F score of n-grams
 CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB
@@ -62,22 +64,28 @@ class SampleTest:
 
 
 def resampled_scores(formula: str, counts_TNC: Sequence[Floats], draws: int) -> Floats:
-    """[T, D]: the score of each trial on each draw of N samples with replacement; all trials share the draws."""
+    """[T, D]: the score of each trial on each draw of N samples with replacement; all trials share
+    the draws."""
     samples, columns = counts_TNC[0].shape
     side_by_side = np.concatenate(counts_TNC, axis=1)  # [N, T * C]
     blocks: list[Floats] = []
-    for drawn_KN in _draws(samples, draws, max(1, CELLS_AT_ONCE // max(samples, side_by_side.shape[1]))):
+    for drawn_KN in _draws(
+        samples, draws, max(1, CELLS_AT_ONCE // max(samples, side_by_side.shape[1]))
+    ):
         sums_KTC = (drawn_KN @ side_by_side).reshape(-1, columns)
         blocks.append(scores(formula, sums_KTC, samples).reshape(len(drawn_KN), -1))
     return np.concatenate(blocks).T
 
 
-def resampled(ours_D: Floats, theirs_D: Floats, difference: float, samples: int) -> SampleTest | None:
+def resampled(
+    ours_D: Floats, theirs_D: Floats, difference: float, samples: int
+) -> SampleTest | None:
     """The difference of two trials over the same draws, with a percentile interval.
 
-    p is the share of draws whose difference, shifted to mean zero, is at least as large as the measured one: a
-    two-sided test of no difference, where sacreBLEU's is nearly one-sided (it takes absolute values before it shifts).
-    Both counts have one added, as in sacreBLEU, so that p is never 0. None if a draw has no score.
+    p is the share of draws whose difference, shifted to mean zero, is at least as large as the
+    measured one: a two-sided test of no difference, where sacreBLEU's is nearly one-sided (it takes
+    absolute values before it shifts). Both counts have one added, as in sacreBLEU, so that p is
+    never 0. None if a draw has no score.
     """
     differences_D = ours_D - theirs_D
     if not np.isfinite(differences_D).all():
@@ -85,7 +93,9 @@ def resampled(ours_D: Floats, theirs_D: Floats, difference: float, samples: int)
     low, high = np.quantile(differences_D, (0.025, 0.975))
     shifted_D = np.abs(differences_D - differences_D.mean())
     larger = int(np.count_nonzero(shifted_D >= abs(difference)))
-    return SampleTest(difference, float(low), float(high), (larger + 1) / (len(differences_D) + 1), samples)
+    return SampleTest(
+        difference, float(low), float(high), (larger + 1) / (len(differences_D) + 1), samples
+    )
 
 
 def _draws(samples: int, draws: int, at_once: int) -> Iterator[Floats]:
@@ -93,11 +103,19 @@ def _draws(samples: int, draws: int, at_once: int) -> Iterator[Floats]:
     random = np.random.default_rng(SAMPLING_SEED)
     for start in range(0, draws, at_once):
         block = min(at_once, draws - start)
-        places = random.integers(0, samples, size=(block, samples)) + samples * np.arange(block)[:, None]
-        yield np.bincount(places.ravel(), minlength=block * samples).reshape(block, samples).astype(np.float64)
+        places = (
+            random.integers(0, samples, size=(block, samples)) + samples * np.arange(block)[:, None]
+        )
+        yield (
+            np.bincount(places.ravel(), minlength=block * samples)
+            .reshape(block, samples)
+            .astype(np.float64)
+        )
 
 
-def paired_tests(metric: Metric, pairs: Mapping[K, SetPair], noun: str) -> dict[K, SampleTest | str]:
+def paired_tests(
+    metric: Metric, pairs: Mapping[K, SetPair], noun: str
+) -> dict[K, SampleTest | str]:
     """The test of each pair, or why it has none. Trials with as many samples share their draws.
 
     ``noun`` is what a sample is called."""
@@ -141,7 +159,9 @@ def _fault(formula: str, ours: EvaluatedSet, theirs: EvaluatedSet, noun: str) ->
     others = theirs.counts_NC
     if len(counts) != len(others):
         return f"{len(counts)} {noun}s, but {theirs.trial.name} has {len(others)}"
-    fixed, expected = (each[:, SCORED[formula].reference] for each in (counts, others))  # equal ones: the same samples
+    fixed, expected = (
+        each[:, SCORED[formula].reference] for each in (counts, others)
+    )  # equal ones: the same samples
     other_data = ours.data != theirs.data and ours.data and theirs.data
     if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
         return f"has different {noun}s than {theirs.trial.name}, or counts them in other units"
@@ -179,7 +199,8 @@ def _counts_behind(
     training: tuple[str, int],
     score: float,
 ) -> Floats:
-    """[N, C] of a file's head and lines. Raises ValueError if they are not those of this training and score."""
+    """[N, C] of a file's head and lines. Raises ValueError if they are not those of this training
+    and score."""
     if (head["key"], head["step"]) != training:
         raise ValueError("is of another training")
     counts_NC = counts(lines, metric.from_counts)
@@ -190,19 +211,26 @@ def _counts_behind(
 
 
 def counts(lines: Sequence[Mapping[str, Any]], from_counts: Sequence[str]) -> Floats:
-    """[N, C]: the fields that the formula takes, side by side. Raises ValueError with the line at fault."""
+    """[N, C]: the fields that the formula takes, side by side. Raises ValueError with the line at
+    fault."""
     formula, *fields = from_counts
     if not lines:
         raise ValueError("has no samples")
     rows = [_numbers(line, fields, place) for place, line in enumerate(lines, FIRST)]
     for place, row in enumerate(rows, FIRST):
         if len(row) != len(rows[0]):
-            raise ValueError(f"line {place} has another number of counts as {', '.join(fields)} than line {FIRST}")
+            raise ValueError(
+                f"line {place} has another number of counts as {', '.join(fields)} than line {FIRST}"
+            )
     found = np.array(rows, np.float64)
     if not np.isfinite(found).all():
-        raise ValueError(f"line {int(np.argwhere(~np.isfinite(found))[0, 0]) + FIRST} has a count that is not finite")
+        raise ValueError(
+            f"line {int(np.argwhere(~np.isfinite(found))[0, 0]) + FIRST} has a count that is not finite"
+        )
     if not SCORED[formula].fits(found.shape[1]):
-        raise ValueError(f"{', '.join(fields)} has {found.shape[1]} counts, which {formula} cannot take")
+        raise ValueError(
+            f"{', '.join(fields)} has {found.shape[1]} counts, which {formula} cannot take"
+        )
     return found
 
 
@@ -221,7 +249,8 @@ def _numbers(line: Mapping[str, Any], fields: Sequence[str], place: int) -> list
 def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) -> Floats:
     """[K]: the score of each sum over ``samples`` samples; NaN where it is undefined.
 
-    ``partly``, for sums of one sample: a sample too short for the longest n-grams is scored by the shorter ones.
+    ``partly``, for sums of one sample: a sample too short for the longest n-grams is scored by the
+    shorter ones.
     """
     return SCORED[formula].score(sums_KC, samples, partly)
 
@@ -232,7 +261,9 @@ def _mean(sums_KC: Floats, samples: int, _: bool) -> Floats:
 
 def _ratio(sums_KC: Floats, *_: object) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(sums_KC[:, 1] > 0, sums_KC[:, 0] / sums_KC[:, 1], np.nan), np.float64)
+        return np.asarray(
+            np.where(sums_KC[:, 1] > 0, sums_KC[:, 0] / sums_KC[:, 1], np.nan), np.float64
+        )
 
 
 def _exp_ratio(sums_KC: Floats, *_: object) -> Floats:
@@ -240,7 +271,8 @@ def _exp_ratio(sums_KC: Floats, *_: object) -> Floats:
 
 
 def _ngram_precision(smooth: bool, sums_KC: Floats, _: int, partly: bool) -> Floats:
-    """As sacreBLEU computes it, over K sums at once: bit for bit the same operations where it matters."""
+    """As sacreBLEU computes it, over K sums at once: bit for bit the same operations where it
+    matters."""
     orders = (sums_KC.shape[1] - 2) // 2
     length_K = sums_KC[:, 0]
     reference_K = sums_KC[:, 1]
@@ -248,7 +280,9 @@ def _ngram_precision(smooth: bool, sums_KC: Floats, _: int, partly: bool) -> Flo
     all_KO = sums_KC[:, 2 + orders :]
     known_KO = np.cumprod(all_KO > 0, axis=1).astype(bool)  # up to the first order without n-grams
     blank_KO = known_KO & (matching_KO == 0)
-    counted_KO = np.where(blank_KO, 0.5 ** np.cumsum(blank_KO, axis=1) if smooth else 0.0, matching_KO)
+    counted_KO = np.where(
+        blank_KO, 0.5 ** np.cumsum(blank_KO, axis=1) if smooth else 0.0, matching_KO
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         logs_KO = np.log(100.0 * counted_KO / all_KO)
         used_K = known_KO.sum(1) if partly else np.full(len(sums_KC), orders)
@@ -265,8 +299,13 @@ def _ngram_f(sums_KC: Floats, *_: object) -> Floats:
     both_KO = sums_KC[:, 2::3]
     known_KO = (ours_KO > 0) & (reference_KO > 0)
     orders_K = np.maximum(known_KO.sum(1), 1)
-    precision_K = np.divide(both_KO, ours_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
-    recall_K = np.divide(both_KO, reference_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
+    precision_K = (
+        np.divide(both_KO, ours_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
+    )
+    recall_K = (
+        np.divide(both_KO, reference_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1)
+        / orders_K
+    )
     below_K = BETA**2 * precision_K + recall_K
     above_K = 100 * (1 + BETA**2) * precision_K * recall_K
     found_K: Floats = np.divide(above_K, below_K, out=np.zeros_like(above_K), where=below_K > 0)

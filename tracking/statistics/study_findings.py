@@ -1,4 +1,5 @@
-"""What a study found, in one line: how many rows are better than base, worse, no worse, undecided, and not tested."""
+"""What a study found, in one line: how many rows are better than base, worse, no worse, undecided,
+and not tested."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,19 +24,25 @@ UNFINISHED = {"no seed": "no finished seed"}
 MOST_REASONS = 2
 
 
-def findings_line(families: Mapping[str, "Family"], scoring: Mapping[str, Sequence["Family"]]) -> str:
+def findings_line(
+    families: Mapping[str, "Family"], scoring: Mapping[str, Sequence["Family"]]
+) -> str:
     """Such as "2 rows better than base, 5 worse, 3 no worse than 0.01, 9 undecided (3 seeds)".
 
-    Of several metrics that say different things, each stands behind its label. Rows that score the weights of one row
-    follow: "With base's weights: 1 row worse than base (3 seeds)". ``families`` and ``scoring`` are by metric. Empty
-    without a row to compare.
+    Of several metrics that say different things, each stands behind its label. Rows that score the
+    weights of one row follow: "With base's weights: 1 row worse than base (3 seeds)". ``families``
+    and ``scoring`` are by metric. Empty without a row to compare.
     """
     parts = [_metrics_line([*families.values()])]
     scoring_families = [family for of_metric in scoring.values() for family in of_metric]
     for host in dict.fromkeys(family.reference for family in scoring_families):
         of_host = [family for family in scoring_families if family.reference == host]
         changed = [family for family in of_host if not _scores_like_host(family)]
-        parts.append(_metrics_line(changed or of_host, f"with {host}'s weights", 0 < len(changed) < len(of_host)))
+        parts.append(
+            _metrics_line(
+                changed or of_host, f"with {host}'s weights", 0 < len(changed) < len(of_host)
+            )
+        )
     return ". ".join(filter(None, parts))
 
 
@@ -45,7 +52,8 @@ def _scores_like_host(family: "Family") -> bool:
 
 
 def _metrics_line(families: Sequence["Family"], whose: str = "", is_of_some: bool = False) -> str:
-    """Of one family for each metric; what all metrics say is said once, but not if they are only some metrics."""
+    """Of one family for each metric; what all metrics say is said once, but not if they are only
+    some metrics."""
     compared = [family for family in families if family.rows]
     texts = [_of_metric(family) for family in compared]
     if not texts:
@@ -71,7 +79,8 @@ def _of_metric(family: "Family") -> str:
 
 
 def _tested_parts(family: "Family") -> list[str]:
-    """Such as "2 better than base", "5 worse": one for each kind that any row has, and after the last one the seeds."""
+    """Such as "2 better than base", "5 worse": one for each kind that any row has, and after the
+    last one the seeds."""
     rows = Counter(test.finding.kind for test in family.tests.values())
     kinds = [kind for kind in PHRASES if rows[kind]]
     if not kinds:

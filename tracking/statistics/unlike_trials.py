@@ -1,8 +1,9 @@
-"""Where trials of a study are not alike beyond what their rows change: machines, versions, code, workers, scoring.
+"""Where trials of a study are not alike beyond what their rows change: machines, versions, code,
+workers, scoring.
 
-What differs is compared with its most frequent value over all finished trials of the study, the user's code with the
-oldest version among them. Of a trial all attempts count whose steps are in its weights: of one that only scores,
-those of its host.
+What differs is compared with its most frequent value over all finished trials of the study, the
+user's code with the oldest version among them. Of a trial all attempts count whose steps are in its
+weights: of one that only scores, those of its host.
 """
 
 from collections import Counter
@@ -45,9 +46,12 @@ class Unlike:
 
     @property
     def text(self) -> str:
-        """Such as "torch 2.12.0, not 2.13.0 (seed 2)", or "torch 2.13.0, then 2.12.0, not 2.13.0"."""
+        """Such as "torch 2.12.0, not 2.13.0 (seed 2)", or "torch 2.13.0, then 2.12.0, not
+        2.13.0"."""
         named = f"{plural('seed', len(self.seeds))} {', '.join(map(str, self.seeds))}"
-        return f"{self.what} {self.value}, not {self.usual}" + ("" if self.all_seeds else f" ({named})")
+        return f"{self.what} {self.value}, not {self.usual}" + (
+            "" if self.all_seeds else f" ({named})"
+        )
 
 
 def unlike(study: Study) -> dict[str, list[Unlike]]:
@@ -63,17 +67,22 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
 
 
 def summary(found: Mapping[str, Sequence[Unlike]]) -> list[str]:
-    """Lines for below the table: each difference once, with its rows; the most frequent difference first."""
+    """Lines for below the table: each difference once, with its rows; the most frequent difference
+    first."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for row, differences in found.items():
         for difference in differences:
             rows.setdefault((difference.what, difference.value, difference.usual), []).append(row)
     ordered = sorted(rows.items(), key=lambda item: -len(item[1]))
-    return [f"{what} {value}, not {usual}: {', '.join(dict.fromkeys(of))}" for (what, value, usual), of in ordered]
+    return [
+        f"{what} {value}, not {usual}: {', '.join(dict.fromkeys(of))}"
+        for (what, value, usual), of in ordered
+    ]
 
 
 def aspects(study: Study, trial: StudyTrial) -> dict[str, tuple[str, ...]] | None:
-    """What could differ, as text; None for an unfinished trial. A trial without provenance has only its scoring."""
+    """What could differ, as text; None for an unfinished trial. A trial without provenance has only
+    its scoring."""
     result = study.standing(trial).result
     if result is None:
         return None
@@ -99,7 +108,8 @@ def _machine(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _code(study: Study, record: Mapping[str, Any], same: SameCode) -> dict[str, str]:
-    """Versions of packages, our own files, and the user's: of those that count as one, the oldest."""
+    """Versions of packages, our own files, and the user's: of those that count as one, the
+    oldest."""
     versions = record.get("versions") or {}
     shown = {name: str(version) for name, version in versions.items() if version is not None}
     if DISTRIBUTION in shown:
@@ -113,11 +123,15 @@ def _code(study: Study, record: Mapping[str, Any], same: SameCode) -> dict[str, 
 def _environment(record: Mapping[str, Any]) -> dict[str, str]:
     """The variables that the user's code names."""
     values = record.get("environment") or {}
-    return {f"{VARIABLE}{name}": NOT_SET if value is None else str(value) for name, value in values.items()}
+    return {
+        f"{VARIABLE}{name}": NOT_SET if value is None else str(value)
+        for name, value in values.items()
+    }
 
 
 def _oldest_code(study: Study, trials: Sequence[Aspects]) -> dict[str, str]:
-    """The first version of the user's code that trained any of these trials, and the first that scored any."""
+    """The first version of the user's code that trained any of these trials, and the first that
+    scored any."""
     oldest = dict[str, str]()
     for what in (CODE, CODE + OF_SCORING):
         names = {name for aspects_of_trial in trials for name in aspects_of_trial.get(what, ())}
@@ -132,8 +146,13 @@ def _code_name(study: Study, digest: str) -> str:
     name = digest[:SHOWN_DIGITS]
     if not study.code or digest == study.code[0]:
         return name
-    begun, other = (unless_damaged(partial(read_code, study.folder, each), None) for each in (study.code[0], digest))
-    return f"{name} with another {', '.join(changed_files(begun, other))}" if begun and other else name
+    begun, other = (
+        unless_damaged(partial(read_code, study.folder, each), None)
+        for each in (study.code[0], digest)
+    )
+    return (
+        f"{name} with another {', '.join(changed_files(begun, other))}" if begun and other else name
+    )
 
 
 def _scored_by(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:
@@ -174,7 +193,10 @@ def _of_row(seeds: Mapping[int, Aspects], usual: Mapping[str, str]) -> list[Unli
             values = has.get(what, (expected,))
             if values != (expected,) and not _is_told(what, has, usual):
                 others.setdefault(THEN.join(values), []).append(seed)
-        found += [Unlike(what, value, expected, tuple(of), len(of) == len(seeds)) for value, of in others.items()]
+        found += [
+            Unlike(what, value, expected, tuple(of), len(of) == len(seeds))
+            for value, of in others.items()
+        ]
     return found
 
 

@@ -1,7 +1,8 @@
-"""Our differences against the published ones: a verdict per row by a stated rule, and the agreement of the order.
+"""Our differences against the published ones: a verdict per row by a stated rule, and the agreement
+of the order.
 
-The rule's numbers belong to the metric: `negligible` and `agrees_within` (tracking/card.py). Whether we show a
-difference is what the table's mark says.
+The rule's numbers belong to the metric: `negligible` and `agrees_within` (tracking/card.py).
+Whether we show a difference is what the table's mark says.
 """
 
 from collections import Counter
@@ -32,12 +33,18 @@ class MetricVerdict:
 
     metric: Metric
     reference: str
-    rows: dict[str, str]  # one of WORDS, and more: "agrees (none in the paper)", "not tested: 1 seed"
-    order: Sequence[tuple[float, float]]  # of each tested row our difference, and the published value
+    rows: dict[
+        str, str
+    ]  # one of WORDS, and more: "agrees (none in the paper)", "not tested: 1 seed"
+    order: Sequence[
+        tuple[float, float]
+    ]  # of each tested row our difference, and the published value
 
     def lines(self) -> list[str]:
         """The counts, the agreement of the order, and the rule, each one line of text."""
-        counted = Counter(word for text in self.rows.values() for word in WORDS if text.startswith(word))
+        counted = Counter(
+            word for text in self.rows.values() for word in WORDS if text.startswith(word)
+        )
         counts = ", ".join(f"{word} {counted[word]}" for word in WORDS if counted[word])
         told = [f"{self.metric.label} against the paper, rows: {counts}."]
         if found := rank_agreement(self.order):
@@ -51,14 +58,19 @@ class MetricVerdict:
 
 
 def verdict(found: Family, published: PublishedNumbers) -> MetricVerdict | None:
-    """Every row with a published difference. None if the reference has no published value, or no other row has one."""
+    """Every row with a published difference. None if the reference has no published value, or no
+    other row has one."""
     metric = found.metric
     base = published.get(found.reference)
     if base is None:
         return None
     others = {row: of for row, of in published.items() if of is not None}
     deltas = {row: published_minus(others[row], base) for row in found.rows if row in others}
-    rows = {row: _verdict(metric, delta, found.rows[row]) for row, delta in deltas.items() if delta is not None}
+    rows = {
+        row: _verdict(metric, delta, found.rows[row])
+        for row, delta in deltas.items()
+        if delta is not None
+    }
     order = [(test.difference, others[row]) for row, test in found.tests.items() if row in others]
     return MetricVerdict(metric, found.reference, rows, order) if rows else None
 
@@ -73,19 +85,23 @@ def rule(metric: Metric, reference: str) -> str:
     if metric.agrees_within is None:
         return " ".join([*said, "No margin is stated for it, so it is not shown."])
     margin = f"{metric.agrees_within:g} {'in ln ' if metric.exp_of else ''}{metric.label}"
-    said.append(f"It agrees if our whole interval lies within ± {margin}, and disagrees if all of it lies outside.")
+    said.append(
+        f"It agrees if our whole interval lies within ± {margin}, and disagrees if all of it lies outside."
+    )
     if metric.exp_of:
         said.append(f"For that, {metric.label} is compared as ln {metric.label}.")
     return " ".join(said)
 
 
-def rank_agreement(order: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Spearman's ρ and Kendall's τ-b, each with its two-sided p by permutation, between our difference and the
-    published value of each row.
+def rank_agreement(
+    order: Sequence[tuple[float, float]],
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Spearman's ρ and Kendall's τ-b, each with its two-sided p by permutation, between our
+    difference and the published value of each row.
 
-    p is the share of random orders that agree or oppose as strongly. It says how surely there is any agreement, not how
-    strong it is: chance moves our means, and nobody knows how far. None with fewer than 3 rows, or if all values are
-    equal.
+    p is the share of random orders that agree or oppose as strongly. It says how surely there is
+    any agreement, not how strong it is: chance moves our means, and nobody knows how far. None with
+    fewer than 3 rows, or if all values are equal.
     """
     values, theirs = np.array(order, float).reshape(-1, 2).T
     if len(order) < LEAST_ROWS or np.ptp(theirs) == 0 or np.ptp(values) == 0:
@@ -106,8 +122,13 @@ def _both(rows: Any, theirs: Any) -> Any:
     """Spearman's ρ and Kendall's τ-b of each line of ``rows`` (draws × rows), as 2 × draws."""
     above = np.sign(rows[:, :, None] - rows[:, None, :])  # draws × rows × rows
     above_theirs = np.sign(theirs[:, None] - theirs[None, :])
-    kendall = (above * above_theirs).sum((1, 2)) / np.sqrt((above**2).sum((1, 2)) * (above_theirs**2).sum())
-    ranks, their_ranks = above.sum(2), above_theirs.sum(1)  # how many are below, less how many are above
+    kendall = (above * above_theirs).sum((1, 2)) / np.sqrt(
+        (above**2).sum((1, 2)) * (above_theirs**2).sum()
+    )
+    ranks, their_ranks = (
+        above.sum(2),
+        above_theirs.sum(1),
+    )  # how many are below, less how many are above
     spearman = ranks @ their_ranks / np.sqrt((ranks**2).sum(1) * (their_ranks**2).sum())
     return np.stack([spearman, kendall])
 

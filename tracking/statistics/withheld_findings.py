@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 def withheld(findings: Findings, why: str) -> Findings:
     """The same without a test: ``why`` stands in its place. Reasons of rows without a test stay."""
     families = {name: _without_tests(family, why) for name, family in findings.families.items()}
-    scoring = {name: _all_without_tests(of_metric, why) for name, of_metric in findings.scoring.items()}
+    scoring = {
+        name: _all_without_tests(of_metric, why) for name, of_metric in findings.scoring.items()
+    }
     return replace(findings, families=families, scoring=scoring)
 
 

@@ -24,7 +24,13 @@ from tracking.table.tested_captions import (
 from tracking.words import listed, millions, parameters, plural, spanned
 
 COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-COMPARING = ("delta_", "delta_common_seeds_", "verdict_", "finding_", *(f"{kind}_" for kind in TESTED))
+COMPARING = (
+    "delta_",
+    "delta_common_seeds_",
+    "verdict_",
+    "finding_",
+    *(f"{kind}_" for kind in TESTED),
+)
 """What stands before a metric's name in columns that say how a row differs from the reference."""
 BEST = "best_"
 MEASURED = [kind for kind in BEFORE if not kind.startswith((BEST, "paper_"))]
@@ -43,12 +49,14 @@ WHAT_TO_DO = "To compare like with like, train such rows again under the conditi
 
 
 def caption(table: StudyTable, names: Collection[str]) -> str:
-    """An explanation of the columns with these names: the settings for scoring, the number of seeds, what was
-    tested."""
+    """An explanation of the columns with these names: the settings for scoring, the number of
+    seeds, what was tested."""
     card = table.card
     rows = table.rows
     shown = {OF_SEED.sub("", name) for name in names}
-    metrics, measured, compared = (_with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING))
+    metrics, measured, compared = (
+        _with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING)
+    )
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)
     settings = decode_of(rows)
@@ -59,8 +67,15 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     about = [
         *_measured(card, rows, measured),
         *(f"{metric.label}: {_noted(metric, settings)}" for metric in metrics if metric.note),
-        *(f"best {metric.label}: the best one measured while training, at its step" for metric in best),
-        *(f"{ALL_COST_LABELS[name]}: {cost_note(table, name)}" for name in COST_ORDER if name in shown),
+        *(
+            f"best {metric.label}: the best one measured while training, at its step"
+            for metric in best
+        ),
+        *(
+            f"{ALL_COST_LABELS[name]}: {cost_note(table, name)}"
+            for name in COST_ORDER
+            if name in shown
+        ),
         *_difference_notes(table, compared),
     ]
     if any(row.sd[metric.name] is not None for row in rows for metric in scores):
@@ -69,7 +84,10 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     notes = [sentence, card.published_note if published else "", _seeds_note(rows)]
     scaled = scaling_note({row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
-    chance = [*_chance_notes(table, compared), *lock_lines(table.study, metrics, table.findings.reference)]
+    chance = [
+        *_chance_notes(table, compared),
+        *lock_lines(table.study, metrics, table.findings.reference),
+    ]
     return "\n".join(filter(None, [" ".join(filter(None, notes)), *chance, sizes, scaled]))
 
 
@@ -86,7 +104,11 @@ def _noted(metric: Metric, settings: Mapping[str, Any]) -> str:
 
 def _with_column(card: Card, names: Collection[str], kinds: Iterable[str]) -> list[Metric]:
     """The metrics with a column of these kinds."""
-    return [metric for metric in card.tabled if not {f"{kind}{metric.name}" for kind in kinds}.isdisjoint(names)]
+    return [
+        metric
+        for metric in card.tabled
+        if not {f"{kind}{metric.name}" for kind in kinds}.isdisjoint(names)
+    ]
 
 
 def _difference_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
@@ -95,13 +117,15 @@ def _difference_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator
 
 
 def size_note(sizes: Mapping[str, str]) -> str:
-    """The rows whose model is of another size than base's, although they change no size. Empty without such rows."""
+    """The rows whose model is of another size than base's, although they change no size. Empty
+    without such rows."""
     listed = "; ".join(f"{row} has {words}" for row, words in sizes.items())
     return f"Also of another size than base: {listed}." if sizes else ""
 
 
 def scaling_note(changes: Mapping[str, str]) -> str:
-    """What rows are before scaling, by name: it explains names such as c_layers_2. Empty without rows."""
+    """What rows are before scaling, by name: it explains names such as c_layers_2. Empty without
+    rows."""
     words = "; ".join(f"{row} is {change}" for row, change in changes.items())
     return f"Before scaling {words}." if words else ""
 
@@ -110,7 +134,11 @@ def _seeds_note(rows: Sequence[TableRow]) -> str:
     """The number of seeds behind each row, and the limits that it sets on conclusions."""
     counts = sorted({row.seeds for row in rows if row.seeds})
     if not counts:
-        return "All finished seeds diverged." if any(row.diverged for row in rows) else "No seed is finished."
+        return (
+            "All finished seeds diverged."
+            if any(row.diverged for row in rows)
+            else "No seed is finished."
+        )
     text = f"Seeds per row: {spanned(counts)}."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
@@ -162,7 +190,11 @@ def _unlike(table: StudyTable) -> Iterator[str]:
 
 
 def _stopped(rows: Sequence[TableRow]) -> Iterator[str]:
-    named = [f"{row.row} ({plural('seed', len(row.stopped))} {_numbers(row.stopped)})" for row in rows if row.stopped]
+    named = [
+        f"{row.row} ({plural('seed', len(row.stopped))} {_numbers(row.stopped)})"
+        for row in rows
+        if row.stopped
+    ]
     if named:
         yield f"{STOPPED}: training ended before its planned steps; means include these seeds: {', '.join(named)}."
 
@@ -183,7 +215,9 @@ def methods(table: StudyTable) -> str:
     findings = table.findings
     hosts = {row.weights for row in table.rows if row.weights}
     rows = {findings.reference, *hosts, *(row.row for row in table.rows)}
-    finished = [standing for standing in study.standings() if standing.result and standing.trial.row in rows]
+    finished = [
+        standing for standing in study.standings() if standing.result and standing.trial.row in rows
+    ]
     if not finished:
         return f"No trial of the study {study.name} is finished."
     counted = [each.counted for each in finished if each.counted]
@@ -191,8 +225,12 @@ def methods(table: StudyTable) -> str:
     lost = [each.trial.name for each in trained if each.diverged is not None]
     means = len({each.trial.row for each in finished if each.counted}) < len(counted)
     parts = [
-        f"{_trained(study, trained, findings.reference)} {_only_scored(finished)}".strip() if trained else "",
-        f"{len(lost)} of {len(trained)} trainings diverged and are left out ({listed(lost)})." if lost else "",
+        f"{_trained(study, trained, findings.reference)} {_only_scored(finished)}".strip()
+        if trained
+        else "",
+        f"{len(lost)} of {len(trained)} trainings diverged and are left out ({listed(lost)})."
+        if lost
+        else "",
         f"We report {_metrics(study, counted)}{', as means over seeds' * means}.",
         tested_sentences(study, findings) or "No difference was tested.",
         *lock_lines(study, study.task.tabled, findings.reference),
@@ -204,15 +242,23 @@ def _trained(study: Study, finished: Sequence[Standing], reference: str) -> str:
     """Model, data and seeds."""
     seeds = Counter(each.trial.row for each in finished)
     others = len(seeds) - (reference in seeds)
-    base = f"the configuration {reference}{_described(study, finished, reference)}" if reference in seeds else ""
+    base = (
+        f"the configuration {reference}{_described(study, finished, reference)}"
+        if reference in seeds
+        else ""
+    )
     variants = (
-        f"{_count(others, 'variant')} of it, each with one named change" if base else _count(others, "configuration")
+        f"{_count(others, 'variant')} of it, each with one named change"
+        if base
+        else _count(others, "configuration")
     )
     trained = " and ".join(filter(None, [base, variants if others else ""]))
     data = study.settings.get("data", {}).get("name")
     on = f" on the data set {data}" if isinstance(data, str) and data else ""
     counts = sorted({*seeds.values()})
-    each = _count(counts[0], "random seed") if len(counts) == 1 else f"{spanned(counts)} random seeds"
+    each = (
+        _count(counts[0], "random seed") if len(counts) == 1 else f"{spanned(counts)} random seeds"
+    )
     each += "" if len(seeds) == 1 else " each"
     return f"In an ablation study of {study.task.name}{on}, we trained {trained}, with {each}."
 
@@ -223,7 +269,9 @@ def _only_scored(finished: Sequence[Standing]) -> str:
     if not rows:
         return ""
     verb = "scores" if len(rows) == 1 else "score"
-    return f"{_count(len(rows), 'further row').capitalize()} {verb} these weights with other settings."
+    return (
+        f"{_count(len(rows), 'further row').capitalize()} {verb} these weights with other settings."
+    )
 
 
 def _described(study: Study, finished: Sequence[Standing], reference: str) -> str:
@@ -238,17 +286,22 @@ def _described(study: Study, finished: Sequence[Standing], reference: str) -> st
 
 
 def _metrics(study: Study, results: Sequence[Mapping[str, Any]]) -> str:
-    """With their sets, settings for scoring and signatures. What differs between trials is left out."""
+    """With their sets, settings for scoring and signatures. What differs between trials is left
+    out."""
     card = study.task
     parts = list[str]()
     signatures = list[str]()
     for name in card.scored_sets:
         of_set = [result["scores"][name] for result in results if result["scores"].get(name)]
-        words = ", ".join(setting_words(card, agreed(over_seeds([scores.get("decode", {}) for scores in of_set]))))
+        words = ", ".join(
+            setting_words(card, agreed(over_seeds([scores.get("decode", {}) for scores in of_set])))
+        )
         labels = [metric.label for metric in card.tabled if metric.set == name]
         parts.append(f"{listed(labels)} on the {name} set" + (f" ({words})" if words else ""))
     for metric in card.tabled:
-        found = {result["scores"].get(metric.set, {}).get(metric.signature or "") for result in results}
+        found = {
+            result["scores"].get(metric.set, {}).get(metric.signature or "") for result in results
+        }
         signatures += [f"{metric.label} {one}" for one in found if len(found) == 1 and one]
     return listed(parts) + (f" [{'; '.join(signatures)}]" if signatures else "")
 

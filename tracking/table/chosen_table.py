@@ -1,4 +1,5 @@
-"""Of the rows that score one row's weights the best one by a metric on its own set, with its scores on the other sets.
+"""Of the rows that score one row's weights the best one by a metric on its own set, with its scores
+on the other sets.
 
 A score that was chosen is the best of several, so it is marked wherever it stands.
 """
@@ -17,7 +18,16 @@ from tracking.table.columns import change_of
 from tracking.table.latex import latex
 from tracking.table.row_captions import seed_words
 from tracking.table.source_captions import lock_lines
-from tracking.table.text import Column, TextTable, csv_text, html, json_text, lines_of, markdown, terminal
+from tracking.table.text import (
+    Column,
+    TextTable,
+    csv_text,
+    html,
+    json_text,
+    lines_of,
+    markdown,
+    terminal,
+)
 from tracking.words import listed, number
 
 CHOSEN = "†"
@@ -28,7 +38,8 @@ NOTHING_CHOSEN = "nothing chosen: no seed in common"
 
 @dataclass(frozen=True)
 class ChosenRow:
-    """The best row with some weights. ``values`` are by set and seed, at the seeds that all its rivals have."""
+    """The best row with some weights. ``values`` are by set and seed, at the seeds that all its
+    rivals have."""
 
     row: TableRow
     weights: str  # the row that trained them
@@ -56,7 +67,8 @@ class ChosenRow:
 
 @dataclass(frozen=True)
 class ChosenTable:
-    """One line for the weights of each trained row. ``sets`` begin with the metric's own, on which rows are chosen."""
+    """One line for the weights of each trained row. ``sets`` begin with the metric's own, on which
+    rows are chosen."""
 
     study: Study
     metric: Metric
@@ -79,7 +91,8 @@ def chosen_table(study: Study, metric: Metric) -> ChosenTable:
 def _best(
     metric: Metric, weights: str, rivals: Sequence[TableRow], rows_of_set: dict[str, list[TableRow]]
 ) -> ChosenRow:
-    """Rivals are compared at the seeds that all of them have; of equals the first in the table is taken."""
+    """Rivals are compared at the seeds that all of them have; of equals the first in the table is
+    taken."""
     scored = [row for row in rivals if _is_scored(row, metric)]
     unscored = tuple(row.row for row in rivals if row not in scored)
     first = rivals[0]
@@ -115,7 +128,9 @@ def _mean_at(metric: Metric, row: TableRow, seeds: Sequence[int]) -> float | Non
     return metric_mean(metric, [row.seed_values[metric.name][seed] for seed in seeds])
 
 
-def _values_at(metric: Metric, name: str, rows: Sequence[TableRow], seeds: Sequence[int]) -> dict[int, float | None]:
+def _values_at(
+    metric: Metric, name: str, rows: Sequence[TableRow], seeds: Sequence[int]
+) -> dict[int, float | None]:
     (row,) = [row for row in rows if row.row == name]
     return {seed: row.seed_values[metric.name].get(seed) for seed in seeds}
 
@@ -142,7 +157,9 @@ def _for_people(table: ChosenTable, caption: str | None) -> TextTable:
     for name in table.sets:
         text = partial(_score, table.metric, name)
         value = partial(_mean, table.metric, name)
-        columns.append(Column(f"{table.metric.name}_{name}", f"{table.metric.label} on {name}", text, value))
+        columns.append(
+            Column(f"{table.metric.name}_{name}", f"{table.metric.label} on {name}", text, value)
+        )
     columns.append(Column("chosen_among", "chosen among", _among_words, _among))
     groups = tuple(row.group for row in table.rows)
     below = _caption(table) if caption is None else caption
@@ -212,7 +229,10 @@ def _caption(table: ChosenTable) -> str:
     rows_of_number = dict[int, list[str]]()
     for chosen in chosen_rows:
         rows_of_number.setdefault(chosen.among, []).append(chosen.row.row)
-    parts = [f"{listed(rows)} chosen among {number_of} on {dev}" for number_of, rows in rows_of_number.items()]
+    parts = [
+        f"{listed(rows)} chosen among {number_of} on {dev}"
+        for number_of, rows in rows_of_number.items()
+    ]
     if not parts:
         nothing = "No score was chosen: no row has a rival with the same weights and a score."
         return " ".join([nothing, *_lock_lines(table)])

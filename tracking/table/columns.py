@@ -1,4 +1,5 @@
-"""The columns of a study's table: for each name, what a row's cell shows to people and holds for programs.
+"""The columns of a study's table: for each name, what a row's cell shows to people and holds for
+programs.
 
 A reader may choose among them, and what is marked.
 """
@@ -17,19 +18,35 @@ from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study
 from tracking.table.text import Column, said
-from tracking.words import cell_text, flops, millions, number, parameters, percent, signed, spanned, time
+from tracking.words import (
+    cell_text,
+    flops,
+    millions,
+    number,
+    parameters,
+    percent,
+    signed,
+    spanned,
+    time,
+)
 
 PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}
 DEVICE_COST_LABELS = {"device_flops": "device FLOPs", "mfu": "MFU"}
 """Columns that a table shows where they are asked for, and the report's costs."""
-ALL_COST_LABELS = COST_LABELS | {"cpu_seconds": "CPU time"} | DEVICE_COST_LABELS | {"device_hours": "device hours"}
+ALL_COST_LABELS = (
+    COST_LABELS
+    | {"cpu_seconds": "CPU time"}
+    | DEVICE_COST_LABELS
+    | {"device_hours": "device hours"}
+)
 CHANGED = "changed "
 """Before the name of a change: such a column may have the name of a measurement, such as steps."""
 OBJECTS = ("before_scaling", "cells", "decode", "mixed_decode", "other_decode", "seed_values")
 """Fields of a row that only JSON has."""
 REFERRING = ("weights", "reference", "paired")
-"""The row whose weights a row scores, the row that its difference is from, and whether that is seed by seed."""
+"""The row whose weights a row scores, the row that its difference is from, and whether that is seed
+by seed."""
 NOT_REPORTED = "not reported"
 NO_COMMON_SEED = "no common seed"
 StudyColumn = Column[TableRow]
@@ -86,9 +103,19 @@ def columns_of(table: StudyTable, plus_minus: str = " ± ") -> dict[str, StudyCo
     """Every column by name. ``plus_minus`` stands between a mean and its standard deviation."""
     card = table.card
     findings = table.findings
-    found = [*_about(card, findings), *_costs(card), *_published(card), *_found(findings), *_best(findings)]
+    found = [
+        *_about(card, findings),
+        *_costs(card),
+        *_published(card),
+        *_found(findings),
+        *_best(findings),
+    ]
     hours = partial(device_hours, table.study)
-    found.append(_written("device_hours", ALL_COST_LABELS["device_hours"], hours, "{:.3g}".format, _missing_cost))
+    found.append(
+        _written(
+            "device_hours", ALL_COST_LABELS["device_hours"], hours, "{:.3g}".format, _missing_cost
+        )
+    )
     for metric in card.tabled:
         found += _OfMetric(metric, findings, table.view.intervals, plus_minus).columns(table)
     known = {column.name: column for column in found}
@@ -101,12 +128,15 @@ def seeds_of(rows: Sequence[TableRow]) -> list[int]:
 
 
 def setting_words(card: Card, settings: Mapping[str, Any]) -> list[str]:
-    """The settings for scoring in the words of their task. Settings without a phrase or a value are left out."""
+    """The settings for scoring in the words of their task. Settings without a phrase or a value are
+    left out."""
     names = dict.fromkeys(phrase.partition("=")[0] for phrase in card.setting_phrases)
     known = {name: settings[name] for name in names if settings.get(name) is not None}
     phrases = {name: card.setting_phrases.get(f"{name}={value}") for name, value in known.items()}
     words = {name: phrases[name] or card.setting_phrases.get(name, "") for name in known}
-    return [words[name].replace("{value}", str(value)) for name, value in known.items() if words[name]]
+    return [
+        words[name].replace("{value}", str(value)) for name, value in known.items() if words[name]
+    ]
 
 
 @dataclass(frozen=True)
@@ -131,26 +161,44 @@ class _OfMetric:
             is_comparable = name not in row.not_compared
             return bool(top) and is_comparable and number(row.scores[name], metric.places) == top
 
-        yield Column(name, label, self._score, _got("scores", name), missing=self._missing, best=is_best)
+        yield Column(
+            name, label, self._score, _got("scores", name), missing=self._missing, best=is_best
+        )
         delta = _got("deltas", name)
         yield Column(f"delta_{name}", f"Δ{label}", self._delta, delta, missing=self._missing_delta)
         common = f"delta_common_seeds_{name}"
         write = partial(signed, places=metric.places)
-        yield _written(common, f"Δ{label} at common seeds", _got("common_deltas", name), write, self._missing_delta)
-        yield said(f"verdict_{name}", partial(self.findings.verdict, metric=name), head=f"{label}: verdict")
-        yield said(f"finding_{name}", partial(self.findings.words, metric=metric), head=f"{label}: finding")
-        yield _written(f"sd_{name}", f"sd {label}", _got("sd", name), partial(number, places=metric.decimals))
+        yield _written(
+            common,
+            f"Δ{label} at common seeds",
+            _got("common_deltas", name),
+            write,
+            self._missing_delta,
+        )
+        yield said(
+            f"verdict_{name}", partial(self.findings.verdict, metric=name), head=f"{label}: verdict"
+        )
+        yield said(
+            f"finding_{name}", partial(self.findings.words, metric=metric), head=f"{label}: finding"
+        )
+        yield _written(
+            f"sd_{name}", f"sd {label}", _got("sd", name), partial(number, places=metric.decimals)
+        )
         for kind in TESTED:
             yield _plain(f"{kind}_{name}", partial(self._tested, kind))
         for seed in seeds_of(rows):
-            yield _plain(f"{name}_s{seed}", partial(self._of_seed, seed), partial(self._missing_seed, seed))
+            yield _plain(
+                f"{name}_s{seed}", partial(self._of_seed, seed), partial(self._missing_seed, seed)
+            )
 
     def _score(self, row: TableRow) -> str:
         """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""
         places = self.metric.places
         deviation = row.sd[self.metric.name]
         found = number(row.scores[self.metric.name], places) or self._missing(row)
-        return found if deviation is None else f"{found}{self.plus_minus}{number(deviation, places)}"
+        return (
+            found if deviation is None else f"{found}{self.plus_minus}{number(deviation, places)}"
+        )
 
     def _delta(self, row: TableRow) -> str:
         """The difference with its mark; below it, the interval."""
@@ -200,7 +248,9 @@ def interval_of(row: TableRow, metric: Metric, findings: Findings) -> str:
 
 def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     """What the row is, and how much of it is there."""
-    yield Column("row", "row", lambda row: row.row + findings.row_mark(row), attrgetter("row"), "text")
+    yield Column(
+        "row", "row", lambda row: row.row + findings.row_mark(row), attrgetter("row"), "text"
+    )
     yield said("group", attrgetter("group"))
     yield Column("change", "change", change_of, attrgetter("change"), "text")
     for name, symbol in card.symbols.items():
@@ -210,7 +260,13 @@ def _about(card: Card, findings: Findings) -> Iterator[StudyColumn]:
     yield _plain("asked", attrgetter("asked"))
     yield _written("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
     yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
-    yield Column("diverged", "diverged", lambda row: " ".join(map(str, row.diverged)), attrgetter("diverged"), "text")
+    yield Column(
+        "diverged",
+        "diverged",
+        lambda row: " ".join(map(str, row.diverged)),
+        attrgetter("diverged"),
+        "text",
+    )
     for name in (*OBJECTS, *REFERRING):
         yield _plain(name, attrgetter(name))
 
@@ -225,9 +281,15 @@ def _cell(name: str, row: TableRow) -> str:
 
 def other_changes(card: Card, row: TableRow) -> str:
     """The changes without a column, in words; none for base, which has all cells."""
-    others = {} if row.row == BASE else {name: of for name, of in row.cells.items() if name not in card.symbols}
+    others = (
+        {}
+        if row.row == BASE
+        else {name: of for name, of in row.cells.items() if name not in card.symbols}
+    )
     phrases = {name: card.change_phrases.get(name, f"{name} {{value}}") for name in others}
-    return ", ".join(phrases[name].replace("{value}", cell_text(value)) for name, value in others.items())
+    return ", ".join(
+        phrases[name].replace("{value}", cell_text(value)) for name, value in others.items()
+    )
 
 
 def cost_words(card: Card) -> dict[str, Callable[[float | None], str]]:
@@ -259,21 +321,37 @@ def _published(card: Card) -> Iterator[StudyColumn]:
         places = metric.places
         paper = _got("published", name)
         delta = _got("published_deltas", name)
-        yield _written(f"paper_{name}", f"paper {label}", paper, partial(number, places=places), faint=True)
-        yield _written(f"paper_delta_{name}", f"paper Δ{label}", delta, partial(signed, places=places), faint=True)
-    yield _written(f"paper_{PARAMS}", "paper params ×10⁶", _got("published", PARAMS), partial(number, places=0))
+        yield _written(
+            f"paper_{name}", f"paper {label}", paper, partial(number, places=places), faint=True
+        )
+        yield _written(
+            f"paper_delta_{name}",
+            f"paper Δ{label}",
+            delta,
+            partial(signed, places=places),
+            faint=True,
+        )
+    yield _written(
+        f"paper_{PARAMS}", "paper params ×10⁶", _got("published", PARAMS), partial(number, places=0)
+    )
 
 
 def _found(findings: Findings) -> Iterator[StudyColumn]:
     """What was found beyond metrics, for programs."""
     yield _plain("summary", lambda _: findings.summary)
-    yield _plain("unlike", lambda row: [difference.text for difference in findings.unlike.get(row.row, [])])
+    yield _plain(
+        "unlike", lambda row: [difference.text for difference in findings.unlike.get(row.row, [])]
+    )
 
 
 def _best(findings: Findings) -> Iterator[StudyColumn]:
-    """The best score that was reported while training, over the row's seeds, and its step: the first and the last."""
+    """The best score that was reported while training, over the row's seeds, and its step: the
+    first and the last."""
     if metric := findings.best_of:
-        values = {row: metric_mean(metric, [value for value, _ in of.values()]) for row, of in findings.best.items()}
+        values = {
+            row: metric_mean(metric, [value for value, _ in of.values()])
+            for row, of in findings.best.items()
+        }
         steps = {row: [step for _, step in of.values()] for row, of in findings.best.items()}
 
         def text(row: TableRow) -> str:
@@ -282,7 +360,9 @@ def _best(findings: Findings) -> Iterator[StudyColumn]:
         def at(row: TableRow) -> str:
             return spanned(steps[row.row]) if row.row in steps else _unreported(row)
 
-        yield Column(f"best_{metric.name}", f"best {metric.label}", text, lambda row: values.get(row.row))
+        yield Column(
+            f"best_{metric.name}", f"best {metric.label}", text, lambda row: values.get(row.row)
+        )
         yield Column("best_step", "at step", at, lambda row: mean(steps.get(row.row, ())))
         yield _plain("best_by_seed", lambda row: findings.best.get(row.row, {}))
 
@@ -312,7 +392,9 @@ def _written(
     return Column(name, head, text, value, missing=missing, faint=faint)
 
 
-def _plain(name: str, value: Value, missing: Callable[[TableRow], str] = lambda _: "") -> StudyColumn:
+def _plain(
+    name: str, value: Value, missing: Callable[[TableRow], str] = lambda _: ""
+) -> StudyColumn:
     """A column that only programs have by default."""
     return _written(name, name.replace("_", " "), value, _text, missing)
 

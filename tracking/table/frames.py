@@ -1,4 +1,5 @@
-"""A study as pandas frames, for notebooks. Their columns and types are an interface, listed in docs/notebook.md."""
+"""A study as pandas frames, for notebooks. Their columns and types are an interface, listed in
+docs/notebook.md."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,14 @@ NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 TRIALS = {
     **NAMES,
     **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT},
-    **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER, "cpu_seconds": NUMBER},
+    **{
+        "attempts": WHOLE,
+        "step": WHOLE,
+        "params": WHOLE,
+        "flops": NUMBER,
+        "seconds": NUMBER,
+        "cpu_seconds": NUMBER,
+    },
     **dict.fromkeys(DEVICE_COSTS, NUMBER),
 }
 SCORES = {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER}
@@ -33,7 +41,8 @@ CURVES = {**NAMES, "attempt": WHOLE, "step": WHOLE, "time": TIME, "metric": TEXT
 
 @dataclass(frozen=True)
 class StudyFrames:
-    """A study's trials, final scores and curves, each a pandas DataFrame in the order of the table."""
+    """A study's trials, final scores and curves, each a pandas DataFrame in the order of the
+    table."""
 
     name: str
     trials: "DataFrame"  # one line per trial
@@ -44,16 +53,21 @@ class StudyFrames:
 def load(folder: str | os.PathLike[str]) -> StudyFrames:
     """The study in this folder, such as `runs/synthetic-tiny`.
 
-    Raises StudyMissing, a FileNotFoundError, if the folder is no study's, and DamagedFileError if `study.json` cannot
-    be read. A trial with damaged files is kept: its ``note`` names them, and what they held is missing.
+    Raises StudyMissing, a FileNotFoundError, if the folder is no study's, and DamagedFileError if
+    `study.json` cannot be read. A trial with damaged files is kept: its ``note`` names them, and
+    what they held is missing.
     """
     study = _read(Path(folder).expanduser().absolute())
     standings = study.standings()
-    results = [(standing.trial, standing.result) for standing in standings if standing.result is not None]
+    results = [
+        (standing.trial, standing.result) for standing in standings if standing.result is not None
+    ]
     return StudyFrames(
         study.name,
         _frame(TRIALS, (_trial(study, standing) for standing in standings)),
-        _frame(SCORES, (line for trial, result in results for line in _scores(study, trial, result))),
+        _frame(
+            SCORES, (line for trial, result in results for line in _scores(study, trial, result))
+        ),
         _frame(CURVES, (line for trial in study.trials for line in _curves(study, trial))),
     )
 
@@ -64,9 +78,13 @@ def _read(folder: Path) -> Study:
     except StudyMissing as error:
         around = (folder, folder.parent, folder.parent / "runs", folder.parents[1])
         near = max(
-            (study for place in around for study in study_folders(place)), key=partial(_like, folder), default=""
+            (study for place in around for study in study_folders(place)),
+            key=partial(_like, folder),
+            default="",
         )
-        raise StudyMissing(f"{error}; name a study's folder, such as {near}" if near else str(error)) from None
+        raise StudyMissing(
+            f"{error}; name a study's folder, such as {near}" if near else str(error)
+        ) from None
 
 
 def _like(asked: Path, study: Path) -> float:
@@ -110,7 +128,8 @@ def _names(trial: StudyTrial) -> dict[str, Any]:
 
 
 def _frame(columns: Mapping[str, str], lines: Iterator[dict[str, Any]]) -> "DataFrame":
-    """The lines with exactly these columns and types, also if there are none. None becomes NaN or NA."""
+    """The lines with exactly these columns and types, also if there are none. None becomes NaN or
+    NA."""
     import pandas as pd
 
     frame = pd.DataFrame(list(lines), columns=list(columns))

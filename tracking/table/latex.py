@@ -1,4 +1,5 @@
-r"""One table as LaTeX for a paper of one or two columns. It needs \usepackage{booktabs}, and no other package.
+r"""One table as LaTeX for a paper of one or two columns. It needs \usepackage{booktabs}, and no
+other package.
 
 With \usepackage{graphicx} a table that is still too wide shrinks to the line.
 """
@@ -13,15 +14,62 @@ from tracking.table.text import Cell, Column, TextTable
 ESCAPED = {
     "\\": r"\textbackslash{}",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}"},
-    **{"|": r"\textbar{}", '"': r"\textquotedbl{}", "*": "$^{*}$", "†": "$^{\\dagger}$", "‡": "$^{\\ddagger}$"},
+    **{
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+    },
+    **{
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "*": "$^{*}$",
+        "†": "$^{\\dagger}$",
+        "‡": "$^{\\ddagger}$",
+    },
     **{"§": "$^{\\S}$", "▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "▽": r"$\downarrow$"},
     **{"◇": r"$\diamond$", "⇈": r"$\Uparrow$"},  # that need no package
-    **{"°": r"$^{\circ}$", "−": "$-$", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$"},
-    **{"⁶": "$^{6}$", "–": "--", "—": "---", "…": r"\dots{}", "’": "'", "½": r"$\frac{1}{2}$", "√": r"$\surd$"},
-    **{"Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$"},
-    **{"η": r"$\eta$", "θ": r"$\theta$", "λ": r"$\lambda$", "μ": r"$\mu$", "µ": r"$\mu$", "ρ": r"$\rho$"},
-    **{"σ": r"$\sigma$", "τ": r"$\tau$", "φ": r"$\phi$", "ω": r"$\omega$", "π": r"$\pi$", "→": r"$\to$"},
+    **{
+        "°": r"$^{\circ}$",
+        "−": "$-$",
+        "±": r"$\pm$",
+        "×": r"$\times$",
+        "≥": r"$\geq$",
+        "≤": r"$\leq$",
+    },
+    **{
+        "⁶": "$^{6}$",
+        "–": "--",
+        "—": "---",
+        "…": r"\dots{}",
+        "’": "'",
+        "½": r"$\frac{1}{2}$",
+        "√": r"$\surd$",
+    },
+    **{
+        "Δ": r"$\Delta$",
+        "α": r"$\alpha$",
+        "β": r"$\beta$",
+        "γ": r"$\gamma$",
+        "δ": r"$\delta$",
+        "ε": r"$\epsilon$",
+    },
+    **{
+        "η": r"$\eta$",
+        "θ": r"$\theta$",
+        "λ": r"$\lambda$",
+        "μ": r"$\mu$",
+        "µ": r"$\mu$",
+        "ρ": r"$\rho$",
+    },
+    **{
+        "σ": r"$\sigma$",
+        "τ": r"$\tau$",
+        "φ": r"$\phi$",
+        "ω": r"$\omega$",
+        "π": r"$\pi$",
+        "→": r"$\to$",
+    },
     **{subscript: f"$_{{{digit}}}$" for digit, subscript in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     **{"[": "{[}", "]": "{]}"},  # after \\ a bracket would be an option
 }
@@ -122,7 +170,8 @@ def _body(table: TextTable, marked: Sequence[bool]) -> Iterator[str]:
 
 
 def _cell(cell: Cell, column: Column[Any], has_marks: bool) -> str:
-    """A number with room for the mark behind it, so that digits stand below digits; a long text in several lines.
+    """A number with room for the mark behind it, so that digits stand below digits; a long text in
+    several lines.
 
     The name of a row has no symbols: commands take it as it is.
     """

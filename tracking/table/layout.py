@@ -1,4 +1,5 @@
-"""The study's table in the layout of the paper's Table 3: which columns and lines each format prints."""
+"""The study's table in the layout of the paper's Table 3: which columns and lines each format
+prints."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -48,16 +49,20 @@ EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NOT_COMPARED)
 
 
 def written(kind: str, table: StudyTable) -> str:
-    """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one of ours reads FAILED,
-    missing, … in CSV, and null in JSON."""
+    """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one
+    of ours reads FAILED, missing, … in CSV, and null in JSON."""
     rows = table.rows
     view = table.view
     known = columns_of(table)
     if kind in ("csv", "json"):
         names = view.named or (csv_names if kind == "csv" else json_names)(table)
-        return (csv_text if kind == "csv" else json_text)([replace(known[name], name=name) for name in names], rows)
+        return (csv_text if kind == "csv" else json_text)(
+            [replace(known[name], name=name) for name in names], rows
+        )
     if kind == "md":
-        return markdown(_with_summary(_for_people(table, " ± ", short=bool(view.short)), view, "\n"))
+        return markdown(
+            _with_summary(_for_people(table, " ± ", short=bool(view.short)), view, "\n")
+        )
     if kind == "tex":
         below = replace(table, view=replace(view, notes=False))
         made = _for_people(below, " ± ", short=view.short is not False)
@@ -68,14 +73,16 @@ def written(kind: str, table: StudyTable) -> str:
 
 
 def _with_summary(made: TextTable, view: View, between: str) -> TextTable:
-    """What was found begins the caption, where a file has no place above its table; your own caption stays as it is."""
+    """What was found begins the caption, where a file has no place above its table; your own
+    caption stays as it is."""
     if view.caption is not None:
         return made
     return replace(made, caption=between.join(filter(None, [made.summary, made.caption])))
 
 
 def shown(table: StudyTable, width: int = 120) -> Table:
-    """The table for a terminal: our scores, their differences and the published ones, then costs; or chosen columns.
+    """The table for a terminal: our scores, their differences and the published ones, then costs;
+    or chosen columns.
 
     A standard deviation stands below its mean where there is no room next to it."""
     beside = _for_people(table, "±")
@@ -88,14 +95,17 @@ def shown(table: StudyTable, width: int = 120) -> Table:
 
 
 def viewed(table: StudyTable) -> StudyTable:
-    """With the chosen rows in their order; sorted, the best one of a metric is first, and rows without a value last."""
+    """With the chosen rows in their order; sorted, the best one of a metric is first, and rows
+    without a value last."""
     rows = list(table.rows)
     names = table.view.rows
     rows = [row for name in names for row in rows if row.row == name] if names else rows
     if column := columns_of(table).get(table.view.sort or ""):
         known = [row for row in rows if column.value(row) is not None]
         unknown = [row for row in rows if column.value(row) is None]
-        known.sort(key=lambda row: _order(column.value(row)), reverse=_descending(table.card, column.name))
+        known.sort(
+            key=lambda row: _order(column.value(row)), reverse=_descending(table.card, column.name)
+        )
         rows = known + unknown
     return replace(table, rows=rows)
 
@@ -109,11 +119,16 @@ def _order(value: Any) -> tuple[bool, float, str]:
 def _descending(card: Card, name: str) -> bool:
     """Whether the column holds values, or differences in them, that are better when larger."""
     kinds = ("", "delta_", "delta_common_seeds_", "paper_", "paper_delta_", "best_")
-    return any(name == f"{kind}{metric.name}" and metric.better == "up" for metric in card.tabled for kind in kinds)
+    return any(
+        name == f"{kind}{metric.name}" and metric.better == "up"
+        for metric in card.tabled
+        for kind in kinds
+    )
 
 
 def _for_people(table: StudyTable, plus_minus: str, short: bool | None = None) -> TextTable:
-    """The columns of a terminal, which every page for people has: what the row changes comes first."""
+    """The columns of a terminal, which every page for people has: what the row changes comes
+    first."""
     known = columns_of(table, plus_minus)
     columns = [replace(known["change"], text=_described(table))]
     if table.view.names:
@@ -129,7 +144,9 @@ def _shown_names(table: StudyTable) -> list[str]:
     if table.view.columns:
         return [name for name in table.view.columns if name not in ("row", "change")]
     if table.view.verdicts:
-        names = [metric.name for metric in table.card.tabled if metric.name in table.findings.verdicts]
+        names = [
+            metric.name for metric in table.card.tabled if metric.name in table.findings.verdicts
+        ]
         return [f"{of}_{name}" for name in names for of in ("paper_delta", "delta", "verdict")]
     return [*score_names(table), *COST_LABELS]
 
@@ -140,7 +157,8 @@ def _beside(column: StudyColumn) -> StudyColumn:
 
 
 def _described(table: StudyTable) -> Callable[[TableRow], str]:
-    """The change, and the row's note below it, unless that stands in place of the numbers or below the table."""
+    """The change, and the row's note below it, unless that stands in place of the numbers or below
+    the table."""
 
     def text(row: TableRow) -> str:
         mark = "" if table.view.names else table.findings.row_mark(row)
@@ -163,8 +181,12 @@ def _notes(table: StudyTable) -> list[str]:
 def brief(
     card: Card, columns: Sequence[StudyColumn], row: TableRow, left_out: Collection[str] = ()
 ) -> tuple[Cell, ...]:
-    """The row's cells, in which the state of an unfinished row appears once, and none of the words ``left_out``."""
-    ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*ALL_COST_LABELS, "steps"}
+    """The row's cells, in which the state of an unfinished row appears once, and none of the words
+    ``left_out``."""
+    ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {
+        *ALL_COST_LABELS,
+        "steps",
+    }
     found = list[Cell]()
     told = False
     for column in columns:
@@ -176,14 +198,24 @@ def brief(
 
 
 def _text_table(
-    table: StudyTable, columns: Sequence[StudyColumn], lines: Sequence[tuple[Cell, ...]], short: bool = False
+    table: StudyTable,
+    columns: Sequence[StudyColumn],
+    lines: Sequence[tuple[Cell, ...]],
+    short: bool = False,
 ) -> TextTable:
     groups = tuple(row.group for row in table.rows)
     names = [column.name for column in columns]
     below = table.view.caption
     if below is None:
         below = short_caption(table, names) if short else caption(table, names)
-    return TextTable(table.study.name, tuple(columns), tuple(lines), groups, below, summary=table.findings.summary)
+    return TextTable(
+        table.study.name,
+        tuple(columns),
+        tuple(lines),
+        groups,
+        below,
+        summary=table.findings.summary,
+    )
 
 
 def csv_names(table: StudyTable) -> list[str]:
@@ -197,8 +229,17 @@ def csv_names(table: StudyTable) -> list[str]:
     verdicts = [f"verdict_{name}" for name in findings.verdicts]
     return [
         *("row", "group", "change", "seeds", "steps", *names, "params", "flops"),
-        *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
-        *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
+        *(
+            *(f"paper_{name}" for name in published),
+            "seconds",
+            *(f"delta_{name}" for name in names),
+        ),
+        *(
+            *(f"paper_delta_{name}" for name in published if name != PARAMS),
+            "asked",
+            "note",
+            "diverged",
+        ),
         *(f"sd_{name}" for name in names),
         *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
         *(f"delta_common_seeds_{name}" for name in names),
@@ -207,7 +248,9 @@ def csv_names(table: StudyTable) -> list[str]:
 
 
 def _seed_names(table: StudyTable) -> list[str]:
-    return [f"{metric.name}_s{seed}" for metric in table.card.tabled for seed in seeds_of(table.rows)]
+    return [
+        f"{metric.name}_s{seed}" for metric in table.card.tabled for seed in seeds_of(table.rows)
+    ]
 
 
 def json_names(table: StudyTable) -> list[str]:
@@ -231,7 +274,11 @@ def page_names(table: StudyTable) -> list[str]:
     paper = [name for name in names if name in published]
     return [
         *(*_settings_names(table), *names, *(f"delta_{name}" for name in names), *COST_LABELS),
-        *(*(f"paper_{name}" for name in published), *(f"paper_delta_{name}" for name in paper), "note"),
+        *(
+            *(f"paper_{name}" for name in published),
+            *(f"paper_delta_{name}" for name in paper),
+            "note",
+        ),
     ]
 
 
@@ -249,11 +296,16 @@ def published_names(table: StudyTable) -> list[str]:
     """The quantities with a column for published values: all of them, or those that any row has."""
     names = [*(metric.name for metric in table.card.tabled), PARAMS]
     every = bool(table.card.published_note)
-    return [name for name in names if every or any(row.published.get(name) is not None for row in table.rows)]
+    return [
+        name
+        for name in names
+        if every or any(row.published.get(name) is not None for row in table.rows)
+    ]
 
 
 def _settings_names(table: StudyTable) -> list[str]:
-    """The columns for changes: symbols that any row has a value for, and what has no symbol if any row has it."""
+    """The columns for changes: symbols that any row has a value for, and what has no symbol if any
+    row has it."""
     valued = {name for row in table.rows for name in row.cells}
     symbols = [CHANGED + name for name in table.card.symbols if name in valued]
     has_other = any(other_changes(table.card, row) for row in table.rows)

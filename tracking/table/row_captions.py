@@ -1,4 +1,5 @@
-"""Lines of a caption on single rows: those that have other seeds than base, those that failed, those without Δ."""
+"""Lines of a caption on single rows: those that have other seeds than base, those that failed,
+those without Δ."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ def _failed_part(row: TableRow, seeds: Sequence[int]) -> str:
 
 
 def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Such as "PPL has no Δ where scores can't be compared: vocab_size_500 (other pieces than base)."."""
+    """Such as "PPL has no Δ where scores can't be compared: vocab_size_500 (other pieces than
+    base)."."""
     for metric in metrics:
         rows_of_reason: dict[str, list[str]] = {}
         for row in rows:
@@ -42,7 +44,8 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
 
 
 def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Which rows have other seeds than their reference, and what Δ is at the seeds that both have."""
+    """Which rows have other seeds than their reference, and what Δ is at the seeds that both
+    have."""
     unlike = [row for row in rows if row.seeds and row.reference_seeds and row.has_other_seeds]
     if metrics:
         yield from _paired_seed_lines([row for row in unlike if row.paired])
@@ -55,7 +58,11 @@ def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
     for row in rows:
         names.setdefault((row.reference, seed_words(row.common_seeds)), []).append(row.row)
     for (reference, seeds), rows_of_seeds in names.items():
-        rows_words = listed(rows_of_seeds) if len(rows_of_seeds) <= MOST_VALUES else f"{len(rows_of_seeds)} rows"
+        rows_words = (
+            listed(rows_of_seeds)
+            if len(rows_of_seeds) <= MOST_VALUES
+            else f"{len(rows_of_seeds)} rows"
+        )
         if seeds:
             yield f"Δ is over the seeds in common with {reference}, {seeds}: {rows_words}."
         else:
@@ -84,7 +91,9 @@ def _unlike_seeds(rows: Sequence[TableRow], reference: str) -> str:
         rows_of_seeds.setdefault(seed_words(row.finished_seeds), []).append(row.row)
     parts = [f"{_row_words(names)} {seeds}" for seeds, names in rows_of_seeds.items()]
     reference_seeds = seed_words(rows[0].reference_seeds)
-    return f"Rows have other seeds than {reference}, which has {reference_seeds}: {'; '.join(parts)}."
+    return (
+        f"Rows have other seeds than {reference}, which has {reference_seeds}: {'; '.join(parts)}."
+    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,8 @@ class _Moved:
 
 
 def _at_common_seeds(metric: Metric, rows: Sequence[TableRow]) -> str:
-    """Such as "Δloss is +0.003 (wide)", or "ΔBLEU is 0.2 higher in 19 rows"; empty where none moves."""
+    """Such as "Δloss is +0.003 (wide)", or "ΔBLEU is 0.2 higher in 19 rows"; empty where none
+    moves."""
     moved = [row_moved for row in rows if (row_moved := _moved(metric, row)) is not None]
     if not moved:
         return ""
@@ -106,7 +116,9 @@ def _at_common_seeds(metric: Metric, rows: Sequence[TableRow]) -> str:
     if len(moved) <= MOST_VALUES:
         return f"{name} is {listed([f'{row.difference} ({row.row})' for row in moved])}"
     if len(changes) > 1:
-        return f"{name} differs in {len(moved)} rows: delta_common_seeds_{metric.name} in CSV and JSON"
+        return (
+            f"{name} differs in {len(moved)} rows: delta_common_seeds_{metric.name} in CSV and JSON"
+        )
     sign = moved[0].change[0]
     size = moved[0].change[1:]
     direction = "higher" if sign == "+" else "lower"

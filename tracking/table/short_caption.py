@@ -1,4 +1,5 @@
-"""The caption of a paper: what was measured, over how many seeds, what each mark means, and how the study deviated."""
+"""The caption of a paper: what was measured, over how many seeds, what each mark means, and how the
+study deviated."""
 
 from collections.abc import Iterator, Sequence
 
@@ -40,7 +41,8 @@ def _deviations(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
 
 
 def _measured(table: StudyTable, metrics: Sequence[Metric]) -> Iterator[str]:
-    """The metrics of each set with the settings that they were scored with: "accuracy on test (cut 0.5)"."""
+    """The metrics of each set with the settings that they were scored with: "accuracy on test (cut
+    0.5)"."""
     settings = ", ".join(setting_words(table.card, decode_of(table.rows)))
     for name in dict.fromkeys(metric.set for metric in metrics):
         labels = [metric.label for metric in metrics if metric.set == name]
@@ -65,13 +67,23 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """Each sign that stands in the table."""
     findings = table.findings
     reference = reference_words(table.rows, findings.reference)
-    tests = [test for row in table.rows for metric in compared if (test := findings.test(row, metric))]
+    tests = [
+        test for row in table.rows for metric in compared if (test := findings.test(row, metric))
+    ]
     kinds = {test.finding.kind for test in tests}
     if kinds:
-        words = [f"{mark} {sentence(kind, reference)}" for kind, (mark, _) in SAYS.items() if kind in kinds]
+        words = [
+            f"{mark} {sentence(kind, reference)}"
+            for kind, (mark, _) in SAYS.items()
+            if kind in kinds
+        ]
         yield f"{'; '.join(words)} ({_test_words(table, compared)}, Holm)."
     families = [family for metric in compared for family in findings.families_of(metric)]
-    margins = [f"{family.metric.label} {family.margin:g}" for family in families if family.margin is not None]
+    margins = [
+        f"{family.metric.label} {family.margin:g}"
+        for family in families
+        if family.margin is not None
+    ]
     if margins:
         yield f"δ: {', '.join(dict.fromkeys(margins))}."
     signs = "".join(findings.row_mark(row) for row in table.rows)

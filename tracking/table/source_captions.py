@@ -1,4 +1,5 @@
-"""Below a table: trials that were taken from other studies, which paid for them; and the study's lock."""
+"""Below a table: trials that were taken from other studies, which paid for them; and the study's
+lock."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,8 +12,8 @@ SEVERAL = "seeds"
 
 
 def source_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
-    """At most one line, on these rows, such as "Trained in another study, with the costs shown: base (seeds 1, 2, of
-    multi30k-half)."."""
+    """At most one line, on these rows, such as "Trained in another study, with the costs shown:
+    base (seeds 1, 2, of multi30k-half)."."""
     shown = set(rows)
     seeds: dict[tuple[str, str], list[int]] = {}
     for trial in study.trials:
@@ -25,14 +26,16 @@ def source_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
 
 
 def voucher_lines(study: Study) -> Iterator[str]:
-    """At most one line: which trials have shown that versions of the code train the same weights."""
+    """At most one line: which trials have shown that versions of the code train the same
+    weights."""
     trials = dict.fromkeys(str(voucher["trial"]) for voucher in study.vouched)
     if trials:
         yield f"Versions of the code count as one, since they trained {listed([*trials])} to the same weights."
 
 
 def lock_lines(shown: Study, metrics: Sequence[Metric], reference: str) -> Iterator[str]:
-    """At most one line: whether the study, and a table of these trials and metrics, follow the study's lock."""
+    """At most one line: whether the study, and a table of these trials and metrics, follow the
+    study's lock."""
     if (shown.folder / LOCK_FILE).exists():
         yield lock_line(read_study(shown.folder), Output(shown, metrics, reference))
 

@@ -1,7 +1,8 @@
-"""What a caption says of tests over seeds: families, marks, what could have been seen, and what was not tested.
+"""What a caption says of tests over seeds: families, marks, what could have been seen, and what was
+not tested.
 
-Trained rows are one family; rows that score the weights of one row are another. A family is tested over all seeds of
-row and reference, or seed by seed.
+Trained rows are one family; rows that score the weights of one row are another. A family is tested
+over all seeds of row and reference, or seed by seed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,7 +58,8 @@ def short_delta_notes(table: StudyTable) -> Iterator[str]:
 
 
 def _trained_rows(table: StudyTable) -> list[TableRow]:
-    """Those that differ from the study's reference; the reference itself where the table has no further row."""
+    """Those that differ from the study's reference; the reference itself where the table has no
+    further row."""
     reference = table.findings.reference
     trained = [row for row in table.rows if not row.shares_weights]
     compared = [row for row in trained if row.row != reference]
@@ -94,7 +96,9 @@ def tested_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]
 def _family_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """One for trained rows, and one for the rows that score the weights of each host."""
     findings = table.findings
-    trained = [findings.families[metric.name] for metric in compared if metric.name in findings.families]
+    trained = [
+        findings.families[metric.name] for metric in compared if metric.name in findings.families
+    ]
     groups: dict[tuple[bool, str], list[Family]] = {(False, findings.reference): trained}
     for metric in compared:
         for family in findings.scoring.get(metric.name, ()):
@@ -110,7 +114,8 @@ def _family_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
 
 
 def _family_line(families: Sequence["Family"], scores: bool, over: str) -> str:
-    """Such as "Over seeds, 3 rows of 3 seeds are compared with base of 9 seeds, each metric for itself: …"."""
+    """Such as "Over seeds, 3 rows of 3 seeds are compared with base of 9 seeds, each metric for
+    itself: …"."""
     reference = families[0].reference
     number_of_rows = [len(family.tests) for family in families]
     rows = counted(number_of_rows, "row")
@@ -141,12 +146,18 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     """What each mark in the table means, and what brackets are."""
     shown = {row.row for row in table.rows}
     reference = reference_words(table.rows, table.findings.reference)
-    kinds = {test.finding.kind for family in tested for row, test in family.tests.items() if row in shown}
-    yield " ".join(f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds)
+    kinds = {
+        test.finding.kind for family in tested for row, test in family.tests.items() if row in shown
+    }
+    yield " ".join(
+        f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds
+    )
     if down := [family.metric.label for family in tested if family.metric.better == "down"]:
         labels = listed(list(dict.fromkeys(down)))
         yield f"Marks say better or worse, not up or down: lower {labels} is better."
-    margins = [f"{family.metric.label} {family.margin:g}" for family in tested if family.margin is not None]
+    margins = [
+        f"{family.metric.label} {family.margin:g}" for family in tested if family.margin is not None
+    ]
     if margins:
         yield f"δ: {', '.join(dict.fromkeys(margins))}, as the study states (sweep.margin)."
     if table.view.intervals:
@@ -154,16 +165,26 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
 
 
 def _interval_lines(tested: Sequence["Family"], shown: set[str], reference: str) -> Iterator[str]:
-    over = "all rows" if len({family.reference for family in tested}) == 1 else "the rows of each reference"
+    over = (
+        "all rows"
+        if len({family.reference for family in tested}) == 1
+        else "the rows of each reference"
+    )
     yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over {over} (Bonferroni)."
-    odd = [row for family in tested for row, test in family.tests.items() if row in shown and test.unlike_its_interval]
+    odd = [
+        row
+        for family in tested
+        for row, test in family.tests.items()
+        if row in shown and test.unlike_its_interval
+    ]
     if odd:
         named = ", ".join(dict.fromkeys(odd))
         yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {named}."
 
 
 def _seen(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
-    """What could have been seen, and what would decide, such as "PPL: a true difference of 0.2 is marked …"."""
+    """What could have been seen, and what would decide, such as "PPL: a true difference of 0.2 is
+    marked …"."""
     metric = family.metric
     shares = any(row.shares_weights for row in rows if row.row in family.tests)
     label = f"{metric.label} with {family.reference}'s weights" if shares else metric.label
@@ -186,8 +207,11 @@ def _seen(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
 
 
 def _untested(table: StudyTable, compared: Sequence[Metric]) -> str:
-    """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
-    return _named_by_reason((row.row, why) for row in table.rows if (why := _why_untested(table, row, compared)))
+    """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics
+    names them."""
+    return _named_by_reason(
+        (row.row, why) for row in table.rows if (why := _why_untested(table, row, compared))
+    )
 
 
 def _named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
@@ -205,12 +229,15 @@ def _named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
 def _why_untested(table: StudyTable, row: TableRow, compared: Sequence[Metric]) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
     comparable = [metric for metric in compared if metric.name not in row.not_compared]
-    families = [family for metric in comparable if (family := table.findings.family_of(row.row, metric))]
+    families = [
+        family for metric in comparable if (family := table.findings.family_of(row.row, metric))
+    ]
     return _reason_words([(family.metric, family.rows[row.row]) for family in families])
 
 
 def _reason_words(reasons: Sequence[tuple[Metric, object]]) -> str:
-    """The reason that all metrics share, or each reason behind the label of its metric. What is no text is none."""
+    """The reason that all metrics share, or each reason behind the label of its metric. What is no
+    text is none."""
     texts = [(metric.label, why) for metric, why in reasons if isinstance(why, str)]
     shared = {why for _, why in texts}
     if len(texts) == len(reasons) and len(shared) == 1:
@@ -224,20 +251,27 @@ def counted(counts: Sequence[int], noun: str) -> str:
 
 
 def tested_sentences(study: Study, findings: Findings) -> str:
-    """For a paragraph on methods: of trained rows, and of those that score the weights of each row. Empty without."""
+    """For a paragraph on methods: of trained rows, and of those that score the weights of each row.
+    Empty without."""
     trained = [family for family in findings.families.values() if family.tests]
     sentences = [_tested_sentence(study, trained)]
-    scoring = [family for of_metric in findings.scoring.values() for family in of_metric if family.tests]
+    scoring = [
+        family for of_metric in findings.scoring.values() for family in of_metric if family.tests
+    ]
     for host in dict.fromkeys(family.reference for family in scoring):
         of_host = [family for family in scoring if family.reference == host]
-        sentences.append(_tested_sentence(study, of_host, f"For rows that only score the weights of {host}, "))
+        sentences.append(
+            _tested_sentence(study, of_host, f"For rows that only score the weights of {host}, ")
+        )
     return " ".join(filter(None, sentences))
 
 
 def _tested_sentence(study: Study, families: Sequence["Family"], whose: str = "") -> str:
     if not families:
         return ""
-    labels = listed(list(dict.fromkeys(study.task.tested(family.metric).label for family in families)))
+    labels = listed(
+        list(dict.fromkeys(study.task.tested(family.metric).label for family in families))
+    )
     rows = counted([len(family.tests) for family in families], "row")
     reference = families[0].reference
     tests = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
@@ -258,7 +292,11 @@ def _paired_tests_words(families: Sequence["Family"]) -> str:
 
 
 def _margins(families: Iterable["Family"], reference: str) -> str:
-    margins = [f"{family.metric.label} {family.margin:g}" for family in families if family.margin is not None]
+    margins = [
+        f"{family.metric.label} {family.margin:g}"
+        for family in families
+        if family.margin is not None
+    ]
     if not margins:
         return ""
     shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"

@@ -19,10 +19,12 @@ from transformer.faults import Fault, FaultyError
 
 SentencePair = tuple[str, str]
 Sets = Mapping[str, Iterable[SentencePair]]
-"""The sets of a corpus, each to be read once. A set of files raises FaultyError at its first bad line."""
+"""The sets of a corpus, each to be read once. A set of files raises FaultyError at its first bad
+line."""
 
 LONGEST_LINE = 1 << 19
-"""Bytes of the longest line that is read: memory must not grow with a file that has no line ends."""
+"""Bytes of the longest line that is read: memory must not grow with a file that has no line
+ends."""
 GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # not part of a text
 COUNTED_BYTES = 1 << 25
 """The largest file whose lines are counted for a plan."""
@@ -51,9 +53,10 @@ MULTI30K_SHA256 = {
 class Corpus:
     """A named source of text: ``declared`` identifies the current text, ``load`` opens every set.
 
-    ``faults`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder.
-    ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs.
-    ``train_pairs`` are those of the training set, for planning epochs; 0 if that is unknown.
+    ``faults`` are those that show without reading the text. ``load`` keeps what it downloads in the
+    given folder. ``mean_lengths`` are source and target pieces per sentence, end-of-sentence
+    included, for planning costs. ``train_pairs`` are those of the training set, for planning
+    epochs; 0 if that is unknown.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
@@ -70,28 +73,48 @@ def corpus(data: DataConfig) -> Corpus:
 
 def _load_multi30k(data: DataConfig, downloads: Path) -> Sets:
     names = _multi30k_names(data)
-    paths = {name: _multi30k_file(name, data, downloads) for pair in names.values() for name in pair}
+    paths = {
+        name: _multi30k_file(name, data, downloads) for pair in names.values() for name in pair
+    }
     found = {name: _hash("data.mirror", path) for name, path in paths.items()}
     faults = [
-        Fault("data.mirror", f"{paths[name]} has SHA-256 {sha256}", f"must be the released file, {released}")
+        Fault(
+            "data.mirror",
+            f"{paths[name]} has SHA-256 {sha256}",
+            f"must be the released file, {released}",
+        )
         for name, sha256 in found.items()
         if sha256 != (released := MULTI30K_SHA256[name])
     ]
     if faults:
         raise FaultyError(*faults)
-    return {split: read_pairs("data.mirror", *(paths[name] for name in pair)) for split, pair in names.items()}
+    return {
+        split: read_pairs("data.mirror", *(paths[name] for name in pair))
+        for split, pair in names.items()
+    }
 
 
 def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
     """The source and target file of each set."""
-    return {name: [f"{stem}.{side}.gz" for side in (data.source, data.target)] for name, stem in MULTI30K_SETS.items()}
+    return {
+        name: [f"{stem}.{side}.gz" for side in (data.source, data.target)]
+        for name, stem in MULTI30K_SETS.items()
+    }
 
 
 def _faults_of_multi30k(data: DataConfig) -> Iterator[Fault]:
-    unknown = [key for key in ("source", "target") if f"train.{getattr(data, key)}.gz" not in MULTI30K_SHA256]
+    unknown = [
+        key
+        for key in ("source", "target")
+        if f"train.{getattr(data, key)}.gz" not in MULTI30K_SHA256
+    ]
     for key in unknown:
         language = getattr(data, key)
-        yield Fault(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
+        yield Fault(
+            f"data.{key}",
+            f'is "{language}": multi30k has no train.{language}.gz',
+            "must be en or de",
+        )
     if data.mirror and "://" not in data.mirror and not unknown:
         names = dict.fromkeys(name for pair in _multi30k_names(data).values() for name in pair)
         if missing := [name for name in names if not (Path(data.mirror) / name).is_file()]:
@@ -108,7 +131,9 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
 
     source = (mirror.rstrip("/") + "/" if mirror else MULTI30K_URL) + name
     try:
-        return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads, progressbar=False))
+        return Path(
+            pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads, progressbar=False)
+        )
     except (OSError, ValueError) as error:
         hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
         raise FaultyError(Fault("data.mirror", f"cannot fetch {source}: {error}", hint)) from error
@@ -142,7 +167,9 @@ def _split_files(data: DataConfig, split: str) -> list[Path]:
     test_set = sacrebleu_set(files)
     if test_set is None:
         return [Path(name) for name in files]
-    from transformer.data.sacrebleu_sets import set_files  # a fifth of a second, which only these sets need
+    from transformer.data.sacrebleu_sets import (
+        set_files,
+    )  # a fifth of a second, which only these sets need
 
     return list(set_files(f"data.{split}", test_set, data.source, data.target))
 
@@ -169,18 +196,25 @@ def _faults_of_files(data: DataConfig) -> Iterator[Fault]:
 def _set_fault(key: str, test_set: str, data: DataConfig) -> Fault | None:
     """What shows without a download."""
     if find_spec("sacrebleu") is None:
-        return Fault(key, "needs the package sacrebleu, which is not installed", "type pip install 'allelse[run]'")
+        return Fault(
+            key,
+            "needs the package sacrebleu, which is not installed",
+            "type pip install 'allelse[run]'",
+        )
     from transformer.data.sacrebleu_sets import set_fault
 
     return set_fault(key, test_set, data.source, data.target)
 
 
 def _load_files(data: DataConfig, downloads: Path) -> Sets:
-    return {split: read_pairs(f"data.{split}", *_split_files(data, split)) for split in _splits(data)}
+    return {
+        split: read_pairs(f"data.{split}", *_split_files(data, split)) for split in _splits(data)
+    }
 
 
 def _pairs_of_files(data: DataConfig) -> int:
-    """The lines of the target file. Those of a large file are not counted: it has no lack of text."""
+    """The lines of the target file. Those of a large file are not counted: it has no lack of
+    text."""
     try:
         path = Path((data.train or [""])[-1])
         about = path.stat()
@@ -219,7 +253,11 @@ def _file_fault(key: str, name: str) -> Fault | None:
     path = Path(name)
     try:
         if not path.is_file():  # a pipe can be read only once
-            return Fault(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", MUST_BE_TEXT)
+            return Fault(
+                key,
+                f"{name} {'is not a file' if path.exists() else 'does not exist'}",
+                MUST_BE_TEXT,
+            )
         with path.open("rb") as file:
             return None if file.read(1) else Fault(key, f"{name} is empty", MUST_BE_TEXT)
     except OSError as error:
@@ -229,11 +267,14 @@ def _file_fault(key: str, name: str) -> Fault | None:
 def unreadable(key: str, path: Path, error: Exception) -> Fault:
     """A file that exists but cannot be read."""
     cause = getattr(error, "strerror", None) or error
-    return Fault(key, f"{path} cannot be read: {cause}", "must be a complete file with read permission")
+    return Fault(
+        key, f"{path} cannot be read: {cause}", "must be a complete file with read permission"
+    )
 
 
 def byte_lines(path: Path, key: str) -> Iterator[bytes]:
-    """The lines of a file with their ends, uncompressed and without a byte order mark. Raises FaultyError."""
+    """The lines of a file with their ends, uncompressed and without a byte order mark. Raises
+    FaultyError."""
     try:
         with path.open("rb") as raw:
             stream = gzip.GzipFile(fileobj=raw) if raw.peek(len(GZIP)).startswith(GZIP) else raw
@@ -241,7 +282,9 @@ def byte_lines(path: Path, key: str) -> Iterator[bytes]:
             while line:
                 if len(line) > LONGEST_LINE:
                     found = f"{path}:{number} has more than {LONGEST_LINE} bytes"
-                    raise FaultyError(Fault(key, found, "must be one sentence per line; no longer line is read"))
+                    raise FaultyError(
+                        Fault(key, found, "must be one sentence per line; no longer line is read")
+                    )
                 yield line
                 line, number = stream.readline(LONGEST_LINE + 1), number + 1
     except (OSError, EOFError, zlib.error) as error:
@@ -257,7 +300,8 @@ def line_text(line: bytes, key: str, place: str) -> str:
 
 
 def read_lines(path: Path, key: str) -> Iterator[str]:
-    """The lines of a text file without their ends. Raises FaultyError at the first one that is no text."""
+    """The lines of a text file without their ends. Raises FaultyError at the first one that is no
+    text."""
     number = 0
     for number, line in enumerate(byte_lines(path, key), 1):
         if b"\0" in line:
@@ -268,7 +312,8 @@ def read_lines(path: Path, key: str) -> Iterator[str]:
 
 
 def read_pairs(key: str, source: Path, target: Path) -> Iterator[SentencePair]:
-    """The sentence pairs of two text files. Raises FaultyError, at their end if one has more lines."""
+    """The sentence pairs of two text files. Raises FaultyError, at their end if one has more
+    lines."""
     sources = targets = 0
     for left, right in zip_longest(read_lines(source, key), read_lines(target, key)):
         sources, targets = sources + (left is not None), targets + (right is not None)

@@ -18,7 +18,8 @@ def known_sets() -> list[str]:
 
 
 def set_fault(key: str, name: str, source: str, target: str) -> Fault | None:
-    """A set that sacreBLEU does not have, or does not have in these languages. Nothing is downloaded."""
+    """A set that sacreBLEU does not have, or does not have in these languages. Nothing is
+    downloaded."""
     if name not in DATASETS:
         close = difflib.get_close_matches(name.lower(), DATASETS, n=1)
         nearest = f"{key}=[{SACREBLEU}{close[0]}]" if close else None
@@ -40,7 +41,9 @@ def set_files(key: str, name: str, source: str, target: str) -> tuple[Path, Path
         raise FaultyError(fault)
     dataset, pair = DATASETS[name], f"{source}-{target}"
     text = Path(dataset._get_txt_file_path(pair, "src"))
-    references = [Path(dataset._get_txt_file_path(pair, field)) for field in _references(dataset, pair)]
+    references = [
+        Path(dataset._get_txt_file_path(pair, field)) for field in _references(dataset, pair)
+    ]
     if not (text.is_file() and any(file.is_file() for file in references)):
         _fetch(key, dataset, pair, text, references)
     return text, next(file for file in references if file.is_file())
@@ -62,8 +65,9 @@ def _fetch(key: str, dataset: Dataset, pair: str, source: Path, references: list
 def _references(dataset: Dataset, pair: str) -> list[str]:
     """The names of the allowed references; the first existing one is used.
 
-    Sets since 2021 name the allowed references. Their files may contain others, in an order that changes from run to
-    run. sacreBLEU's ``get_reference_files`` does not help: it downloads the files to list them.
+    Sets since 2021 name the allowed references. Their files may contain others, in an order that
+    changes from run to run. sacreBLEU's ``get_reference_files`` does not help: it downloads the
+    files to list them.
     """
     if isinstance(dataset, WMTXMLDataset):
         allowed: list[str] = dataset._get_langpair_allowed_refs(pair)

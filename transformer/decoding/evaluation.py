@@ -1,9 +1,11 @@
-"""A trained model on one set: perplexity of the references; BLEU, BLEU as the paper counted it, and chrF of its output.
+"""A trained model on one set: perplexity of the references; BLEU, BLEU as the paper counted it, and
+chrF of its output.
 
-The counts of each score are kept per sentence. A set's score depends only on their sums, so differences can be tested
-later without decoding again. While training, greedy translations of the first dev sentences give BLEU and chrF curves.
-They only observe: no random number is drawn, and the model is left as it was. The final scores come from beam search
-over all of dev, so these have names of their own.
+The counts of each score are kept per sentence. A set's score depends only on their sums, so
+differences can be tested later without decoding again. While training, greedy translations of the
+first dev sentences give BLEU and chrF curves. They only observe: no random number is drawn, and the
+model is left as it was. The final scores come from beam search over all of dev, so these have names
+of their own.
 """
 
 import hashlib
@@ -29,26 +31,32 @@ from transformer.training.meter import TrainingMetrics
 from transformer.training.worker_group import Worker
 
 Counts = list[int]
-"""Counts of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to 4-grams. chrF: for each
-order 1 to 6, character n-grams of the hypothesis, of the reference, and in both."""
+"""Counts of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to
+4-grams. chrF: for each order 1 to 6, character n-grams of the hypothesis, of the reference, and in
+both."""
 
 
 def text_scores(
     hypotheses: list[str], references: list[str], language: str, tokenizer: str = USUAL
 ) -> tuple[dict[str, Any], list[dict[str, Counts]]]:
-    """Scores of a set with their signatures, and the counts of each sentence behind ``bleu``, ``bleu_paper``, ``chrf``.
+    """Scores of a set with their signatures, and the counts of each sentence behind ``bleu``,
+    ``bleu_paper``, ``chrf``.
 
-    BLEU is sacreBLEU's with ``tokenizer``, cased and detokenized. ``bleu_paper`` is the usual evaluation of the paper's
-    time: cased, tokenized by Moses' rules for ``language`` (English rules if Moses has none), compounds split at
-    hyphens.
+    BLEU is sacreBLEU's with ``tokenizer``, cased and detokenized. ``bleu_paper`` is the usual
+    evaluation of the paper's time: cased, tokenized by Moses' rules for ``language`` (English rules
+    if Moses has none), compounds split at hyphens.
     """
     bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize=tokenizer), hypotheses, references)
     chrf, chrf_counts = _scored("chrf", sacrebleu.CHRF(), hypotheses, references)
     moses = sacremoses.MosesTokenizer(lang=language)
-    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)  # force: do not warn of tokenized text
+    plain = sacrebleu.BLEU(
+        tokenize="none", smooth_method="none", force=True
+    )  # force: do not warn of tokenized text
     split = ([_split_compounds(moses, line) for line in side] for side in (hypotheses, references))
     paper, paper_counts = _scored("bleu_paper", plain, *split)
-    paper["bleu_paper_signature"] += f"|moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
+    paper["bleu_paper_signature"] += (
+        f"|moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
+    )
     scores = {"signature": bleu.pop("bleu_signature"), **bleu, **chrf, **paper}
     counts = zip(bleu_counts, paper_counts, chrf_counts, strict=True)
     return scores, [dict(zip(("bleu", "bleu_paper", "chrf"), each, strict=True)) for each in counts]
@@ -70,8 +78,9 @@ def _split_compounds(moses: Any, line: str) -> str:
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Sentences with references. ``references`` is the original target text, ``language`` its language, and
-    ``tokenizer`` that of BLEU. Without references, perplexity and accuracy alone are measured."""
+    """Sentences with references. ``references`` is the original target text, ``language`` its
+    language, and ``tokenizer`` that of BLEU. Without references, perplexity and accuracy alone are
+    measured."""
 
     name: str
     pairs: ParallelSet
@@ -87,7 +96,9 @@ class EvaluationSet:
             sample = train_sample(prepared, config.model.max_positions)
             return EvaluationSet(name, sample, None, data.target)
         references = prepared.references(name)
-        return EvaluationSet(name, prepared.pairs(name), references, data.target, data.bleu_tokenizer)
+        return EvaluationSet(
+            name, prepared.pairs(name), references, data.target, data.bleu_tokenizer
+        )
 
     @staticmethod
     def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
@@ -103,10 +114,11 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class SetEvaluation:
-    """Scores of a set with their signatures, the hypotheses, and of each sentence what the scores follow from.
+    """Scores of a set with their signatures, the hypotheses, and of each sentence what the scores
+    follow from.
 
-    An entry of ``samples`` has ``nats``, ``pieces`` and ``right`` pieces of the reference, and the counts of
-    ``text_scores``. ``hypotheses`` is None for a set that is not translated.
+    An entry of ``samples`` has ``nats``, ``pieces`` and ``right`` pieces of the reference, and the
+    counts of ``text_scores``. ``hypotheses`` is None for a set that is not translated.
     """
 
     name: str
@@ -127,7 +139,9 @@ def hypotheses_file(set_name: str) -> str:
     return f"hypotheses/{set_name}.txt"
 
 
-def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worker) -> SetEvaluation | None:
+def evaluate_set(
+    translator: Translator, evaluated: EvaluationSet, worker: Worker
+) -> SetEvaluation | None:
     """Evaluate on one set; the workers share the work, and rank zero gets the scores.
 
     Raises NotFiniteError and StopRequested, on every worker.
@@ -150,14 +164,19 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
         for sentence, pieces in zip(sentences, pairs.target.lengths.tolist(), strict=True)
     ]
     if references is not None and hypotheses is not None:
-        of_texts, counts = text_scores(hypotheses, references, evaluated.language, evaluated.tokenizer)
+        of_texts, counts = text_scores(
+            hypotheses, references, evaluated.language, evaluated.tokenizer
+        )
         scores |= of_texts
-        samples = [sample | of_sentence for sample, of_sentence in zip(samples, counts, strict=True)]
+        samples = [
+            sample | of_sentence for sample, of_sentence in zip(samples, counts, strict=True)
+        ]
     return SetEvaluation(evaluated.name, scores, hypotheses, samples)
 
 
 def pieces_digest(vocabulary: Vocabulary, pairs: ParallelSet) -> str:
-    """The first digits of the SHA-256 of the vocabulary's pieces and of those of the set, sentence by sentence.
+    """The first digits of the SHA-256 of the vocabulary's pieces and of those of the set, sentence
+    by sentence.
 
     A perplexity is one per piece, so it compares only with those over the same pieces.
     """
@@ -183,11 +202,14 @@ SENTENCES = 200
 GREEDY_SCORES = ("bleu", "chrf")
 
 
-def greedy_scores(config: TrialConfig, prepared: Prepared, worker: Worker, model: Transformer) -> TrainingMetrics:
-    """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, of the first ``SENTENCES`` of dev; {} except on rank zero.
+def greedy_scores(
+    config: TrialConfig, prepared: Prepared, worker: Worker, model: Transformer
+) -> TrainingMetrics:
+    """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, of the first ``SENTENCES`` of dev; {}
+    except on rank zero.
 
-    The workers share the sentences. ``model`` is in training mode afterwards. A stop request waits for the end, since
-    all workers must leave training after the same step. Raises NotFiniteError.
+    The workers share the sentences. ``model`` is in training mode afterwards. A stop request waits
+    for the end, since all workers must leave training after the same step. Raises NotFiniteError.
     """
     sources = prepared.pairs("dev").source.first(SENTENCES)
     greedy = replace(config.decode, beam=1)
@@ -203,7 +225,8 @@ def greedy_scores(config: TrialConfig, prepared: Prepared, worker: Worker, model
 
 
 def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]:
-    """Source and reference lines of a sacreBLEU test set, downloaded by sacreBLEU unless they exist.
+    """Source and reference lines of a sacreBLEU test set, downloaded by sacreBLEU unless they
+    exist.
 
     Raises FaultyError, which names the missing files and their folder.
     """

@@ -43,7 +43,11 @@ def autocast(precision: Precision, device: torch.device) -> torch.autocast:
 
 def check_precision(precision: Precision, device: torch.device) -> None:
     """Raises FaultyError for a GPU that lacks bfloat16: torch would emulate it, slowly."""
-    if precision != "bf16" or device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False):
+    if (
+        precision != "bf16"
+        or device.type != "cuda"
+        or torch.cuda.is_bf16_supported(including_emulation=False)
+    ):
         return
     found = f"is bf16, but {torch.cuda.get_device_name(device)} cannot compute in it"
     raise FaultyError(Fault("train.precision", found, "must be fp32 below compute capability 8.0"))

@@ -42,7 +42,8 @@ def evaluate(
     average: Average = None,
     as_json: JsonOption = False,
 ) -> int | str:
-    """Evaluate finished trials on each set of their data, or on one set, and save the translations."""
+    """Evaluate finished trials on each set of their data, or on one set, and save the
+    translations."""
     trials = [averaging(trial, average, typed) for trial in trials]
     err = Console(stderr=True, highlight=False)
     try:

@@ -58,7 +58,8 @@ def export(
     average: Average = None,
     register: Register = None,
 ) -> str:
-    """Export a finished trial's model for other tools, with a model card: scores, data, provenance, usage."""
+    """Export a finished trial's model for other tools, with a model card: scores, data, provenance,
+    usage."""
     folder = output or Path(f"{trial.folder.parent.name}-{trial.folder.name}-{to}")
     _check(folder, to, register)
     trial = averaging(trial, average, typed)

@@ -1,4 +1,5 @@
-"""A task to start from: a polynomial is fitted to noisy points of a sine. Comments say what to replace.
+"""A task to start from: a polynomial is fitted to noisy points of a sine. Comments say what to
+replace.
 
 Base values and rows lie in ``conf/task/starter``. To run them, type ``allelse sweep task=starter``.
 """
@@ -22,12 +23,16 @@ class Train:  # replace: what defines your training.
     batch: Annotated[int, Range(1)]
     lr: Annotated[float, Range(0, above=True), Symbol("η")]
     momentum: Annotated[float, Range(0, 1, below=True)]
-    save_every: Annotated[int, Range(1), Observes()]  # changes no result, so it is no part of a trial's key
+    save_every: Annotated[
+        int, Range(1), Observes()
+    ]  # changes no result, so it is no part of a trial's key
 
 
 @dataclass(frozen=True)
 class Test:  # replace: what only changes how a trained model is scored. Rows that change nothing else train nothing.
-    reach: Annotated[float, Range(0, above=True), Scores()]  # test points lie between -reach and reach
+    reach: Annotated[
+        float, Range(0, above=True), Scores()
+    ]  # test points lie between -reach and reach
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ def points(number: int, seed: int, reach: float = 1.0) -> tuple[np.ndarray, np.n
 
 
 def costs(config: Config) -> Costs:
-    """Replace: the size of your model, known before training. Without this function the table shows "unknown"."""
+    """Replace: the size of your model, known before training. Without this function the table shows
+    "unknown"."""
     return Costs(params=config.model.degree + 1)
 
 

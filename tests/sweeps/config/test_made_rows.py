@@ -36,7 +36,9 @@ def names(made: Plan) -> list[str]:
         ("sweep.vary=[{model.p_drop: 0.2, model.n_heads: 4}]", ["n_heads_4-p_drop_0.2"]),
     ],
 )
-def test_rows_are_named_by_their_changes(tmp_path: Path, override: str, expected: list[str]) -> None:
+def test_rows_are_named_by_their_changes(
+    tmp_path: Path, override: str, expected: list[str]
+) -> None:
     assert rows(tmp_path, override, "scale=paper") == ["base", *expected]
 
 
@@ -45,7 +47,9 @@ def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path:
     lists = "sweep.vary=[{model.n_heads: 4, model.d_ff: 1024}]"
     made, written = plan(tmp_path, lists), plan(tmp_path, "sweep.rows=[base,mine]")
     assert names(made) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
-    assert [planned.trial.key for planned in made.trials] == [planned.trial.key for planned in written.trials]
+    assert [planned.trial.key for planned in made.trials] == [
+        planned.trial.key for planned in written.trials
+    ]
     assert made.trials[1].trial.group == "vary"
 
 
@@ -58,17 +62,35 @@ def test_a_mapping_of_a_row_of_a_scale_or_of_a_list_is_merged_with_base_s(tmp_pa
     }
     train = "\n\n\n@dataclass(frozen=True)\nclass Train"
     schema = {train: f"\n    options: dict[str, int]{train}"}
-    write_task(tmp_path, schema, {f"conf/task/small/{name}.yaml": text for name, text in files.items()})
+    write_task(
+        tmp_path, schema, {f"conf/task/small/{name}.yaml": text for name, text in files.items()}
+    )
     lists = "sweep.vary={model.options: [{c: 3}]}", "sweep.rows=[base,square]"
-    settings = [row.settings.trial for row in compose_sweep(["task=small", "scale=mine", *lists], tmp_path).rows]
-    assert [trial.model.options for trial in settings] == [{"a": 7, "b": 2}, {"a": 7, "b": 5}, {"a": 7, "b": 2, "c": 3}]
+    settings = [
+        row.settings.trial
+        for row in compose_sweep(["task=small", "scale=mine", *lists], tmp_path).rows
+    ]
+    assert [trial.model.options for trial in settings] == [
+        {"a": 7, "b": 2},
+        {"a": 7, "b": 5},
+        {"a": 7, "b": 2, "c": 3},
+    ]
 
 
 def test_made_rows_stand_next_to_base_or_to_the_listed_rows(tmp_path: Path) -> None:
     assert rows(tmp_path, HEADS) == ["base", "n_heads_1", "n_heads_4"]
-    assert rows(tmp_path, HEADS, "sweep.rows=[big,base]") == ["big", "base", "n_heads_1", "n_heads_4"]
+    assert rows(tmp_path, HEADS, "sweep.rows=[big,base]") == [
+        "big",
+        "base",
+        "n_heads_1",
+        "n_heads_4",
+    ]
     assert rows(tmp_path, HEADS, "sweep.rows=[big]") == ["big", "n_heads_1", "n_heads_4"]
-    assert rows(tmp_path, HEADS, "sweep.rows=[base,n_heads_4]") == ["base", "n_heads_4", "n_heads_1"]
+    assert rows(tmp_path, HEADS, "sweep.rows=[base,n_heads_4]") == [
+        "base",
+        "n_heads_4",
+        "n_heads_1",
+    ]
     both = compose_sweep([HEADS, "sweep.seeds=[3,1]"], tmp_path).shared.sweep
     assert (both.rows, both.seeds) == (["base", "n_heads_1", "n_heads_4"], [3, 1])
 
@@ -79,7 +101,10 @@ def test_a_file_of_the_group_sweep_may_hold_lists(tmp_path: Path) -> None:
     own(tmp_path, "sweep/both", f"{head}rows: [base, big]\nvary: {{model: {{n_heads: [1, 4]}}}}\n")
     assert rows(tmp_path, "sweep=lists") == ["base", "n_heads_1", "n_heads_4"]
     assert rows(tmp_path, "sweep=both") == ["base", "big", "n_heads_1", "n_heads_4"]
-    assert compose_row(["sweep=lists", "row=n_heads_4"], tmp_path).rows[0].settings.trial.model.n_heads == 4
+    assert (
+        compose_row(["sweep=lists", "row=n_heads_4"], tmp_path).rows[0].settings.trial.model.n_heads
+        == 4
+    )
 
 
 def test_base_s_own_value_is_left_out_with_a_notice(tmp_path: Path) -> None:
@@ -105,12 +130,17 @@ def test_one_of_the_rows_is_trained_by_its_name(tmp_path: Path) -> None:
 
 def test_the_study_records_its_rows_and_needs_no_lists_again(tmp_path: Path) -> None:
     tmp_path = tmp_path.resolve()
-    sweep(tmp_path, "sweep.vary={model.d_ff: [1024], model.n_heads: [4]}", "train.steps=200", ends=1)
+    sweep(
+        tmp_path, "sweep.vary={model.d_ff: [1024], model.n_heads: [4]}", "train.steps=200", ends=1
+    )
     before = study_in(tmp_path)
     assert before.before_scaling == {"d_ff_1024": "d_ff 1024"}
     again = plan_sweep([], here=tmp_path)
     assert [planned.trial for planned in again.trials] == list(before.trials)
-    assert [(trial.group, trial.change) for trial in before.trials[1:]] == [("vary", "d_ff 128"), ("vary", "h 4")]
+    assert [(trial.group, trial.change) for trial in before.trials[1:]] == [
+        ("vary", "d_ff 128"),
+        ("vary", "h 4"),
+    ]
     assert names(plan_row(["row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
     typed_again = plan_sweep(["sweep.vary={model.d_ff: [1024], model.n_heads: [4]}"], here=tmp_path)
     assert names(typed_again) == names(again)

@@ -1,4 +1,5 @@
-"""Files of rows as other programs and editors write them: understood, or refused with their line."""
+"""Files of rows as other programs and editors write them: understood, or refused with their
+line."""
 
 import json
 from pathlib import Path
@@ -45,21 +46,44 @@ def test_what_an_editor_leaves_is_no_row(tmp_path: Path, name: str) -> None:
 REFUSED = [
     ("two.yml", SIZE_2, f"two.yml ({ROWS}/two.yml) ends in .yml … rename it to two.yaml"),
     ("two.YAML", SIZE_2, f"two.YAML ({ROWS}/two.YAML) ends in .YAML … rename it to two.yaml"),
-    ("two.yaml", SIZE_2.replace("two", '"\\ud83d two"'), f'row.change ({ROWS}/two.yaml:2) is "\\ud83d two" … Unicode'),
-    ("two.yaml", SIZE_2.replace("size: 2", "size: ???"), f"model.size ({ROWS}/two.yaml:3) is ??? … give it a value"),
-    ("two.yaml", f"{SIZE_2}train:\n  rate: ???\n", f"train.rate ({ROWS}/two.yaml:5) is ??? … give it a value"),
-    ("two.yaml", f"{SIZE_2}train: {{rate: '???'}}\n", f"train.rate ({ROWS}/two.yaml:4) is ??? … give it a value"),
+    (
+        "two.yaml",
+        SIZE_2.replace("two", '"\\ud83d two"'),
+        f'row.change ({ROWS}/two.yaml:2) is "\\ud83d two" … Unicode',
+    ),
+    (
+        "two.yaml",
+        SIZE_2.replace("size: 2", "size: ???"),
+        f"model.size ({ROWS}/two.yaml:3) is ??? … give it a value",
+    ),
+    (
+        "two.yaml",
+        f"{SIZE_2}train:\n  rate: ???\n",
+        f"train.rate ({ROWS}/two.yaml:5) is ??? … give it a value",
+    ),
+    (
+        "two.yaml",
+        f"{SIZE_2}train: {{rate: '???'}}\n",
+        f"train.rate ({ROWS}/two.yaml:4) is ??? … give it a value",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "reason"), REFUSED, ids=[reason[:40] for _, _, reason in REFUSED])
-def test_what_would_be_lost_or_misread_is_refused(tmp_path: Path, name: str, text: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "reason"), REFUSED, ids=[reason[:40] for _, _, reason in REFUSED]
+)
+def test_what_would_be_lost_or_misread_is_refused(
+    tmp_path: Path, name: str, text: str, reason: str
+) -> None:
     write_task(tmp_path, files={f"{ROWS}/{name}": text})
     refused_for(tmp_path, [reason], "plan", "task=small")
 
 
 def test_a_file_that_is_asked_for_by_name_is_refused_by_its_ending(tmp_path: Path) -> None:
-    write_task(tmp_path, files={"conf/task/small/scale/half.yml": f"{HEAD}scale: {{name: half, size: 2}}\n"})
+    write_task(
+        tmp_path,
+        files={"conf/task/small/scale/half.yml": f"{HEAD}scale: {{name: half, size: 2}}\n"},
+    )
     reason = 'scale (command line) is "half", but conf/task/small/scale/half.yml ends in .yml … rename it to half.yaml'
     refused_for(tmp_path, [reason], "plan", "task=small", "scale=half")
 
@@ -80,6 +104,8 @@ def test_base_may_miss_no_value(tmp_path: Path) -> None:
 def test_a_typed_text_may_be_neither_missing_nor_half_a_letter(tmp_path: Path) -> None:
     note = {"    cut: ": "    note: str\n    cut: "}
     write_task(tmp_path, note, {"conf/task/small/base.yaml": f"{BASE}  note: x\n"})
-    refused_for(tmp_path, ["train.note (command line) is ???"], "plan", "task=small", "train.note=???")
+    refused_for(
+        tmp_path, ["train.note (command line) is ???"], "plan", "task=small", "train.note=???"
+    )
     half = 'train.note (command line) is "\\udcff", which holds half a letter'
     refused_for(tmp_path, [half], "plan", "task=small", "train.note=\udcff")

@@ -1,4 +1,5 @@
-"""The rows are the paper's: Table 3 and section 5 stand here in full, so that no file can drift unseen."""
+"""The rows are the paper's: Table 3 and section 5 stand here in full, so that no file can drift
+unseen."""
 
 import hashlib
 import json
@@ -54,7 +55,8 @@ OBSERVING |= {"score_every": 0, "tokens_per_micro_batch": None}
 DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1, "average_every": 1000}
 DECODE |= {"train_sample": False}
 
-# row: group, what the paper prints, PPL, BLEU, parameters in millions, and the change as described from the values
+# row: group, what the paper prints, PPL, BLEU, parameters in millions, and the change as described
+# from the values
 TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] = {
     "base": (
         "base",
@@ -64,17 +66,59 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
         65,
         "N 6, d_model 512, d_ff 2048, h 8, d_k = d_v = 64, P_drop 0.1, ε_ls 0.1, 100K steps",
     ),
-    "a_heads_1": ("A", {"n_heads": 1, "d_k": 512, "d_v": 512}, 5.29, 24.9, None, "h 1, d_k = d_v = 512"),
-    "a_heads_4": ("A", {"n_heads": 4, "d_k": 128, "d_v": 128}, 5.00, 25.5, None, "h 4, d_k = d_v = 128"),
-    "a_heads_16": ("A", {"n_heads": 16, "d_k": 32, "d_v": 32}, 4.91, 25.8, None, "h 16, d_k = d_v = 32"),
-    "a_heads_32": ("A", {"n_heads": 32, "d_k": 16, "d_v": 16}, 5.01, 25.4, None, "h 32, d_k = d_v = 16"),
+    "a_heads_1": (
+        "A",
+        {"n_heads": 1, "d_k": 512, "d_v": 512},
+        5.29,
+        24.9,
+        None,
+        "h 1, d_k = d_v = 512",
+    ),
+    "a_heads_4": (
+        "A",
+        {"n_heads": 4, "d_k": 128, "d_v": 128},
+        5.00,
+        25.5,
+        None,
+        "h 4, d_k = d_v = 128",
+    ),
+    "a_heads_16": (
+        "A",
+        {"n_heads": 16, "d_k": 32, "d_v": 32},
+        4.91,
+        25.8,
+        None,
+        "h 16, d_k = d_v = 32",
+    ),
+    "a_heads_32": (
+        "A",
+        {"n_heads": 32, "d_k": 16, "d_v": 16},
+        5.01,
+        25.4,
+        None,
+        "h 32, d_k = d_v = 16",
+    ),
     "b_key_16": ("B", {"d_k": 16}, 5.16, 25.1, 58, "d_k 16"),
     "b_key_32": ("B", {"d_k": 32}, 5.01, 25.4, 60, "d_k 32"),
     "c_layers_2": ("C", {"n_layers": 2}, 6.11, 23.7, 36, "N 2"),
     "c_layers_4": ("C", {"n_layers": 4}, 5.19, 25.3, 50, "N 4"),
     "c_layers_8": ("C", {"n_layers": 8}, 4.88, 25.5, 80, "N 8"),
-    "c_width_256": ("C", {"d_model": 256, "d_k": 32, "d_v": 32}, 5.75, 24.5, 28, "d_model 256, d_k = d_v = 32"),
-    "c_width_1024": ("C", {"d_model": 1024, "d_k": 128, "d_v": 128}, 4.66, 26.0, 168, "d_model 1024, d_k = d_v = 128"),
+    "c_width_256": (
+        "C",
+        {"d_model": 256, "d_k": 32, "d_v": 32},
+        5.75,
+        24.5,
+        28,
+        "d_model 256, d_k = d_v = 32",
+    ),
+    "c_width_1024": (
+        "C",
+        {"d_model": 1024, "d_k": 128, "d_v": 128},
+        4.66,
+        26.0,
+        168,
+        "d_model 1024, d_k = d_v = 128",
+    ),
     "c_ff_1024": ("C", {"d_ff": 1024}, 5.12, 25.4, 53, "d_ff 1024"),
     "c_ff_4096": ("C", {"d_ff": 4096}, 4.75, 26.2, 90, "d_ff 4096"),
     "d_dropout_0": ("D", {"p_drop": 0.0}, 5.77, 24.6, None, "P_drop 0.0"),
@@ -98,7 +142,11 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
         "d_model 1024, d_ff 4096, h 16, P_drop 0.3, 300K steps",
     ),
 }
-SENTENCES, SOURCE, TARGET = 2, 7, 4  # one length per side: no padding, which the counter of FLOPs would count too
+SENTENCES, SOURCE, TARGET = (
+    2,
+    7,
+    4,
+)  # one length per side: no padding, which the counter of FLOPs would count too
 LENGTHS = Lengths.of(SOURCE, TARGET) * SENTENCES
 
 
@@ -122,8 +170,15 @@ def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> Non
     group, printed, ppl, bleu, params_m, change = TABLE_3[row]
     settings = composed(row, "paper").settings
     model = {name: printed.get(name, value) for name, value in MODEL.items()}
-    train = {name: printed.get(name, value) for name, value in {**DECIDING, **ADAM, **OBSERVING, "seed": 1}.items()}
-    assert (asdict(settings.trial.model), asdict(settings.trial.train), asdict(settings.trial.decode)) == (
+    train = {
+        name: printed.get(name, value)
+        for name, value in {**DECIDING, **ADAM, **OBSERVING, "seed": 1}.items()
+    }
+    assert (
+        asdict(settings.trial.model),
+        asdict(settings.trial.train),
+        asdict(settings.trial.decode),
+    ) == (
         model,
         train,
         DECODE,
@@ -136,14 +191,20 @@ def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> Non
 @pytest.mark.parametrize(
     ("row", "scale", "change"),
     [
-        ("base", "half", "N 3, d_model 256, d_ff 1024, h 8, d_k = d_v = 32, P_drop 0.1, ε_ls 0.1, 2K steps"),
+        (
+            "base",
+            "half",
+            "N 3, d_model 256, d_ff 1024, h 8, d_k = d_v = 32, P_drop 0.1, ε_ls 0.1, 2K steps",
+        ),
         ("b_key_16", "tiny", "d_k 2"),
         ("c_width_1024", "tiny", "d_model 128, d_k = d_v = 16"),
         ("e_learned_positions", "half", "learned positional embedding instead of sinusoids"),
         ("big", "half", "d_model 512, d_ff 2048, h 16, P_drop 0.3, 6K steps"),
     ],
 )
-def test_the_change_is_described_with_the_values_after_scaling(row: str, scale: str, change: str) -> None:
+def test_the_change_is_described_with_the_values_after_scaling(
+    row: str, scale: str, change: str
+) -> None:
     assert describe(composed(row, scale), study(scale).base) == change
 
 
@@ -172,11 +233,17 @@ def test_flops_by_arithmetic_equal_what_torch_counts(row: str) -> None:
     settings = composed(row, "tiny").settings
     vocab_size, train = settings.trial.data.vocab_size, settings.trial.train
     model = Transformer(settings.trial.model, vocab_size).train()
-    source, target = (torch.randint(4, vocab_size, (SENTENCES, length)) for length in (SOURCE, TARGET))
+    source, target = (
+        torch.randint(4, vocab_size, (SENTENCES, length)) for length in (SOURCE, TARGET)
+    )
     with autocast(train.precision, source.device):
-        with FlopCounterMode(display=False) as forward:  # under no_grad it cannot follow a learned table
+        with FlopCounterMode(
+            display=False
+        ) as forward:  # under no_grad it cannot follow a learned table
             model.logits(model(source, target))
-        with FlopCounterMode(display=False) as training:  # the fused loss makes its gradients on the way forward
+        with FlopCounterMode(
+            display=False
+        ) as training:  # the fused loss makes its gradients on the way forward
             summed_loss(model, model(source, target), target, train.label_smoothing).backward()
     assert forward.get_total_flops() == forward_flops(settings.trial.model, vocab_size, LENGTHS)
     assert training.get_total_flops() == training_flops(settings.trial.model, vocab_size, LENGTHS)
@@ -189,7 +256,9 @@ def test_a_row_file_holds_only_its_difference(row: str) -> None:
     assert text.startswith("# @package _global_\n")
     assert {"row"} <= set(content) <= {"row", "model", "train"}
     written = content.get("model", {}) | content.get("train", {})
-    printed = {"n_layers": 6} if row == "big" else {}  # the paper prints this cell of big, though it is base's
+    printed = (
+        {"n_layers": 6} if row == "big" else {}
+    )  # the paper prints this cell of big, though it is base's
     assert written == TABLE_3[row][1] | printed
 
 

@@ -69,9 +69,17 @@ def composed(folder: Path, body: str, *overrides: str) -> Composition:
 @pytest.mark.parametrize(
     ("scale", "body", "change"),
     [
-        ("tiny", "train: {warmup_steps: 8000, lr_factor: 2.0}\n", "warmup_steps 400, lr_factor 1.0"),
+        (
+            "tiny",
+            "train: {warmup_steps: 8000, lr_factor: 2.0}\n",
+            "warmup_steps 400, lr_factor 1.0",
+        ),
         ("tiny", "train: {lr_factor: 2}\n", "lr_factor 1.0"),
-        ("tiny", "train: {log_every: 50, evaluate_every: 2500}\n", "log_every 10, evaluate_every 100"),
+        (
+            "tiny",
+            "train: {log_every: 50, evaluate_every: 2500}\n",
+            "log_every 10, evaluate_every 100",
+        ),
         ("half", "train: {tokens_per_batch: 12500}\n", "tokens_per_batch 2000"),
         ("half", "train: {warmup_steps: 1000}\n", "warmup_steps 250"),
         ("half", "train: {precision: fp32}\n", "precision fp32"),
@@ -95,12 +103,20 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
     )
     body = "train: {steps: 300000}\nmodel: {d_ff: 1024, p_drop: 0.3}\n"
     base, mine = composed(tmp_path, body, "scale=mine").rows
-    assert (base.settings.trial.train.steps, base.settings.trial.model.d_ff, base.settings.trial.model.p_drop) == (
+    assert (
+        base.settings.trial.train.steps,
+        base.settings.trial.model.d_ff,
+        base.settings.trial.model.p_drop,
+    ) == (
         100,
         256,
         0.2,
     )
-    assert (mine.settings.trial.train.steps, mine.settings.trial.model.d_ff, mine.settings.trial.model.p_drop) == (
+    assert (
+        mine.settings.trial.train.steps,
+        mine.settings.trial.model.d_ff,
+        mine.settings.trial.model.p_drop,
+    ) == (
         300,
         128,
         0.6,

@@ -1,4 +1,5 @@
-"""`plan` and `doctor` say if another precision is faster on this machine; they measure once, and change nothing."""
+"""`plan` and `doctor` say if another precision is faster on this machine; they measure once, and
+change nothing."""
 
 import json
 from pathlib import Path
@@ -118,7 +119,9 @@ def test_the_doctor_says_it_of_each_scale(tmp_path: Path, monkeypatch: pytest.Mo
     entries = json.loads(cache.read_text())
     cache.write_text(json.dumps({key: {"fp32": 1.0, "bf16": 3.0} for key in entries}))
     shown = json.loads(allelse(folder, "doctor", "--json").stdout)
-    precisions = {entry["what"]: entry for entry in shown if entry["what"].startswith("precision of ")}
+    precisions = {
+        entry["what"]: entry for entry in shown if entry["what"].startswith("precision of ")
+    }
     assert precisions["precision of tiny"]["state"] == "ok"
     for scale in ("half", "paper"):
         entry = precisions[f"precision of {scale}"]

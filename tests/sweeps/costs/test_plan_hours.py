@@ -1,4 +1,5 @@
-"""Hours and memory in a plan: from finished trials, from calibration, or unknown. Real trials, real processes."""
+"""Hours and memory in a plan: from finished trials, from calibration, or unknown. Real trials, real
+processes."""
 
 import json
 import os
@@ -134,14 +135,19 @@ def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know
     shown = " ".join(done.stdout.split())
     assert "Time: unknown" in shown
     assert f"plan {TOY[0]} {TOY[1]} '{SMALL}' --calibrate` measures it." in shown
-    assert all(line["seconds"] is None and line["memory_bytes"] is None for line in planned(place, SMALL).values())
+    assert all(
+        line["seconds"] is None and line["memory_bytes"] is None
+        for line in planned(place, SMALL).values()
+    )
     assert contents(place) == before, "a plan starts and writes nothing"
 
 
 @pytest.mark.usefixtures("mlflow_database")
 def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(place: Path) -> None:
     small, large = train(place, "size_1"), train(place, "size_4")
-    lines = planned(place, "sweep.rows=[base,size_1,size_3,size_4,size_40]", "sweep.seeds=[1,2]", "--add")
+    lines = planned(
+        place, "sweep.rows=[base,size_1,size_3,size_4,size_40]", "sweep.seeds=[1,2]", "--add"
+    )
     again = lines["size_1-s2"]
     assert (again["seconds_source"], again["interpolated"]) == ("finished", False)
     assert again["seconds"] == pytest.approx(small["seconds"] + small["pace"]["scoring_seconds"])
@@ -150,16 +156,26 @@ def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(pla
     assert (between["seconds_source"], between["interpolated"]) == ("finished", True)
     training = sorted([small["seconds"], large["seconds"]])
     assert training[0] / 2 <= between["seconds"] - between["scoring_seconds"] <= training[1] * 2
-    assert lines["size_40-s1"]["seconds"] is None, "nothing is extrapolated far beyond what was measured"
+    assert lines["size_40-s1"]["seconds"] is None, (
+        "nothing is extrapolated far beyond what was measured"
+    )
     other = planned(place, SMALL, "train.report_every=20", study=OTHER)
-    assert all(line["seconds"] is None for line in other.values()), "another key that observes may take another time"
+    assert all(line["seconds"] is None for line in other.values()), (
+        "another key that observes may take another time"
+    )
     other = planned(place, SMALL, "cluster.cpus_per_worker=2", study=OTHER)
-    assert all(line["seconds"] is None for line in other.values()), "other threads take another time"
+    assert all(line["seconds"] is None for line in other.values()), (
+        "other threads take another time"
+    )
     other = planned(place, SMALL, study=OTHER)
-    assert all(line["seconds_source"] == "finished" for line in other.values()), "another study of this folder counts"
+    assert all(line["seconds_source"] == "finished" for line in other.values()), (
+        "another study of this folder counts"
+    )
 
 
-def test_calibration_measures_three_rows_and_leaves_the_study_alone(place: Path, temporary: Path) -> None:
+def test_calibration_measures_three_rows_and_leaves_the_study_alone(
+    place: Path, temporary: Path
+) -> None:
     done = must(allelse(place, "plan", *TOY, SMALL, "--calibrate"))
     assert "calibration" in done.stdout
     assert "Time: unknown" not in done.stdout
@@ -173,11 +189,15 @@ def test_calibration_measures_three_rows_and_leaves_the_study_alone(place: Path,
         "size_3-s1": True,
         "size_4-s1": False,
     }
-    assert all(line["seconds_source"] == "calibrated" and line["seconds"] > 0 for line in lines.values())
+    assert all(
+        line["seconds_source"] == "calibrated" and line["seconds"] > 0 for line in lines.values()
+    )
     assert all(line["memory_bytes"] > 10e6 for line in lines.values())
     assert max(line["ends_after_seconds"] for line in lines.values()) > 0
     (place / "toy.py").write_text(TASK + "\n# another version\n")
-    assert all(line["seconds"] is None for line in planned(place, SMALL).values()), "other code takes another time"
+    assert all(line["seconds"] is None for line in planned(place, SMALL).values()), (
+        "other code takes another time"
+    )
 
 
 @pytest.mark.usefixtures("mlflow_database")
@@ -192,7 +212,9 @@ def test_a_finished_trial_counts_more_than_calibration(place: Path, temporary: P
     assert line["memory_bytes"] == result["pace"]["peak_bytes"]
 
 
-def test_a_work_that_fails_in_calibration_shows_its_error_and_leaves_nothing(place: Path, temporary: Path) -> None:
+def test_a_work_that_fails_in_calibration_shows_its_error_and_leaves_nothing(
+    place: Path, temporary: Path
+) -> None:
     (place / "fails").touch()
     before = contents(place)
     done = allelse(place, "plan", *TOY, SMALL, "--calibrate")
@@ -205,7 +227,9 @@ def test_a_work_that_fails_in_calibration_shows_its_error_and_leaves_nothing(pla
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_calibration_leaves_nothing(place: Path, temporary: Path, number: signal.Signals) -> None:
+def test_an_interrupted_calibration_leaves_nothing(
+    place: Path, temporary: Path, number: signal.Signals
+) -> None:
     (place / "waits").touch()
     before = contents(place)
     command = [str(ALLELSE), "plan", *TOY, SMALL, "--calibrate"]
@@ -236,7 +260,9 @@ def test_an_interrupted_calibration_leaves_nothing(place: Path, temporary: Path,
         ("cluster.cpus_per_worker=999", "--calibrate needs 999 CPUs per worker"),
     ],
 )
-def test_calibration_is_refused_where_it_would_say_nothing_of_the_sweep(place: Path, typed: str, words: str) -> None:
+def test_calibration_is_refused_where_it_would_say_nothing_of_the_sweep(
+    place: Path, typed: str, words: str
+) -> None:
     before = contents(place)
     done = allelse(place, "plan", *TOY, SMALL, "--calibrate", typed)
     assert done.returncode == 2

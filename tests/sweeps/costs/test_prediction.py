@@ -1,4 +1,5 @@
-"""Arithmetic of a prediction: what fits side by side, what ends when, and the line through what was measured."""
+"""Arithmetic of a prediction: what fits side by side, what ends when, and the line through what was
+measured."""
 
 from dataclasses import replace
 
@@ -10,7 +11,9 @@ from sweeps.costs.prediction import Work, fitted_line, predict
 from sweeps.costs.slots import end_times, slots_of
 
 CLUSTER = Cluster(address=None, workers=1, cpus_per_worker=2, gpus_per_worker=0)
-MEASURED = Measurement("a", "same", "here", "calibrated", 10, 0.5, flops_per_step=1e9, scoring_seconds=4.0)
+MEASURED = Measurement(
+    "a", "same", "here", "calibrated", 10, 0.5, flops_per_step=1e9, scoring_seconds=4.0
+)
 WORK = Work("a", "same", 100, 1e9)
 
 
@@ -59,7 +62,9 @@ def test_other_conditions_tell_nothing_and_nothing_is_extrapolated() -> None:
 
 
 def test_without_flops_a_row_takes_the_mean_of_the_others() -> None:
-    one, two = (replace(MEASURED, work=str(n), flops_per_step=None, seconds_per_step=n) for n in (1.0, 3.0))
+    one, two = (
+        replace(MEASURED, work=str(n), flops_per_step=None, seconds_per_step=n) for n in (1.0, 3.0)
+    )
     found = predict(replace(WORK, flops_per_step=None), [one, two])
     assert found is not None
     assert (found.training_seconds, found.interpolated) == (200.0, True)

@@ -1,4 +1,5 @@
-"""What is valid but rarely meant is said in a plan, before it offers to start, and at the beginning of a training."""
+"""What is valid but rarely meant is said in a plan, before it offers to start, and at the beginning
+of a training."""
 
 from pathlib import Path
 
@@ -21,7 +22,13 @@ def plan(folder: Path, *words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "epochs"),
     [
-        ([], ["100000 steps are about 16,938 epochs of 12,000 training pairs", "about 50,813 epochs"]),
+        (
+            [],
+            [
+                "100000 steps are about 16,938 epochs of 12,000 training pairs",
+                "about 50,813 epochs",
+            ],
+        ),
         (["data=multi30k"], ["about 5,709 epochs of 29,000 training pairs", "about 17,127 epochs"]),
         (["data=multi30k", "train.steps=5000"], ["about 285 epochs of 29,000"]),
         (["data=multi30k", "train.steps=3000"], []),
@@ -53,7 +60,8 @@ def test_the_paper_s_vocabulary_has_no_caution(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_pairs_of_one_s_own_text_are_counted(workplace: Path) -> None:
-    """From its files, and once they are prepared from the pieces; a training says so before it starts, and once."""
+    """From its files, and once they are prepared from the pieces; a training says so before it
+    starts, and once."""
     write_text(workplace)
     (workplace / "train.txt").write_text(sentences(PAIRS, seed=1))
     words = [*SMALL, *TEXT, "train.steps=201", "sweep.name=own"]

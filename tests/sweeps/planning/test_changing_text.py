@@ -1,4 +1,5 @@
-"""Text that changes while a study runs changes no score, and text without usable pairs starts nothing."""
+"""Text that changes while a study runs changes no score, and text without usable pairs starts
+nothing."""
 
 import json
 from pathlib import Path
@@ -30,19 +31,27 @@ def test_text_that_changes_while_rows_are_trained_changes_no_score(
     words = [*SMALL, *DATA, *STEPS, f"sweep.rows=[{','.join(rows)}]"]
     trials = [workplace / "runs" / "own" / f"{row}-s1" for row in rows]
     running = Running.start("sweep", *words, cwd=workplace, trial=trials[0])
-    wait_until(lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials), "a row", 600)
+    wait_until(
+        lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials),
+        "a row",
+        600,
+    )
     with (workplace / "train.txt").open("a") as file:
         file.write(sentences(50, seed=9))
     (workplace / "dev.txt").write_text((workplace / "dev.txt").read_text().replace("\n", " h\n", 1))
     (workplace / "test.txt").unlink()
-    assert not all((trial / "provenance.json").exists() for trial in trials)  # the other row comes after the change
+    assert not all(
+        (trial / "provenance.json").exists() for trial in trials
+    )  # the other row comes after the change
     code, output = running.finish(timeout=600)
     assert code == 0, output
     for name in ("dev", "test"):
         first, second = (reference_pieces(trial, name) for trial in trials)
         assert len(first) == 6
         assert first == second
-    assert {json.loads((trial / "provenance.json").read_text())["pairs"]["train"] for trial in trials} == {300}
+    assert {
+        json.loads((trial / "provenance.json").read_text())["pairs"]["train"] for trial in trials
+    } == {300}
     evaluated = typed(workplace, "evaluate", str(trials[1]), "--json")
     assert evaluated.exit_code == 0, evaluated.stderr
 
@@ -53,6 +62,9 @@ def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(tmp_
     (folder / "train.txt").write_text("a b\n" + LONG * 299)
     refused = typed(folder, "train", *SMALL, *DATA, *STEPS)
     assert refused.exit_code == 2, refused.output
-    assert "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)" in refused.stderr
+    assert (
+        "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)"
+        in refused.stderr
+    )
     assert "Nothing was started." in refused.stderr
     assert not (folder / "runs").exists()

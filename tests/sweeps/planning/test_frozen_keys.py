@@ -1,4 +1,5 @@
-"""The trial keys of all rows at each scale, for each corpus: no change of the code may change one."""
+"""The trial keys of all rows at each scale, for each corpus: no change of the code may change
+one."""
 
 import json
 from pathlib import Path
@@ -8,7 +9,10 @@ import pytest
 from sweeps.planning.continuation import plan_sweep
 
 KEYS = Path(__file__).parents[1] / "keys"
-FILES = [f"data.{name}=['{KEYS}/text/{name}.en','{KEYS}/text/{name}.de']" for name in ("train", "dev", "test")]
+FILES = [
+    f"data.{name}=['{KEYS}/text/{name}.en','{KEYS}/text/{name}.de']"
+    for name in ("train", "dev", "test")
+]
 
 
 @pytest.mark.parametrize("data", ["synthetic", "multi30k", "files"])

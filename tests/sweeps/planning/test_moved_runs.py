@@ -27,7 +27,8 @@ def done(folder: Path, *words: str) -> str:
 
 
 def register(folder: Path, alias: str) -> None:
-    """In a process of its own: MLflow remembers where a run's files lie, and a copy has the same runs."""
+    """In a process of its own: MLflow remembers where a run's files lie, and a copy has the same
+    runs."""
     words = ["export", *TRIAL, "--to", "mlflow", "--register", f"small@{alias}", "--output", alias]
     result = allelse(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
@@ -52,12 +53,15 @@ def test_every_verb_reads_it_in_its_new_place(moved: Path) -> None:
     assert (moved / "weights/model.safetensors").exists()
 
 
-def test_a_study_copied_without_its_store_opens_no_experiment_of_another(moved: Path, tmp_path: Path) -> None:
+def test_a_study_copied_without_its_store_opens_no_experiment_of_another(
+    moved: Path, tmp_path: Path
+) -> None:
     shutil.copytree(moved / "runs" / "copies", tmp_path / "copies")
     (tmp_path / "mlflow.db").touch()
     follow_move(tmp_path)
     pages = [
-        ui._pages("http://host", default_uri(runs), read_study(runs / "copies")) for runs in (tmp_path, moved / "runs")
+        ui._pages("http://host", default_uri(runs), read_study(runs / "copies"))
+        for runs in (tmp_path, moved / "runs")
     ]
     assert [len(each) for each in pages] == [1, 4]
 
@@ -70,7 +74,9 @@ def test_registered_models_move_along(moved: Path, monkeypatch: pytest.MonkeyPat
     model = client.get_model_version_by_alias("small", "champion")
     assert Path(unquote(model.source.removeprefix("file://"))).is_relative_to(moved)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # MLflow puts the model's copy of our code first, for good
+    monkeypatch.setattr(
+        sys, "path", [*sys.path]
+    )  # MLflow puts the model's copy of our code first, for good
     served = mlflow.pyfunc.load_model("models:/small@champion").predict({"text": ["a b"]})
     assert list(served) == list(mlflow.pyfunc.load_model("champion").predict({"text": ["a b"]}))
     assert unquote(client.get_run(model.run_id).info.artifact_uri).startswith(f"file://{moved}/")

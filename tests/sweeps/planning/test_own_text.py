@@ -1,4 +1,5 @@
-"""`data=files` on the command line: faults of the files, in every verb, and what is said while text is prepared."""
+"""`data=files` on the command line: faults of the files, in every verb, and what is said while text
+is prepared."""
 
 import io
 import os
@@ -15,7 +16,11 @@ from sweeps.running.opening import prepare_data
 def of_files(**others: str) -> list[str]:
     """The overrides for the file ``text`` in every split, except for ``others``."""
     splits = dict.fromkeys(("train", "dev", "test"), "[text,text]") | others
-    return ["data=files", "data.vocab_size=272", *(f"data.{name}={files}" for name, files in splits.items())]
+    return [
+        "data=files",
+        "data.vocab_size=272",
+        *(f"data.{name}={files}" for name, files in splits.items()),
+    ]
 
 
 WORDS = of_files()

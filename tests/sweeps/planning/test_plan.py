@@ -26,7 +26,12 @@ def key(folder: Path, *overrides: str) -> str:
 
 
 def refused_plan(folder: Path, *overrides: str) -> list[str]:
-    return [problem.found for problem in refused(folder, *overrides, by=lambda overrides, here: plan(here, *overrides))]
+    return [
+        problem.found
+        for problem in refused(
+            folder, *overrides, by=lambda overrides, here: plan(here, *overrides)
+        )
+    ]
 
 
 def test_a_plan_shows_every_trial_and_starts_nothing(tmp_path: Path) -> None:
@@ -42,11 +47,21 @@ def test_a_plan_needs_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Nothing listens at the proxy: a download would fail, and the sums are declared."""
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    planned = json.loads(allelse(tmp_path, "plan", "--json", "data=multi30k", "scale=half", "sweep.seeds=[1,2]").stdout)
-    assert [(trial["row"], trial["seed"]) for trial in planned[:3]] == [("base", 1), ("base", 2), ("a_heads_1", 1)]
+    planned = json.loads(
+        allelse(
+            tmp_path, "plan", "--json", "data=multi30k", "scale=half", "sweep.seeds=[1,2]"
+        ).stdout
+    )
+    assert [(trial["row"], trial["seed"]) for trial in planned[:3]] == [
+        ("base", 1),
+        ("base", 2),
+        ("a_heads_1", 1),
+    ]
     assert len(planned) == len({trial["key"] for trial in planned}) == 40
     assert all(re.fullmatch("[0-9a-f]{64}", trial["key"]) for trial in planned)
-    assert all(trial["params"] > 0 and trial["flops"] > 0 and not trial["finished"] for trial in planned)
+    assert all(
+        trial["params"] > 0 and trial["flops"] > 0 and not trial["finished"] for trial in planned
+    )
     assert contents(tmp_path) == []
 
 
@@ -56,7 +71,9 @@ def test_the_key_does_not_depend_on_where_and_how(tmp_path: Path) -> None:
     local = ("paths.runs=elsewhere", "paths.data=elsewhere", "data.mirror=elsewhere")
     names = ("sweep.name=mine", "sweep.max_failures=0", "scale.name=mine")
     tracking = ("tracking.uri=http://server:5000", "tracking.experiment=mine")
-    assert key(tmp_path, *cluster, *local, "paths.checkpoints=s3://bucket/c", *names, *tracking) == key(tmp_path)
+    assert key(
+        tmp_path, *cluster, *local, "paths.checkpoints=s3://bucket/c", *names, *tracking
+    ) == key(tmp_path)
 
 
 def test_a_whole_number_is_the_same_number(tmp_path: Path) -> None:
@@ -69,7 +86,10 @@ def test_the_key_depends_on_the_text_of_files_and_not_on_where_they_are(tmp_path
         for split in ("train", "dev", "test"):
             (tmp_path / name / f"{split}.en").write_text("a dog\n")
             (tmp_path / name / f"{split}.de").write_text(text)
-        return [f"data.{split}=[{name}/{split}.en,{name}/{split}.de]" for split in ("train", "dev", "test")]
+        return [
+            f"data.{split}=[{name}/{split}.en,{name}/{split}.de]"
+            for split in ("train", "dev", "test")
+        ]
 
     here, there = files("here", "ein Hund\n"), files("there", "ein Hund\n")
     other_text = files("other", "ein Dackel\n")
@@ -87,7 +107,12 @@ def test_other_decoding_only_scores_again(tmp_path: Path) -> None:
 
 
 def test_one_seed_of_every_row_comes_first_and_the_longest_of_a_seed(tmp_path: Path) -> None:
-    planned = plan(tmp_path, "sweep.rows=[base,big,c_layers_2]", "sweep.seeds=[7,3]", f"paths.runs={tmp_path}/runs")
+    planned = plan(
+        tmp_path,
+        "sweep.rows=[base,big,c_layers_2]",
+        "sweep.seeds=[7,3]",
+        f"paths.runs={tmp_path}/runs",
+    )
     first, second = ["big-s7", "base-s7", "c_layers_2-s7"], ["big-s3", "base-s3", "c_layers_2-s3"]
     assert [trial.trial.name for trial in planned.pending] == [*first, *second]
     finish(next(trial for trial in planned.trials if trial.trial.name == "big-s7"))
@@ -99,7 +124,12 @@ def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path
     finish(only(tmp_path, "train.steps=50"))
     overrides = [BASE, "train.steps=70", "model.n_heads=4", "data.vocab_size=500"]
     (found,) = refused_plan(tmp_path, *overrides)
-    for part in ("base-s1", "train.steps 50, now 70", "model.n_heads 8, now 4", "data.vocab_size 1000, now 500"):
+    for part in (
+        "base-s1",
+        "train.steps 50, now 70",
+        "model.n_heads 8, now 4",
+        "data.vocab_size 1000, now 500",
+    ):
         assert part in found
     assert "warmup" not in found
     plan(tmp_path, *overrides, "sweep.name=another")
@@ -117,7 +147,9 @@ def names(folder: Path) -> list[str]:
 
 def test_a_part_of_a_study_keeps_the_words_on_the_other_rows_sizes(tmp_path: Path) -> None:
     record(tmp_path, "allelse sweep", "sweep.rows=[base,e_learned_positions,c_layers_2]")
-    again = recorded(plan_sweep(["sweep.rows=[base,c_layers_2]"], here=tmp_path), ["allelse", "sweep"])
+    again = recorded(
+        plan_sweep(["sweep.rows=[base,c_layers_2]"], here=tmp_path), ["allelse", "sweep"]
+    )
     sizes = {row["row"]: row["size"] for row in again.rows}
     assert sizes == {"base": "", "e_learned_positions": "8% more parameters", "c_layers_2": ""}
 
@@ -131,7 +163,10 @@ def test_rows_and_seeds_added_later_join_the_study(tmp_path: Path) -> None:
     ]
     study = read_study(tmp_path / "runs/synthetic-tiny")
     assert set(study.cells) == {"base", "a_heads_1", "c_layers_2", "big"}
-    assert [asked["command"] for asked in study.asked] == ["allelse sweep first", "allelse sweep second"]
+    assert [asked["command"] for asked in study.asked] == [
+        "allelse sweep first",
+        "allelse sweep second",
+    ]
     assert all(re.match(r"\d{4}-\d\d-\d\dT", str(asked["ts"])) for asked in study.asked)
 
 
@@ -140,7 +175,8 @@ def of_sweep(folder: Path, *overrides: str) -> list[str]:
 
 
 def test_base_has_seeds_of_its_own_which_are_recorded_and_resumed(tmp_path: Path) -> None:
-    """Planned in one command: they are no added seeds, and a new row gets those of the other rows."""
+    """Planned in one command: they are no added seeds, and a new row gets those of the other
+    rows."""
     words = ("sweep.name=wide", "sweep.seeds=[1,2]", "sweep.base_seeds=[1,2,3,4]")
     first = plan_sweep([*words, "sweep.rows=[base,a_heads_1]"], here=tmp_path)
     expected = ["base-s1", "base-s2", "base-s3", "base-s4", "a_heads_1-s1", "a_heads_1-s2"]
@@ -149,12 +185,17 @@ def test_base_has_seeds_of_its_own_which_are_recorded_and_resumed(tmp_path: Path
     assert read_study(first.folder).asked[0]["added"] == expected
     assert of_sweep(tmp_path, "sweep.name=wide") == expected
     assert of_sweep(tmp_path, *words) == expected
-    assert of_sweep(tmp_path, "sweep.name=wide", "sweep.base_seeds=[3,4]")[:2] == ["base-s3", "base-s4"]
+    assert of_sweep(tmp_path, "sweep.name=wide", "sweep.base_seeds=[3,4]")[:2] == [
+        "base-s3",
+        "base-s4",
+    ]
     more = plan_sweep(["sweep.name=wide", "sweep.rows=[c_layers_2]"], here=tmp_path, add=True)
     assert more.added == ("c_layers_2-s1", "c_layers_2-s2")
     with pytest.raises(RefusedError) as raised:
         plan_sweep(["sweep.name=other", "sweep.base_seeds=[1,1]"], here=tmp_path)
-    assert [(each.key, each.found) for each in raised.value.problems] == [("sweep.base_seeds", "is [1, 1]")]
+    assert [(each.key, each.found) for each in raised.value.problems] == [
+        ("sweep.base_seeds", "is [1, 1]")
+    ]
 
 
 def test_a_margin_is_stated_before_results_and_recorded(tmp_path: Path) -> None:
@@ -164,8 +205,14 @@ def test_a_margin_is_stated_before_results_and_recorded(tmp_path: Path) -> None:
     assert read_study(first.folder).margins == {"bleu": 0.3}
     assert of_sweep(tmp_path, *words, "sweep.margin={bleu: 0.3}") == ["base-s1", "a_heads_1-s1"]
     for typed, found in (
-        (f"{words[0]} sweep.margin={{bleu:0.5}}", ["is {'bleu': 0.5}, but stated is recorded with {'bleu': 0.3}"]),
-        ("sweep.margin={blue:1,ppl:0}", ['names "blue", which is no metric of the table', "has 0 for ppl"]),
+        (
+            f"{words[0]} sweep.margin={{bleu:0.5}}",
+            ["is {'bleu': 0.5}, but stated is recorded with {'bleu': 0.3}"],
+        ),
+        (
+            "sweep.margin={blue:1,ppl:0}",
+            ['names "blue", which is no metric of the table', "has 0 for ppl"],
+        ),
     ):
         with pytest.raises(RefusedError) as raised:
             plan_sweep(typed.split(), here=tmp_path)

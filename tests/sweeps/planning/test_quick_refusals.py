@@ -72,7 +72,9 @@ def test_no_refusal_loads_a_heavy_library(folder: Path) -> None:
         (["status", "größe"], "\"sweep.name='Größe'\""),
     ],
 )
-def test_the_nearest_trial_or_study_is_offered(folder: Path, arguments: list[str], offered: str) -> None:
+def test_the_nearest_trial_or_study_is_offered(
+    folder: Path, arguments: list[str], offered: str
+) -> None:
     message = refusal(folder, *arguments)
     assert message.startswith("Refused, for 1 reason: "), message
     assert f"did you mean {offered}?" in message
@@ -82,4 +84,6 @@ def test_the_nearest_trial_or_study_is_offered(folder: Path, arguments: list[str
 def test_a_mistyped_name_of_a_study_contradicts_no_other_study(folder: Path, override: str) -> None:
     overrides = [override, "train.steps=100", *["scale=half"] * ("scal" not in override)]
     message = refusal(folder, "plan", "sweep.rows=[base]", *overrides)
-    assert message.startswith(f"Refused, for 1 reason: {override.split('=')[0]} (command line) "), message
+    assert message.startswith(f"Refused, for 1 reason: {override.split('=')[0]} (command line) "), (
+        message
+    )

@@ -1,4 +1,5 @@
-"""A row's own words are shown where scaling leaves its values; elsewhere the scaled values, and what the name means."""
+"""A row's own words are shown where scaling leaves its values; elsewhere the scaled values, and
+what the name means."""
 
 import json
 from pathlib import Path
@@ -35,7 +36,9 @@ WORDS = {
 def test_own_words_are_shown_unless_scaling_touches_a_key(tmp_path: Path, scale: str) -> None:
     names = [f"mine_{place}" for place, _ in enumerate(WORDS[scale])]
     for name, (change, body, _, _) in zip(names, WORDS[scale], strict=True):
-        about = f"row: {{group: F, change: {json.dumps(change)}}}\n" if change else "row: {group: F}\n"
+        about = (
+            f"row: {{group: F, change: {json.dumps(change)}}}\n" if change else "row: {group: F}\n"
+        )
         own(tmp_path, f"row/{name}", f"# @package _global_\n{about}{body}\n")
     found = compose_sweep([f"sweep.rows=[base,{','.join(names)}]", f"scale={scale}"], tmp_path)
     shown = [(shown_change(row, found.base), row.before_scaling) for row in found.rows[1:]]
@@ -58,10 +61,16 @@ def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
 
 def test_words_stay_when_the_row_s_file_is_gone(tmp_path: Path) -> None:
     tmp_path = tmp_path.resolve()
-    files = [own_row(tmp_path, "model: {d_k: 16}\n", "narrow"), own_row(tmp_path, "model: {n_heads: 16}\n", "heads")]
+    files = [
+        own_row(tmp_path, "model: {d_k: 16}\n", "narrow"),
+        own_row(tmp_path, "model: {n_heads: 16}\n", "heads"),
+    ]
     sweep(tmp_path, "sweep.rows=[base,narrow,heads]", "train.steps=200", ends=1)
     before = study_in(tmp_path)
-    assert [(trial.row, trial.change) for trial in before.trials[1:]] == [("narrow", "d_k 2"), ("heads", "mine")]
+    assert [(trial.row, trial.change) for trial in before.trials[1:]] == [
+        ("narrow", "d_k 2"),
+        ("heads", "mine"),
+    ]
     for file in files:
         file.unlink()
     again = plan_sweep([], here=tmp_path)

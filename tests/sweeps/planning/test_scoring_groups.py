@@ -1,4 +1,5 @@
-"""A group of keys that only score is replaced whole by a typed option, whatever the group's name."""
+"""A group of keys that only score is replaced whole by a typed option, whatever the group's
+name."""
 
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from sweeps.planning.plan import recorded
 from tracking.study import read_study, write_study
 
 GROUP = {
-    "conf/task/toy/base.yaml": "defaults:\n  - score: last\n" + BASE.replace("score: {average: 1, spacing: 10}\n", ""),
+    "conf/task/toy/base.yaml": "defaults:\n  - score: last\n"
+    + BASE.replace("score: {average: 1, spacing: 10}\n", ""),
     "conf/task/toy/score/last.yaml": "average: 1\nspacing: 10\n",
     "conf/task/toy/score/mean.yaml": "average: 3\nspacing: 5\n",
 }
@@ -30,7 +32,11 @@ def folder(tmp_path: Path) -> Path:
 def test_an_option_replaces_what_was_recorded_of_its_group(folder: Path) -> None:
     before = plan(folder, *TOY, "score.average=2")
     write_study(recorded(before, ["allelse"]))
-    for words, score in ((["score=mean"], (3, 5)), (["score=mean", "score.average=4"], (4, 5)), ([], (2, 10))):
+    for words, score in (
+        (["score=mean"], (3, 5)),
+        (["score=mean", "score.average=4"], (4, 5)),
+        ([], (2, 10)),
+    ):
         (planned,) = plan_sweep([*TOY, *words], here=folder).trials
         assert (planned.config.score.average, planned.config.score.spacing) == score
 

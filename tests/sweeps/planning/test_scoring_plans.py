@@ -28,19 +28,31 @@ def weights(plan: Plan) -> dict[str, str]:
     return {trial.trial.name: trial.trial.weights for trial in plan.trials}
 
 
-def test_a_row_that_changes_scoring_alone_takes_the_weights_of_the_row_it_builds_on(folder: Path) -> None:
+def test_a_row_that_changes_scoring_alone_takes_the_weights_of_the_row_it_builds_on(
+    folder: Path,
+) -> None:
     plan = planned(folder, "sweep.rows=[base,big_greedy,greedy,mean,big]", "sweep.seeds=[1,2]")
     for seed in (1, 2):
         assert weights(plan)[f"greedy-s{seed}"] == weights(plan)[f"mean-s{seed}"] == f"base-s{seed}"
-        assert weights(plan)[f"big_greedy-s{seed}"] == f"big-s{seed}", "whatever the order of the rows"
+        assert weights(plan)[f"big_greedy-s{seed}"] == f"big-s{seed}", (
+            "whatever the order of the rows"
+        )
         assert weights(plan)[f"base-s{seed}"] == weights(plan)[f"big-s{seed}"] == ""
     assert len({trial.trial.key for trial in plan.trials}) == 10
-    assert [trial.trial.row for trial in plan.pending if trial.trial.seed == 1][:2] == ["base", "big"], "hosts first"
+    assert [trial.trial.row for trial in plan.pending if trial.trial.seed == 1][:2] == [
+        "base",
+        "big",
+    ], "hosts first"
 
 
 def test_made_rows_score_the_row_that_they_are_made_of(folder: Path) -> None:
     plan = planned(folder, "row=base,big", "score.beam=1,4")
-    assert weights(plan) == {"base-s1": "", "beam_1-s1": "base-s1", "big-s1": "", "big-beam_1-s1": "big-s1"}
+    assert weights(plan) == {
+        "base-s1": "",
+        "beam_1-s1": "base-s1",
+        "big-s1": "",
+        "big-beam_1-s1": "big-s1",
+    }
     varied = planned(folder, "sweep.vary={score.beam: [1, 8], score.average: [3]}")
     assert set(weights(varied).values()) == {"", "base-s1"}
     (base,) = [trial for trial in varied.trials if trial.host is None]
@@ -48,10 +60,14 @@ def test_made_rows_score_the_row_that_they_are_made_of(folder: Path) -> None:
 
 
 def test_a_plan_says_what_only_scores_and_what_is_trained_although_it_scores(folder: Path) -> None:
-    shown = " ".join(allelse(folder, "plan", *STUDY, "sweep.rows=[base,greedy,both]").stdout.split())
+    shown = " ".join(
+        allelse(folder, "plan", *STUDY, "sweep.rows=[base,greedy,both]").stdout.split()
+    )
     assert "scores base's weights" in shown
     assert "3 of 3 trials, 1 of them only score" in shown
-    assert "Trained, not only scored: both changes keys that train as well as keys that score" in shown
+    assert (
+        "Trained, not only scored: both changes keys that train as well as keys that score" in shown
+    )
     (trial,) = [each for each in planned(folder, "sweep.rows=[base,greedy]").trials if each.host]
     assert (trial.costs.flops, trial.costs.checkpoint_bytes) == (0.0, 0.0)
 
@@ -71,12 +87,17 @@ def test_a_study_keeps_the_hosts_that_it_has_recorded(folder: Path) -> None:
     again = planned(folder, "sweep.rows=[base,mean]", add=True)
     assert weights(again)["mean-s1"] == "base-s1"
     stored = read_study(folder / "runs/s")
-    assert {trial.name: trial.weights for trial in stored.trials} == {"base-s1": "", "greedy-s1": "base-s1"}
+    assert {trial.name: trial.weights for trial in stored.trials} == {
+        "base-s1": "",
+        "greedy-s1": "base-s1",
+    }
     text = (folder / "runs/s/study.json").read_text("utf-8").replace('"weights": ""', '"later": ""')
     assert '"later"' in text
     older = text.replace(',\n   "later": ""', "")
     (folder / "runs/s/study.json").write_text(older, "utf-8")
-    assert read_study(folder / "runs/s").trials == stored.trials, "a study without the field is read"
+    assert read_study(folder / "runs/s").trials == stored.trials, (
+        "a study without the field is read"
+    )
 
 
 def test_a_scoring_row_whose_file_was_renamed_is_known_by_its_key(folder: Path) -> None:
@@ -97,7 +118,10 @@ def test_a_recorded_row_keeps_its_section_when_its_file_names_another(folder: Pa
 
 
 REFUSED = [
-    (["sweep.rows=[base,big_greedy]"], ["sweep.rows (conf/task/scored/row/big_greedy.yaml) … of big, but big is not"]),
+    (
+        ["sweep.rows=[base,big_greedy]"],
+        ["sweep.rows (conf/task/scored/row/big_greedy.yaml) … of big, but big is not"],
+    ),
     (
         ["sweep.rows=[greedy]"],
         ["sweep.rows (conf/task/scored/row/greedy.yaml) … of base, but base is not in the study"],
@@ -106,8 +130,14 @@ REFUSED = [
         ["sweep.rows=[base,greedy]", "sweep.seeds=[1,2]", "sweep.base_seeds=[1]"],
         ["sweep.seeds (conf/task/scored/row/greedy.yaml) … of base, but base has no seed 2"],
     ),
-    (["sweep.rows=[base,greedy]", "score.beam=1"], ["sweep.rows (conf/task/scored/row/greedy.yaml) … greedy and base"]),
-    (["sweep.rows=[base,greedy]", "sweep.vary={score.beam: [1]}"], ["sweep.rows … score the same weights in the same"]),
+    (
+        ["sweep.rows=[base,greedy]", "score.beam=1"],
+        ["sweep.rows (conf/task/scored/row/greedy.yaml) … greedy and base"],
+    ),
+    (
+        ["sweep.rows=[base,greedy]", "sweep.vary={score.beam: [1]}"],
+        ["sweep.rows … score the same weights in the same"],
+    ),
 ]
 
 
@@ -125,9 +155,13 @@ def test_a_row_that_equals_its_host_after_scaling_is_refused(folder: Path) -> No
     conf = folder / "conf/task/scored"
     base = (conf / "base.yaml").read_text("utf-8")
     (conf / "base.yaml").write_text(base.replace("beam: 4", "beam: 4, exact: false"), "utf-8")
-    (conf / "row/exact.yaml").write_text(f"{HEAD}row: {{group: C}}\nscore: {{exact: true}}\n", "utf-8")
+    (conf / "row/exact.yaml").write_text(
+        f"{HEAD}row: {{group: C}}\nscore: {{exact: true}}\n", "utf-8"
+    )
     (conf / "scale").mkdir()
-    (conf / "scale/small.yaml").write_text(f"{HEAD}scale: {{name: small}}\nscore: {{exact: true}}\n", "utf-8")
+    (conf / "scale/small.yaml").write_text(
+        f"{HEAD}scale: {{name: small}}\nscore: {{exact: true}}\n", "utf-8"
+    )
     words = ("sweep.rows=[base,exact]",)
     assert weights(planned(folder, *words)) == {"base-s1": "", "exact-s1": "base-s1"}
     reason = "score.exact (conf/task/scored/row/exact.yaml:3) … at scale small the row would not differ from base"

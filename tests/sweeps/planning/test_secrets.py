@@ -18,7 +18,11 @@ NAME = "sweep.name=files-tiny"
 def holders(folder: Path, *secrets: str) -> list[str]:
     """The files that hold one of them."""
     files = (path for path in folder.rglob("*") if path.is_file())
-    return [str(path) for path in files if any(secret.encode() in path.read_bytes() for secret in secrets)]
+    return [
+        str(path)
+        for path in files
+        if any(secret.encode() in path.read_bytes() for secret in secrets)
+    ]
 
 
 @pytest.mark.slow
@@ -28,7 +32,12 @@ def test_no_file_database_or_message_holds_the_password(workplace: Path) -> None
     uri = f"tracking.uri=http://somebody:{SECRET}@127.0.0.1:1"
     words = [*SMALL, *TEXT, "train.steps=4", "train.checkpoint_every=2", mirror, uri]
     store = f"tracking.uri=sqlite:///{workplace}/runs/mlflow.db"
-    asked = (["train", *words], ["status", uri, NAME], ["sync", store, NAME], ["config", uri, mirror])
+    asked = (
+        ["train", *words],
+        ["status", uri, NAME],
+        ["sync", store, NAME],
+        ["config", uri, mirror],
+    )
     shown = [typed(workplace, *each) for each in asked]
     assert [done.exit_code for done in shown] == [0, 0, 0, 0], shown[0].output
     said = "".join(done.output for done in shown)
@@ -46,7 +55,12 @@ def test_no_file_database_or_message_holds_the_password(workplace: Path) -> None
     [
         ["train", "cluster.workers=2", f"tracking.uri=http://me:{SECRET}@host"],
         ["plan", f"tracking.uri=postgresql://me:{SECRET}@host/db", "model.n_headz=3"],
-        ["plan", f"paths.checkpoints=sftp://me:{SECRET}@host/x", f"data.mirror=https://me:{SECRET}@host", "data=nope"],
+        [
+            "plan",
+            f"paths.checkpoints=sftp://me:{SECRET}@host/x",
+            f"data.mirror=https://me:{SECRET}@host",
+            "data=nope",
+        ],
         ["plan", f"postgresql://me:{SECRET}@host/db"],
         ["plan", f"data.train=[http://me:{SECRET}@host/x,b]"],
         ["config", f"tracking.uri=postgresql://me:{SECRET}@host/db?password={SECRET}"],
@@ -66,11 +80,18 @@ def test_the_user_interface_gets_it_by_its_environment_alone(tmp_path: Path) -> 
     assert ui_environment(uri)["MLFLOW_BACKEND_STORE_URI"] == uri
 
 
-def test_a_secret_in_an_error_of_the_work_is_written_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_in_an_error_of_the_work_is_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", SECRET)
     begins = "        total +="
-    folder = write_task(tmp_path, {begins: f"        raise ValueError(__import__('os').environ['HF_TOKEN'])\n{begins}"})
+    folder = write_task(
+        tmp_path,
+        {begins: f"        raise ValueError(__import__('os').environ['HF_TOKEN'])\n{begins}"},
+    )
     done = typed(folder, "train", "task=small")
-    assert (done.exit_code, "base-s1: FAILED: ValueError: ***" in done.output) == (1, True), done.output
+    assert (done.exit_code, "base-s1: FAILED: ValueError: ***" in done.output) == (1, True), (
+        done.output
+    )
     assert SECRET not in done.output
     assert holders(folder, SECRET) == []

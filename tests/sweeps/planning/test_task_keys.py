@@ -1,4 +1,5 @@
-"""What decides the trial key of a task, and what does not; and the folder that a task is imported from."""
+"""What decides the trial key of a task, and what does not; and the folder that a task is imported
+from."""
 
 import pickle
 import shutil
@@ -36,11 +37,17 @@ DECIDES: list[dict[str, Any]] = [
     {"replaced": {'Task("small"': 'Task("other"'}, "files": {"conf/task/other/base.yaml": BASE}},
     {"replaced": FINGERPRINT},
     {"replaced": {CUT: f"{CUT}    more: int = 1\n"}},
-    {"replaced": {ADDED: f"{ADDED}    more: Annotated[int, Neutral(1)]\n"}, "files": {FILE: f"{BASE}  more: 2\n"}},
+    {
+        "replaced": {ADDED: f"{ADDED}    more: Annotated[int, Neutral(1)]\n"},
+        "files": {FILE: f"{BASE}  more: 2\n"},
+    },
 ]
 DOES_NOT: list[dict[str, Any]] = [
     {"replaced": {ADDED: f"{ADDED}    more: Annotated[int, Neutral(1)]\n"}},
-    {"replaced": {ADDED: f"{ADDED}    more: Annotated[int, Neutral(1)]\n"}, "files": {FILE: f"{BASE}  more: 1\n"}},
+    {
+        "replaced": {ADDED: f"{ADDED}    more: Annotated[int, Neutral(1)]\n"},
+        "files": {FILE: f"{BASE}  more: 1\n"},
+    },
     {"replaced": {'Metric("score")': 'Metric("score", unit="points")'}},
 ]
 
@@ -66,16 +73,27 @@ def test_the_seed_decides_and_the_place_of_the_task_does_not(tmp_path: Path, bef
 
 
 def test_modules_of_one_name_in_two_folders_are_two_tasks(tmp_path: Path) -> None:
-    helped = {"\n\n@dataclass(frozen=True)\nclass Model": "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"}
+    helped = {
+        "\n\n@dataclass(frozen=True)\nclass Model": "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"
+    }
     places = [tmp_path / "one", tmp_path / "two"]
     for version, place in enumerate(places, 1):
-        write_task(place, {**helped, '"small", 1': '"small", helper.VERSION'}, {"helper.py": f"VERSION = {version}\n"})
+        write_task(
+            place,
+            {**helped, '"small", 1': '"small", helper.VERSION'},
+            {"helper.py": f"VERSION = {version}\n"},
+        )
     assert [load_task("small", place).version for place in places] == [1, 2]
     for place in (*places, *places):
         task = load_task("small", place)
         config = Schema.of(task).config(
-            {"model": {"size": 1, "kind": "round"}, "train": {"steps": 1, "rate": 1, "every": 1, "cut": 1}}
+            {
+                "model": {"size": 1, "kind": "round"},
+                "train": {"steps": 1, "rate": 1, "every": 1, "cut": 1},
+            }
         )
-        assert pickle.loads(pickle.dumps(config)) == config, "a pickle names the module of the last loaded folder"
+        assert pickle.loads(pickle.dumps(config)) == config, (
+            "a pickle names the module of the last loaded folder"
+        )
         assert sys.modules["helper"].__file__ == str(place / "helper.py")
         assert [entry for entry in sys.path if entry in map(str, places)] == [str(place)]

@@ -18,10 +18,15 @@ KEY = "cluster.gpus_per_worker"
 
 
 @pytest.mark.parametrize(
-    ("cuda", "gpus", "refused"), [(None, 1.0, [KEY]), (None, 0.5, [KEY]), (None, 0.0, []), ("13.0", 1.0, [])]
+    ("cuda", "gpus", "refused"),
+    [(None, 1.0, [KEY]), (None, 0.5, [KEY]), (None, 0.0, []), ("13.0", 1.0, [])],
 )
 def test_a_node_whose_torch_is_a_cpu_build_takes_no_gpu_trials(
-    cuda: str | None, gpus: float, refused: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cuda: str | None,
+    gpus: float,
+    refused: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setattr(torch.version, "hip", None)
@@ -33,7 +38,11 @@ class Cards:
     """GPUs that this machine does not have, as torch shows them."""
 
     def __init__(self, **capabilities: int) -> None:
-        self.names, self.capabilities, self.current = list(capabilities), list(capabilities.values()), 0
+        self.names, self.capabilities, self.current = (
+            list(capabilities),
+            list(capabilities.values()),
+            0,
+        )
 
     @contextmanager
     def device(self, card: int) -> Iterator[None]:
@@ -47,7 +56,11 @@ class Cards:
     def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.version, "cuda", "13.0")
         monkeypatch.setattr(torch.cuda, "device_count", lambda: len(self.names))
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda card: SimpleNamespace(total_memory=16 * 2**30))
+        monkeypatch.setattr(
+            torch.cuda,
+            "get_device_properties",
+            lambda card: SimpleNamespace(total_memory=16 * 2**30),
+        )
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda card: self.names[card])
         monkeypatch.setattr(torch.cuda, "device", self.device)
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", self.is_bf16_supported)
@@ -60,7 +73,10 @@ def test_cards_without_bfloat16_are_refused_by_name(
     Cards(A100=8, V100=7, T4=7, P100=6).put(monkeypatch)
     said = refusal(tmp_path, *verb, "scale=paper", "cluster=gpu")
     assert "train.precision" in said
-    assert "is bf16, but V100, T4, P100 cannot compute in it must be fp32 below compute capability 8.0" in said
+    assert (
+        "is bf16, but V100, T4, P100 cannot compute in it must be fp32 below compute capability 8.0"
+        in said
+    )
     assert "A100" not in said
     assert list(tmp_path.iterdir()) == []
 
@@ -77,5 +93,13 @@ def test_other_cards_and_precisions_are_not_refused(
     cards: Cards, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cards.put(monkeypatch)
-    done = typed(tmp_path, "plan", "--check", "scale=paper", "sweep.rows=[base]", "cluster.cpus_per_worker=1", *words)
+    done = typed(
+        tmp_path,
+        "plan",
+        "--check",
+        "scale=paper",
+        "sweep.rows=[base]",
+        "cluster.cpus_per_worker=1",
+        *words,
+    )
     assert done.exit_code == 0, done.output

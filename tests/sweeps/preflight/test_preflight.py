@@ -1,4 +1,5 @@
-"""What is looked at before anything starts: places, names, the tracking store, the cluster, memory and disk."""
+"""What is looked at before anything starts: places, names, the tracking store, the cluster, memory
+and disk."""
 
 import contextlib
 import json
@@ -45,7 +46,10 @@ REFUSED = [
     ("paths.data='~nobody-of-this-name/x'", "no such home folder"),
     (f"paths.runs={'é' * 200}", "File name too long"),
     *(
-        (f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x", f"such as paths.{key}=/shared/x")
+        (
+            f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x",
+            f"such as paths.{key}=/shared/x",
+        )
         for key in ("runs", "data", "checkpoints")
     ),
     (f"paths.runs={'/'.join(['x' * 200] * 21)}", "File name too long"),
@@ -56,7 +60,10 @@ REFUSED = [
     ("paths.checkpoints=memory://x", "lives in the memory of one process"),
     ("paths.checkpoints=http://127.0.0.1:1/x", "cannot be written to"),
     ("paths.checkpoints=file:///proc/x", "no file can be written in /proc"),
-    *((f"sweep.name={name}", "must be the name of a folder") for name in ("' '", "..", ".x", "../x", "'x '")),
+    *(
+        (f"sweep.name={name}", "must be the name of a folder")
+        for name in ("' '", "..", ".x", "../x", "'x '")
+    ),
     (f"sweep.name={'x' * 300}", "is a name of 300 bytes"),
     *(
         (f"tracking.uri={uri}", "must be http(s)://HOST:PORT, sqlite:////PATH")
@@ -88,8 +95,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("override", "words"), REFUSED, ids=[override[:40] for override, _ in REFUSED])
-def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(here: Path, override: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("override", "words"), REFUSED, ids=[override[:40] for override, _ in REFUSED]
+)
+def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(
+    here: Path, override: str, words: str
+) -> None:
     before = contents(here)
     overrides = override.split() if override.startswith("data=") else [override.format(here=here)]
     said = refusal(here, "plan", "--check", BASE, *overrides)
@@ -100,8 +111,12 @@ def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(here: Path, o
     assert contents(here) == before
 
 
-@pytest.mark.parametrize("places", [("folder", "new/deeper/still", "nowhere"), (".", "ein Ordner", "日本")])
-def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(here: Path, places: tuple[str, str, str]) -> None:
+@pytest.mark.parametrize(
+    "places", [("folder", "new/deeper/still", "nowhere"), (".", "ein Ordner", "日本")]
+)
+def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(
+    here: Path, places: tuple[str, str, str]
+) -> None:
     before, keys = contents(here), ("runs", "data", "checkpoints")
     words = [f"paths.{key}='{place}'" for key, place in zip(keys, places, strict=True)]
     done = typed(here, "plan", "--check", BASE, *words)
@@ -113,7 +128,11 @@ def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(here: Path, pla
     "override",
     [
         *(f"sweep.name='{name}'" for name in ("Größe", "名前", "a b", "x" * 240, "null")),
-        *("tracking.uri=https://user:word@host/path", "tracking.uri=databricks", "tracking.uri=sqlite:///new.db"),
+        *(
+            "tracking.uri=https://user:word@host/path",
+            "tracking.uri=databricks",
+            "tracking.uri=sqlite:///new.db",
+        ),
     ],
 )
 def test_unusual_names_and_addresses_are_taken(here: Path, override: str) -> None:
@@ -121,39 +140,53 @@ def test_unusual_names_and_addresses_are_taken(here: Path, override: str) -> Non
     assert done.exit_code == 0, done.output
 
 
-def test_a_store_without_credentials_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_credentials_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(here / "gone"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(here / "gone"))
-    said = refusal(here, "plan", "--check", BASE, "paths.checkpoints=s3://allelse-bucket/checkpoints")
+    said = refusal(
+        here, "plan", "--check", BASE, "paths.checkpoints=s3://allelse-bucket/checkpoints"
+    )
     assert "cannot be written to" in said
     assert "credentials" in said
 
 
-def test_a_wrong_address_of_the_environment_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_address_of_the_environment_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
     said = refusal(here, "plan", "--check", BASE, "cluster.address=auto")
     assert 'is auto, and RAY_ADDRESS is "http://head:8265" must be HOST:PORT' in said
 
 
-def test_a_ray_that_a_sweep_cannot_start_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a job of a cluster, and with a dashboard that is not installed. `train` needs no Ray."""
+def test_a_ray_that_a_sweep_cannot_start_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a job of a cluster, and with a dashboard that is not installed. `train` needs no
+    Ray."""
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
     monkeypatch.setitem(sys.modules, "grpc", None)
     words = ["cluster.address=null", "cluster.dashboard=true"]
     for verb in (("plan", "--check"), ("sweep",)):
         said = refusal(here, *verb, BASE, *words)
         assert (
-            "cluster.address (command line) is null, but within a job of a Ray cluster no other Ray can start" in said
+            "cluster.address (command line) is null, but within a job of a Ray cluster no other Ray can start"
+            in said
         )
         assert "type cluster.address=auto, which takes this cluster" in said
-        assert re.search(r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash", said)
+        assert re.search(
+            r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash", said
+        )
     assert "for 1 reason" in refusal(here, "train", "row=base", *words, "paths.runs=file")
 
 
-MISMATCH = "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.0.0, Python: 3.11.2"
+MISMATCH = (
+    "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.0.0, Python: 3.11.2"
+)
 UNJOINED = {  # what Ray prints, and what is said of it
     MISMATCH: f"{MISMATCH} must run the same Python and the same Ray as this machine",
     "": "Ray's node process on this machine may be gone type `ray status` to see the nodes",
@@ -162,10 +195,15 @@ UNJOINED = {  # what Ray prints, and what is said of it
 
 
 @contextlib.contextmanager
-def a_cluster(folder: Path, patch: pytest.MonkeyPatch, prints: str = "", says: str = "") -> Iterator[str]:
-    """The address of a head: the process that asks it for its nodes prints this, and ``says`` that on its end."""
+def a_cluster(
+    folder: Path, patch: pytest.MonkeyPatch, prints: str = "", says: str = ""
+) -> Iterator[str]:
+    """The address of a head: the process that asks it for its nodes prints this, and ``says`` that
+    on its end."""
     python = folder / "python"
-    python.write_text(f"#!/bin/sh\necho noise\nprintf '%s\\n' '{prints}'\nprintf '%s' '{says}' >&2\nexit 1\n")
+    python.write_text(
+        f"#!/bin/sh\necho noise\nprintf '%s\\n' '{prints}'\nprintf '%s' '{says}' >&2\nexit 1\n"
+    )
     python.chmod(0o755)
     patch.setattr(sys, "executable", str(python))
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -213,9 +251,16 @@ def head() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     ray = Path(sysconfig.get_path("scripts")) / "ray"
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    environment = {
+        **os.environ,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": TOKEN,
+    }
     options = [f"--port={port}", "--num-cpus=3", "--include-dashboard=false", "--block"]
-    process = subprocess.Popen([ray, "start", "--head", *options], env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        [ray, "start", "--head", *options], env=environment, start_new_session=True
+    )
     wait_until(lambda: accepts(port), "the head")
     yield f"127.0.0.1:{port}"
     os.killpg(process.pid, signal.SIGKILL)
@@ -245,13 +290,41 @@ def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
 GROUPS: list[tuple[int, int, float, list[dict[str, float]], str, str]] = [
     (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], "", ""),
     (10, 1, 0.1, [{"CPU": 16, "GPU": 1}], "", ""),
-    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers", "is 11, and each needs 1 CPU and 0.1 GPU must be at most 10;"),
+    (
+        11,
+        1,
+        0.1,
+        [{"CPU": 16, "GPU": 1}],
+        "workers",
+        "is 11, and each needs 1 CPU and 0.1 GPU must be at most 10;",
+    ),
     (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], "", ""),
     (2, 3, 0, [{"CPU": 4}, {"CPU": 2}], "workers", "is 2, and each needs 3 CPU must be at most 1;"),
-    (1, 3, 0, [{"CPU": 2}, {"CPU": 2}], "cpus_per_worker", "is 3 each worker must fit on one machine;"),
+    (
+        1,
+        3,
+        0,
+        [{"CPU": 2}, {"CPU": 2}],
+        "cpus_per_worker",
+        "is 3 each worker must fit on one machine;",
+    ),
     (1, 1, 1, [{"CPU": 2}], "gpus_per_worker", "is 1 each worker must fit on one machine;"),
-    (4, 1, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "workers", "is 4, and each needs 1 CPU and 1 GPU must be at most 1;"),
-    (1, 2, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "gpus_per_worker", "is 1 each worker must fit on one machine;"),
+    (
+        4,
+        1,
+        1,
+        [{"CPU": 8}, {"CPU": 1, "GPU": 4}],
+        "workers",
+        "is 4, and each needs 1 CPU and 1 GPU must be at most 1;",
+    ),
+    (
+        1,
+        2,
+        1,
+        [{"CPU": 8}, {"CPU": 1, "GPU": 4}],
+        "gpus_per_worker",
+        "is 1 each worker must fit on one machine;",
+    ),
 ]
 
 
@@ -260,13 +333,21 @@ def test_a_worker_group_must_fit_on_the_nodes(
     here: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]
 ) -> None:
     workers, cpus, gpus, totals, key, words = case
-    nodes = json.dumps([{"name": "node", "total": total, "free": total, "answer": {}} for total in totals])
-    each = [f"cluster.workers={workers}", f"cluster.cpus_per_worker={cpus}", f"cluster.gpus_per_worker={gpus}"]
+    nodes = json.dumps(
+        [{"name": "node", "total": total, "free": total, "answer": {}} for total in totals]
+    )
+    each = [
+        f"cluster.workers={workers}",
+        f"cluster.cpus_per_worker={cpus}",
+        f"cluster.gpus_per_worker={gpus}",
+    ]
     with a_cluster(here, monkeypatch, f"nodes: {nodes}") as address:
         done = typed(here, "plan", "--check", BASE, f"cluster.address={address}", *each)
     said = " ".join(done.stderr.split())
     assert done.exit_code == (2 if key else 0), said
-    assert not key or said.startswith(f"Refused, for 1 reason: cluster.{key} (command line) {words}"), said
+    assert not key or said.startswith(
+        f"Refused, for 1 reason: cluster.{key} (command line) {words}"
+    ), said
 
 
 def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path: Path) -> None:
@@ -287,7 +368,12 @@ def test_a_row_whose_trial_folder_would_have_too_long_a_name_is_refused(tmp_path
 
 
 def test_all_problems_are_told_at_once_with_where_their_keys_are_set(here: Path) -> None:
-    wrong = ["paths.runs=file", "paths.data=/dev/null", "cluster=gpu", f"tracking.uri=sqlite:///{here}/gone/x.db"]
+    wrong = [
+        "paths.runs=file",
+        "paths.data=/dev/null",
+        "cluster=gpu",
+        f"tracking.uri=sqlite:///{here}/gone/x.db",
+    ]
     before = contents(here)
     for verb in (("plan", "--check"), ("sweep",), ("train",)):
         said = refusal(here, *verb, *wrong, "train.steps=many")
@@ -319,7 +405,10 @@ def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path) -> None:
 
 
 def test_the_machines_of_tests_have_the_documented_health_checks() -> None:
-    assert dict(re.findall(r"(RAY_health_check_\w+)=(\d+)", DOCUMENT.read_text("utf-8"))) == NOTICED_SOON
+    assert (
+        dict(re.findall(r"(RAY_health_check_\w+)=(\d+)", DOCUMENT.read_text("utf-8")))
+        == NOTICED_SOON
+    )
 
 
 FAR = "x" * 60
@@ -329,14 +418,23 @@ FAR = "x" * 60
     ("variable", "folder", "reason"),
     [
         ("TMPDIR", f"/tmp/{FAR}", "TMPDIR is /tmp/{FAR}, in which the path of Ray's socket has"),
-        ("RAY_TMPDIR", f"/tmp/{FAR}", "RAY_TMPDIR is /tmp/{FAR}, in which the path of Ray's socket has"),
+        (
+            "RAY_TMPDIR",
+            f"/tmp/{FAR}",
+            "RAY_TMPDIR is /tmp/{FAR}, in which the path of Ray's socket has",
+        ),
         ("RAY_TMPDIR", "/proc", "RAY_TMPDIR is /proc, in which Ray cannot write"),
         ("TMPDIR", "/dev/null", "TMPDIR is /dev/null, in which Ray cannot write"),
     ],
 )
 @pytest.mark.parametrize("verb", [["plan", "--check"], ["sweep"]])
 def test_a_folder_where_ray_cannot_start_is_refused_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str], variable: str, folder: str, reason: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: list[str],
+    variable: str,
+    folder: str,
+    reason: str,
 ) -> None:
     monkeypatch.delenv("RAY_TMPDIR", raising=False)
     monkeypatch.setenv(variable, folder)
@@ -346,7 +444,9 @@ def test_a_folder_where_ray_cannot_start_is_refused_before_anything_starts(
     assert contents(tmp_path) == []
 
 
-def test_another_folder_for_ray_s_files_is_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_folder_for_ray_s_files_is_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", f"/tmp/{FAR}")
     monkeypatch.setenv("RAY_TMPDIR", "/tmp")
     assert typed(tmp_path, "plan", "--check", BASE).exit_code == 0

@@ -1,4 +1,5 @@
-"""Every node of a cluster is looked at before anything starts: its packages, torch, task, data and folders."""
+"""Every node of a cluster is looked at before anything starts: its packages, torch, task, data and
+folders."""
 
 import sys
 from collections.abc import Iterator
@@ -38,8 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """A head, and three nodes with faults: ``bare`` has no allelse, ``other`` another one and another torch,
-    ``alone`` has another folder, in which nothing can be written. ``outside`` has not joined them.
+    """A head, and three nodes with faults: ``bare`` has no allelse, ``other`` another one and
+    another torch, ``alone`` has another folder, in which nothing can be written. ``outside`` has
+    not joined them.
     """
     software = tmp_path_factory.mktemp("software")
     with closing(Machines(NOTICED_BY_DEFAULT)) as made:
@@ -58,7 +60,11 @@ def read_only(machine: Machine, folder: Path) -> Machine:
 
 def check(cluster: Machines, folder: Path, *words: str) -> Ended:
     """`allelse plan --check` on the head, which waits for every node; its output on one line."""
-    return on_one_line(cluster.head.popen([sys.executable, "-P", "-c", PATIENT, *plan(cluster, *words)], cwd=folder))
+    return on_one_line(
+        cluster.head.popen(
+            [sys.executable, "-P", "-c", PATIENT, *plan(cluster, *words)], cwd=folder
+        )
+    )
 
 
 def plan(cluster: Machines, *words: str) -> list[str]:
@@ -99,7 +105,9 @@ def test_a_task_travels_to_nodes_that_lack_its_file(cluster: Machines, folder: P
 
 
 @pytest.mark.faults
-def test_a_machine_that_has_not_joined_the_cluster_is_told_how(cluster: Machines, folder: Path) -> None:
+def test_a_machine_that_has_not_joined_the_cluster_is_told_how(
+    cluster: Machines, folder: Path
+) -> None:
     before = contents(folder)
     words = plan(cluster, "task=translation", *TEXT, "sweep.rows=[base]")
     done = on_one_line(cluster.all[-1].start(*words, cwd=folder))
@@ -113,15 +121,22 @@ def test_a_machine_that_has_not_joined_the_cluster_is_told_how(cluster: Machines
 
 
 @pytest.mark.faults
-def test_a_folder_that_a_node_does_not_share_is_named_and_a_node_that_hangs_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_a_node_does_not_share_is_named_and_a_node_that_hangs_is_refused(
+    tmp_path: Path,
+) -> None:
     shared, own = tmp_path.resolve() / "shared", tmp_path.resolve() / "own"
     own.mkdir()
-    write_task(shared, {"from dataclasses import dataclass": f"from dataclasses import dataclass{HANGS}"})
+    write_task(
+        shared, {"from dataclasses import dataclass": f"from dataclasses import dataclass{HANGS}"}
+    )
     with machines("head", "node", env=NOTICED_BY_DEFAULT, unshared=[own]) as made:
         done = check(made, own, "sweep.rows=[base]")
         assert done.code == 2, done.output
         assert f"on 10.77.0.2 (node): {own}/runs is not shared must be a folder" in done.output
         done = on_one_line(made.head.start(*plan(made, "task=small"), cwd=shared))
         assert done.code == 2, done.output
-        assert "cluster.address (command line) on 10.77.0.2 (node): no answer within 60 s" in done.output
+        assert (
+            "cluster.address (command line) on 10.77.0.2 (node): no answer within 60 s"
+            in done.output
+        )
         assert "(head)" not in done.output

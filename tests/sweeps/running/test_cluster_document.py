@@ -22,7 +22,11 @@ def commands(heading: str) -> list[str]:
     """The lines of the code blocks below a heading."""
     section = DOCUMENT.read_text("utf-8").split(f"{heading}\n", 1)[1]
     section = re.split(r"^##", section, maxsplit=1, flags=re.MULTILINE)[0]
-    return [line for block in re.findall(r"```\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
+    return [
+        line
+        for block in re.findall(r"```\n(.*?)```", section, re.DOTALL)
+        for line in block.splitlines()
+    ]
 
 
 @pytest.fixture
@@ -37,7 +41,9 @@ def two() -> Iterator[Machines]:
 
 def typed(machine: Machine, settings: list[str], line: str, folder: Path, *more: str) -> str:
     """What a shell prints in which the settings were typed before."""
-    return machine.run("bash", "-ec", script(settings, " ".join([line, *more]), folder), cwd=folder, timeout=300)
+    return machine.run(
+        "bash", "-ec", script(settings, " ".join([line, *more]), folder), cwd=folder, timeout=300
+    )
 
 
 def script(settings: list[str], line: str, folder: Path) -> str:
@@ -53,9 +59,14 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     assert "Checked: places, tracking store, machines" in checked
     assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
     watch, follow, stop_trial, stop = commands("## Watch and stop from a laptop")
-    long = [sweep, *last([*study, "sweep.name=long", "train.steps=100000", "train.checkpoint_every=20"])]
+    long = [
+        sweep,
+        *last([*study, "sweep.name=long", "train.steps=100000", "train.checkpoint_every=20"]),
+    ]
     running = started(two, settings, long, folder)
-    watched = two.all[1].popen(["bash", "-ec", script([], f"{watch} sweep.name=long", folder)], cwd=folder)
+    watched = two.all[1].popen(
+        ["bash", "-ec", script([], f"{watch} sweep.name=long", folder)], cwd=folder
+    )
     followed = looking(two.all[1], follow, "Follows the log until the trial ends", folder)
     assert stopped_by(stop_trial.replace("big-s1", "base-s1"), two, running, folder).code == 130
     shown = watched.end().output
@@ -66,29 +77,52 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     assert stopped_by(stop, two, running, folder).code == 130
 
 
-def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(two: Machines, tmp_path: Path) -> None:
+def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(
+    two: Machines, tmp_path: Path
+) -> None:
     """It is taken out, joins again, and sweeps without ``cluster.address``: auto, its default."""
     folder, node = write_text(tmp_path.resolve()), two.all[1]
     settings = with_ray(two, folder)
     status = in_prose(f"ray status --address {two.address}")
-    wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 2, "both nodes", 60)
+    wait_until(
+        lambda: typed(two.head, settings, status, folder).count(" node_") == 2, "both nodes", 60
+    )
     typed(node, settings, in_prose("ray stop"), folder)
-    wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 1, "the end of node-b", 60)
+    wait_until(
+        lambda: typed(two.head, settings, status, folder).count(" node_") == 1,
+        "the end of node-b",
+        60,
+    )
     *_, join = commands("### Start Ray")
-    typed(node, settings, join, folder, in_prose("ray start --num-cpus=0").removeprefix("ray start "))
+    typed(
+        node, settings, join, folder, in_prose("ray start --num-cpus=0").removeprefix("ray start ")
+    )
     _, sweep = commands("### Run the sweep")
     sweep = sweep.replace(f" cluster.address={two.address}", "")
     assert "address" not in sweep
-    study = [*SMALL, *TEXT, "sweep.rows=[base]", "train.steps=40", *HERE, "cluster.workers=1", "sweep.share=false"]
+    study = [
+        *SMALL,
+        *TEXT,
+        "sweep.rows=[base]",
+        "train.steps=40",
+        *HERE,
+        "cluster.workers=1",
+        "sweep.share=false",
+    ]
     for name, address in (("joined", []), ("named", [f"export RAY_ADDRESS={two.address}"])):
-        shown = typed(node, [*settings, *address], sweep, folder, *last([*study, f"sweep.name={name}"]))
+        shown = typed(
+            node, [*settings, *address], sweep, folder, *last([*study, f"sweep.name={name}"])
+        )
         assert "1 of 1 finished" in shown
-        provenance = json.loads((folder / "runs" / name / "base-s1" / "provenance.json").read_text())
+        provenance = json.loads(
+            (folder / "runs" / name / "base-s1" / "provenance.json").read_text()
+        )
         assert (provenance["host"], provenance["driver"]) == ("node-a", "node-b")
 
 
 def with_ray(two: Machines, folder: Path) -> list[str]:
-    """Start Ray as in the document, line after line; returns those that each further shell needs."""
+    """Start Ray as in the document, line after line; returns those that each further shell
+    needs."""
     *before, head, node = commands("### Start Ray")
     token, *settings = before
     assert "> /shared/ray-token" in token, "what the settings read must be made before"
@@ -136,6 +170,8 @@ def stopped_by(line: str, two: Machines, running: Inside, folder: Path) -> Ended
     """The sweep ends as the command on the other machine asks."""
     typed(two.all[1], [], line, folder, "sweep.name=long")
     ended = running.end()
-    assert re.search(r"base-s1.* resumes from step \d+|base-s1: .*as `allelse stop` asked", ended.output), ended.output
+    assert re.search(
+        r"base-s1.* resumes from step \d+|base-s1: .*as `allelse stop` asked", ended.output
+    ), ended.output
     wait_until(lambda: not two.head.processes("ray::WorkerActor"), "the end of all workers", 60)
     return ended

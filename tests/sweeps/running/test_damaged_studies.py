@@ -1,4 +1,5 @@
-"""Every verb on a study with a damaged file: it names the file, prints no traceback, and runs the other trial."""
+"""Every verb on a study with a damaged file: it names the file, prints no traceback, and runs the
+other trial."""
 
 import json
 import shutil
@@ -19,7 +20,13 @@ from sweeps.running.opening import repair
 Damage = Callable[[Path], None]
 SHORT = [*SMALL, *TEXT, "sweep.name=synthetic-tiny", "train.steps=20", "train.checkpoint_every=10"]
 BOTH = [*SHORT, "sweep.rows=[base,e_learned_positions]"]
-LOOKED_AT = ("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl")  # by `status`
+LOOKED_AT = (
+    "result.json",
+    "config.yaml",
+    "provenance.json",
+    "attempts.jsonl",
+    "journal.jsonl",
+)  # by `status`
 
 
 def cut(path: Path) -> None:
@@ -75,8 +82,12 @@ def calm(done: Result) -> Result:
     return done
 
 
-@pytest.mark.parametrize(("name", "damage"), [*((name, garbage) for name in LOOKED_AT), ("journal.jsonl", folder)])
-def test_status_table_and_plan_name_a_trials_damaged_file(cwd: Path, name: str, damage: Damage) -> None:
+@pytest.mark.parametrize(
+    ("name", "damage"), [*((name, garbage) for name in LOOKED_AT), ("journal.jsonl", folder)]
+)
+def test_status_table_and_plan_name_a_trials_damaged_file(
+    cwd: Path, name: str, damage: Damage
+) -> None:
     damage(base(cwd) / name)
     first, second = json.loads(calm(typed(cwd, "status", "--json")).stdout)
     assert name in first["note"]
@@ -107,9 +118,14 @@ def test_an_unconfirmed_configuration_is_refused(cwd: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "fault"),
-    [*((name, looped) for name in (*LOOKED_AT, "error.txt", "statistics/dev.jsonl")), ("result.json", broken_disk)],
+    [
+        *((name, looped) for name in (*LOOKED_AT, "error.txt", "statistics/dev.jsonl")),
+        ("result.json", broken_disk),
+    ],
 )
-def test_an_unreadable_file_of_a_trial_is_named_and_left_alone(cwd: Path, name: str, fault: Damage) -> None:
+def test_an_unreadable_file_of_a_trial_is_named_and_left_alone(
+    cwd: Path, name: str, fault: Damage
+) -> None:
     path = base(cwd) / name
     fault(path)
     before = contents(base(cwd))
@@ -124,7 +140,9 @@ def test_an_unreadable_file_of_a_trial_is_named_and_left_alone(cwd: Path, name: 
 
 
 @pytest.mark.parametrize(("name", "damage"), [("result.json", folder), ("config.yaml", cut)])
-def test_a_model_whose_files_are_damaged_is_refused_by_name(cwd: Path, name: str, damage: Damage) -> None:
+def test_a_model_whose_files_are_damaged_is_refused_by_name(
+    cwd: Path, name: str, damage: Damage
+) -> None:
     damage(base(cwd) / name)
     for verb in (["evaluate"], ["translate"], ["export", "--to", "safetensors"]):
         said = refusal(cwd, *verb, "base-s1")
@@ -160,7 +178,9 @@ def test_no_damaged_file_of_a_trial_stops_it_and_its_result_is_written_again(tra
         assert f"{name}.damaged" in said
         assert path.with_name(f"{name}.damaged").exists()
     after = json.loads(path.read_text())
-    assert [after[name] for name in ("key", "step", "scores")] == [before[name] for name in ("key", "step", "scores")]
+    assert [after[name] for name in ("key", "step", "scores")] == [
+        before[name] for name in ("key", "step", "scores")
+    ]
     assert after["attempt"] > before["attempt"], "no number is used twice"
     assert json.loads(provenance.read_text())["data_identity"]
     calm(typed(trained, "sync", "sweep.name=synthetic-tiny"))  # its journal is another one

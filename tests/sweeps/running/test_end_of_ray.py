@@ -1,4 +1,5 @@
-"""Ray's own processes are killed: the sweep ends with one line, and goes on to the same bits once it is typed again."""
+"""Ray's own processes are killed: the sweep ends with one line, and goes on to the same bits once
+it is typed again."""
 
 import re
 import shutil
@@ -13,7 +14,9 @@ from studies import Running, allelse, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS = 60
-RAW = re.compile(r"Traceback|\.cc:\d+|\*\*\* SIG|^\((raylet|gcs_server|pid=)|^\[\d{4}-\d\d-\d\d", re.MULTILINE)
+RAW = re.compile(
+    r"Traceback|\.cc:\d+|\*\*\* SIG|^\((raylet|gcs_server|pid=)|^\[\d{4}-\d\d-\d\d", re.MULTILINE
+)
 """Of what Ray itself prints."""
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base]"]
 
@@ -22,7 +25,10 @@ WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base
 def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, sessions = write_paced_task(tmp_path / "study"), Path(tempfile.mkdtemp())  # a socket's path must be short
+    folder, sessions = (
+        write_paced_task(tmp_path / "study"),
+        Path(tempfile.mkdtemp()),
+    )  # a socket's path must be short
     monkeypatch.setenv("RAY_TMPDIR", str(sessions))
     train_to(8, folder)
     running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1")
@@ -34,16 +40,23 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     assert code == 1, output
     assert not RAW.search(output), output
     (line,) = [line for line in output.splitlines() if "ended; the trials resume" in line]
-    assert f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: allelse" in line
+    assert (
+        f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: allelse"
+        in line
+    )
     (logs,) = re.findall(r"^Ray's logs: (.*)$", output, re.MULTILINE)
     assert (Path(logs) / "gcs_server.out").exists()
     check_no_locks(running.trial.parent)
-    wait_until(lambda: not any(map(_lives, family)), "the end of Ray's processes, and of the syncer")
+    wait_until(
+        lambda: not any(map(_lives, family)), "the end of Ray's processes, and of the syncer"
+    )
     assert mlflow_runs(folder / "runs") == [("base s1", "KILLED")]
     train_to(STEPS, folder)
     again = allelse("sweep", *WORDS, cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert [*sessions.glob("ray/session_2*")] == [Path(logs).parent], "the second one has removed its own"
+    assert [*sessions.glob("ray/session_2*")] == [Path(logs).parent], (
+        "the second one has removed its own"
+    )
     shutil.rmtree(sessions)
     check_as_undisturbed(folder, WORDS, STEPS, tmp_path / "alone")
     assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]

@@ -1,4 +1,5 @@
-"""Workers that hang, stop, exit, fail or run out of memory, alone and with a peer: a sweep has a row for each fault."""
+"""Workers that hang, stop, exit, fail or run out of memory, alone and with a peer: a sweep has a
+row for each fault."""
 
 import json
 import re
@@ -23,12 +24,20 @@ LEFT = "failed: the trial's code ended its process: SystemExit: 0"
 SHORT = "out of memory: MemoryError: no room"
 DONE = "finished"
 ALONE = {
-    "hangs": ("if first('hung'): ctypes.PyDLL(None).sleep(10**6)", SILENT, DONE),  # in C code, with Python's lock
+    "hangs": (
+        "if first('hung'): ctypes.PyDLL(None).sleep(10**6)",
+        SILENT,
+        DONE,
+    ),  # in C code, with Python's lock
     "is_stopped": ("if first('stopped'): os.kill(os.getpid(), signal.SIGSTOP)", SILENT, DONE),
     "exits": ("if first('exited'): os._exit(0)", KILLED.format(0), DONE),
     "leaves": ("sys.exit(0)", LEFT),
     "parses_arguments": ("__import__('argparse').ArgumentParser().parse_args()", DONE),
-    "lacks_memory": ("if first('short'): bytearray(10**18)", r"worker lost: out of memory: MemoryError.*", DONE),
+    "lacks_memory": (
+        "if first('short'): bytearray(10**18)",
+        r"worker lost: out of memory: MemoryError.*",
+        DONE,
+    ),
     "lacks_memory_twice": (
         "raise MemoryError('no room')",
         f"worker lost: {SHORT}",
@@ -36,7 +45,10 @@ ALONE = {
     ),
     "breaks": ("raise ValueError('broken')", "failed: ValueError: broken"),
     "prints_the_unspeakable": ("os.write(1, b'\\x00\\xff\\x1b[31m\\n')", DONE),
-    "raises_no_exception": ("raise type('Rude', (BaseException,), {})('said')", "failed: Rude: said"),
+    "raises_no_exception": (
+        "raise type('Rude', (BaseException,), {})('said')",
+        "failed: Rude: said",
+    ),
 }
 PEERS = {
     "first_fails": (
@@ -58,7 +70,8 @@ PEERS = {
     "leaves_late": ("pass", DONE),
 }
 FAULTS = {1: ALONE, 2: PEERS}
-"""By the number of workers and the row: what is done at the faulty step, and how the attempts end."""
+"""By the number of workers and the row: what is done at the faulty step, and how the attempts
+end."""
 FUNCTIONS = """
 import ctypes
 
@@ -109,7 +122,11 @@ def write_summing_task(folder: Path, each_step: str, functions: str, files: dict
     ``each_step`` is a statement after the sum; it may call ``functions``.
     """
     filled = dict(SUMMED)
-    for mark, text in (("{each_step}", each_step), ("{functions}", functions), ("{here}", str(folder))):
+    for mark, text in (
+        ("{each_step}", each_step),
+        ("{functions}", functions),
+        ("{here}", str(folder)),
+    ):
         filled = {old: new.replace(mark, text) for old, new in filled.items()}
     return write_task(folder, filled, files)
 
@@ -163,16 +180,22 @@ def swept(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Pa
         ]
         rows = f"\nROWS = { {8: 'base'} | {size: row for row, size in sizes.items()}!r}\n"
         functions = rows + FUNCTIONS.format(faulty=FAULTY, steps=STEPS, faults="\n".join(faults))
-        write_summing_task(folder, "fault(trial, trial.config.model.size, step)", functions, rows_of_sizes(sizes))
+        write_summing_task(
+            folder, "fault(trial, trial.config.model.size, step)", functions, rows_of_sizes(sizes)
+        )
         more = ["sweep.stall_minutes=0.4"] if workers == 1 else []
         chosen = f"sweep.rows=[{','.join(['base', *sizes])}]"
-        done = allelse("sweep", *WORDS, f"cluster.workers={workers}", chosen, *more, cwd=folder, timeout=1800)
+        done = allelse(
+            "sweep", *WORDS, f"cluster.workers={workers}", chosen, *more, cwd=folder, timeout=1800
+        )
         return Swept(folder / "runs" / "s", done.returncode, done.stdout + done.stderr)
 
     return run
 
 
-@pytest.mark.parametrize(("workers", "row"), [(workers, row) for workers, rows in FAULTS.items() for row in rows])
+@pytest.mark.parametrize(
+    ("workers", "row"), [(workers, row) for workers, rows in FAULTS.items() for row in rows]
+)
 def test_each_attempt_ends_with_its_cause_and_a_finished_trial_is_as_undisturbed(
     swept: Sweeps, workers: int, row: str
 ) -> None:
@@ -184,7 +207,9 @@ def test_each_attempt_ends_with_its_cause_and_a_finished_trial_is_as_undisturbed
     journal = [line["step"] for line in lines(trial / "journal.jsonl")]
     if ends[-1] == DONE:
         assert (f"{row}-s1: resumed at step 6" in sweep.output) == (len(ends) > 1)
-        scores = [json.loads((each / "result.json").read_text())["scores"] for each in (base, trial)]
+        scores = [
+            json.loads((each / "result.json").read_text())["scores"] for each in (base, trial)
+        ]
         assert scores[0] == scores[1]
         assert newest_state(trial / "checkpoints") == newest_state(base / "checkpoints")
         assert journal == list(range(EVERY, STEPS + 1, EVERY))
@@ -197,11 +222,16 @@ def test_each_attempt_ends_with_its_cause_and_a_finished_trial_is_as_undisturbed
 
 
 def test_stacks_show_where_a_worker_hung_that_could_not_even_answer(swept: Sweeps) -> None:
-    assert re.search(r"File .*small\.py.* in fault", (swept(1).trial("hangs") / "lost-a1.txt").read_text())
+    assert re.search(
+        r"File .*small\.py.* in fault", (swept(1).trial("hangs") / "lost-a1.txt").read_text()
+    )
 
 
 def test_a_worker_that_leaves_after_the_result_is_told(swept: Sweeps) -> None:
-    assert "leaves_late-s1: a worker did not exit cleanly after the result: worker 1 (pid " in swept(2).output
+    assert (
+        "leaves_late-s1: a worker did not exit cleanly after the result: worker 1 (pid "
+        in swept(2).output
+    )
 
 
 @pytest.mark.parametrize("workers", FAULTS)

@@ -1,4 +1,5 @@
-"""Rows that only score, after the weights of their hosts have changed, and what they see of the training."""
+"""Rows that only score, after the weights of their hosts have changed, and what they see of the
+training."""
 
 import io
 import json
@@ -64,7 +65,9 @@ def train(folder: Path, *rows: str) -> None:
 
 
 def result(folder: Path, trial: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "runs/s" / trial / "result.json").read_text("utf-8"))
+    content: dict[str, Any] = json.loads(
+        (folder / "runs/s" / trial / "result.json").read_text("utf-8")
+    )
     return content
 
 
@@ -102,7 +105,8 @@ def drop_and_train_big_anew(folder: Path) -> None:
 
 
 CASES = pytest.mark.parametrize(
-    ("host", "row", "change"), [("base", "greedy", train_base_anew), ("big", "big_greedy", drop_and_train_big_anew)]
+    ("host", "row", "change"),
+    [("base", "greedy", train_base_anew), ("big", "big_greedy", drop_and_train_big_anew)],
 )
 
 
@@ -121,7 +125,10 @@ def test_other_weights_of_the_host_are_scored_and_no_old_score_is_shown(
     assert str(before)[:8] not in shown(folder, row)
     assert state(folder, row) == "to score again"
     frames = load(folder / "runs/s")
-    assert dict(zip(frames.trials["row"], frames.trials["state"], strict=True))[row] == "to score again"
+    assert (
+        dict(zip(frames.trials["row"], frames.trials["state"], strict=True))[row]
+        == "to score again"
+    )
     assert row not in set(frames.scores["row"])
     assert str(before)[:8] not in typed(folder, "compare", row, host, "sweep.name=s").output
     planned = json.loads(printed(folder, "plan", *STUDY, "--json"))
@@ -138,7 +145,10 @@ def test_a_host_that_is_only_scored_again_keeps_the_scores_of_its_rows(folder: P
     (folder / "runs/s/base-s1/result.json").unlink()
     assert state(folder, "greedy") == "to score again", "nobody knows what its weights are"
     train(folder, "base")
-    assert (result(folder, "base-s1")["attempt"], result(folder, "base-s1")["weights"]["attempt"]) == (2, 1)
+    assert (
+        result(folder, "base-s1")["attempt"],
+        result(folder, "base-s1")["weights"]["attempt"],
+    ) == (2, 1)
     assert state(folder, "greedy") == "finished"
 
 
@@ -157,16 +167,22 @@ def test_evaluate_scores_a_row_that_is_to_score_again(folder: Path) -> None:
     train(folder, "base")
     train(folder, "greedy")
     train_base_anew(folder)
-    lines = json.loads(printed(folder, "evaluate", "task=scored", "greedy", "sweep.name=s", "--json"))
+    lines = json.loads(
+        printed(folder, "evaluate", "task=scored", "greedy", "sweep.name=s", "--json")
+    )
     assert [line["now"] for line in lines] == [True, True], "both sets"
     assert lines[0]["score"] == score(folder, "base-s1") * 4
     assert state(folder, "greedy") == "finished"
 
 
-def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew(folder: Path) -> None:
+def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew(
+    folder: Path,
+) -> None:
     train(folder, "base")
     path = folder / "runs/s/base-s1/result.json"
-    earlier = {name: value for name, value in result(folder, "base-s1").items() if name != "weights"}
+    earlier = {
+        name: value for name, value in result(folder, "base-s1").items() if name != "weights"
+    }
     path.write_text(json.dumps(earlier))
     train(folder, "greedy")
     assert state(folder, "greedy") == "finished"
@@ -238,7 +254,9 @@ def test_the_work_reads_what_training_left_in_its_folder_and_cannot_change_it(fo
     assert words.read_text() == "as trained"
 
 
-def test_without_the_result_of_its_host_a_row_is_not_trained(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_result_of_its_host_a_row_is_not_trained(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     train(folder, "base", "greedy")
     monkeypatch.chdir(folder)
     plan = plan_sweep([*STUDY, "score.beam=3"], here=folder)
@@ -261,7 +279,9 @@ def test_evaluate_names_the_host_whose_weights_a_row_scores(folder: Path) -> Non
     train(folder, "base", "greedy")
     shutil.rmtree(folder / "runs/s/base-s1/checkpoints")
     words = ("evaluate", "task=scored", "greedy", "score.beam=2", "sweep.name=s")
-    assert "s/greedy-s1 scores the weights of s/base-s1, which has no checkpoint" in refusal(folder, *words)
+    assert "s/greedy-s1 scores the weights of s/base-s1, which has no checkpoint" in refusal(
+        folder, *words
+    )
     (folder / "runs/s/base-s1/result.json").unlink()
     by_folder = (*words[:2], str(folder / "runs/s/greedy-s1"), *words[3:])
     assert "base-s1 is interrupted" in refusal(folder, *by_folder)

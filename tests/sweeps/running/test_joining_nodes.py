@@ -10,19 +10,30 @@ from other_packages import with_others
 from studies import wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
-WORDS = ("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]", "train.steps=50")
+WORDS = (
+    "sweep",
+    "task=small",
+    "sweep.name=s",
+    "sweep.rows=[base,square]",
+    "sweep.seeds=[1,2]",
+    "train.steps=50",
+)
 OURS = version("allelse")
 
 
 def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
-    """The sweep, which had the head alone, stops, and no trial fails. Typed again it is refused until the node fits."""
+    """The sweep, which had the head alone, stops, and no trial fails. Typed again it is refused
+    until the node fits."""
     folder = write_paced_task(tmp_path.resolve() / "work")
     trials = folder / "runs" / "s"
     train_to(5, folder)
     with machines("head") as made:
         words = *WORDS, f"cluster.address={made.address}"
         running = made.head.start(*words, cwd=folder)
-        wait_until(lambda: running.ended() or (trials / "base-s1" / "journal.jsonl").exists(), "the first trial")
+        wait_until(
+            lambda: running.ended() or (trials / "base-s1" / "journal.jsonl").exists(),
+            "the first trial",
+        )
         assert not running.ended(), running.end().output
         other = with_others(made.add("other"), tmp_path / "software")
         made.start_ray(other)
@@ -34,7 +45,10 @@ def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
     assert "To continue, run again: allelse sweep" in said
     assert "it resumes with the next sweep" in said
     assert "starting another attempt" not in said
-    assert "must be the same version or commit on every node, and unchanged while a sweep runs. Stopping" in said
+    assert (
+        "must be the same version or commit on every node, and unchanged while a sweep runs. Stopping"
+        in said
+    )
     assert again.code == 2
     assert differs in " ".join(again.output.split())
     assert reasons(trials / "base-s1") == ["interrupted"]

@@ -1,4 +1,5 @@
-"""What a run shows of itself in a terminal is what `allelse status --watch` shows of it in another one."""
+"""What a run shows of itself in a terminal is what `allelse status --watch` shows of it in another
+one."""
 
 import fcntl
 import os
@@ -34,11 +35,17 @@ class Screen:
 
     def lines(self) -> list[list[str]]:
         """The words of each line."""
-        return [line.split() for line in ESCAPES.sub("", self.drawn.decode(errors="replace")).splitlines()]
+        return [
+            line.split()
+            for line in ESCAPES.sub("", self.drawn.decode(errors="replace")).splitlines()
+        ]
 
     def shows_step_6(self) -> bool:
         """In base's line, with the loss: noise that the seed and the step decide."""
-        return any(line[:4] == ["base", "1", "running", "6/50"] and "0.156" in line for line in self.lines())
+        return any(
+            line[:4] == ["base", "1", "running", "6/50"] and "0.156" in line
+            for line in self.lines()
+        )
 
 
 @contextmanager
@@ -69,7 +76,10 @@ def test_a_run_shows_what_watching_it_shows(tmp_path: Path) -> None:
     write_paced_task(tmp_path)
     train_to(6, tmp_path)
     named = "sweep.name=s"
-    with in_terminal(tmp_path, "train", "task=small", "row=base", "train.steps=50", named) as (own, run):
+    with in_terminal(tmp_path, "train", "task=small", "row=base", "train.steps=50", named) as (
+        own,
+        run,
+    ):
         wait_until(lambda: own.shows_step_6() or run.poll() is not None, "step 6")
         with in_terminal(tmp_path, "status", "--watch", named) as (watching, _):
             wait_until(lambda: watching.shows_step_6(), "the same view")

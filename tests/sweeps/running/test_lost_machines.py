@@ -1,4 +1,5 @@
-"""Machines and links are lost under a running sweep, and come back: it ends like an undisturbed one, bit for bit."""
+"""Machines and links are lost under a running sweep, and come back: it ends like an undisturbed
+one, bit for bit."""
 
 import json
 import re
@@ -35,9 +36,25 @@ class Sweep:
 
     @property
     def words(self) -> list[str]:
-        cluster = [f"address={self.machines.address}", f"workers={self.workers}", "gpus_per_worker=0"]
-        words = ["sweep", *SMALL, *TEXT, f"sweep.name={self.name}", "sweep.rows=[base]", f"train.steps={self.steps}"]
-        words += ["train.checkpoint_every=20", "cluster=nodes", "cluster.cpus_per_worker=1", "sweep.share=false"]
+        cluster = [
+            f"address={self.machines.address}",
+            f"workers={self.workers}",
+            "gpus_per_worker=0",
+        ]
+        words = [
+            "sweep",
+            *SMALL,
+            *TEXT,
+            f"sweep.name={self.name}",
+            "sweep.rows=[base]",
+            f"train.steps={self.steps}",
+        ]
+        words += [
+            "train.checkpoint_every=20",
+            "cluster=nodes",
+            "cluster.cpus_per_worker=1",
+            "sweep.share=false",
+        ]
         return [*words, *(f"cluster.{word}" for word in cluster)]
 
     @property
@@ -51,7 +68,10 @@ class Sweep:
         """On this machine, until the journal has this step."""
         running = machine.start(*self.words, cwd=self.folder)
         journal = self.trial / "journal.jsonl"
-        wait_until(lambda: any(line["step"] >= step for line in lines(journal)) or running.ended(), f"step {step}")
+        wait_until(
+            lambda: any(line["step"] >= step for line in lines(journal)) or running.ended(),
+            f"step {step}",
+        )
         assert not running.ended(), running.end().output
         return running
 
@@ -71,7 +91,8 @@ class Sweep:
         return same.trial.parent
 
     def check_as_undisturbed(self) -> None:
-        """Same scores, same bits and every step once; one run in MLflow, and nothing is left on the cluster."""
+        """Same scores, same bits and every step once; one run in MLflow, and nothing is left on the
+        cluster."""
         assert reasons(self.trial)[-1] == "finished"
         check_same_results(self.trial.parent, self.undisturbed())
         check_nothing_left(self.machines, self.trial.parent)
@@ -127,7 +148,8 @@ def idle_head(*names: str) -> Iterator[Machines]:
 
 
 def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path) -> None:
-    """The worker that was cut off stands still until its successor has begun. Then it trains on, and finds that out."""
+    """The worker that was cut off stands still until its successor has begun. Then it trains on,
+    and finds that out."""
     with idle_head(*NAMES) as made:
         sweep = Sweep(made, folder, "cut", workers=2)
         running = sweep.start_to(60, made.head)
@@ -165,25 +187,37 @@ def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path
         sweep = Sweep(made, folder, "shrunk", workers=1)
         running = sweep.start_to(60, made.head)
         made.lose(made.all[1])
-        wait_until(lambda: note(sweep).startswith("waiting for 1 CPU, 0 are free") or running.ended(), "the wait", 180)
+        wait_until(
+            lambda: note(sweep).startswith("waiting for 1 CPU, 0 are free") or running.ended(),
+            "the wait",
+            180,
+        )
         made.start_ray(made.add("node-b"))
         ended = running.end()
         assert ended.code == 0, ended.output
         assert ended.output.count("Waiting for 1 CPU, 0 are free\n") == 1
         provenance = json.loads((sweep.trial / "provenance.json").read_text())
-        assert [provenance[name] for name in ("host", "hosts", "driver")] == ["node-b", ["node-b"], "head"]
+        assert [provenance[name] for name in ("host", "hosts", "driver")] == [
+            "node-b",
+            ["node-b"],
+            "head",
+        ]
         sweep.check_as_undisturbed()
 
 
 def note(sweep: Sweep) -> str:
     """What `allelse status` says of its trial."""
-    shown = sweep.machines.head.allelse("status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder)
+    shown = sweep.machines.head.allelse(
+        "status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder
+    )
     assert shown.code == 0, shown.output
     (trial,) = json.loads(shown.output[shown.output.index("[") :])
     return str(trial["note"])
 
 
-def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: Machines, folder: Path) -> None:
+def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(
+    three: Machines, folder: Path
+) -> None:
     """The first one stands still meanwhile, and so has steps left for Ctrl-C."""
     sweep = Sweep(three, folder, "held", workers=1)
     running = sweep.start_to(20, three.head)
@@ -192,7 +226,9 @@ def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: 
         worker.suspend()
     refused = sweep.run(three.all[1])
     assert refused.code == 2, refused.output
-    assert re.search(r"base-s1 is being run by pid \d+ on node-a since ", refused.output), refused.output
+    assert re.search(r"base-s1 is being run by pid \d+ on node-a since ", refused.output), (
+        refused.output
+    )
     assert "Nothing was started." in refused.output
     running.signal(signal.SIGINT)
     for worker in training:

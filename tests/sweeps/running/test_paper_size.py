@@ -1,4 +1,5 @@
-"""docs/paper-size.md: its own commands with smaller sizes, and the text of WMT 2014 from a server on this machine."""
+"""docs/paper-size.md: its own commands with smaller sizes, and the text of WMT 2014 from a server
+on this machine."""
 
 import io
 import json
@@ -24,7 +25,11 @@ from sweeps.planning.continuation import plan_sweep
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "docs" / "paper-size.md"
 NUMBERS = ("one", "two", "three", "four", "five", "six")
-PLAIN = [(f"the {one} dog sees {two} cats", f"der {one} Hund sieht {two} Katzen") for one in NUMBERS for two in NUMBERS]
+PLAIN = [
+    (f"the {one} dog sees {two} cats", f"der {one} Hund sieht {two} Katzen")
+    for one in NUMBERS
+    for two in NUMBERS
+]
 REMOVED = {
     "empty side": ("", "nichts"),
     "unreadable letter": ("a \x07 bell", "eine Glocke"),
@@ -65,10 +70,16 @@ def write_archive(path: Path, members: Members) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Path:
-    """The folder that the server shows: three archives, with pairs to remove and with files of other languages."""
+    """The folder that the server shows: three archives, with pairs to remove and with files of
+    other languages."""
     folder = tmp_path / "served"
-    others = [member("training/europarl-v7.fr-en.en", b"another\n"), member("training/README", b"text\n")]
-    write_archive(folder / EUROPARL[0], [*others, *text_members(EUROPARL[1], [*PLAIN, *REMOVED.values()])])
+    others = [
+        member("training/europarl-v7.fr-en.en", b"another\n"),
+        member("training/README", b"text\n"),
+    ]
+    write_archive(
+        folder / EUROPARL[0], [*others, *text_members(EUROPARL[1], [*PLAIN, *REMOVED.values()])]
+    )
     spaced = [("  a  big\u00a0dog\r", "ein\tgroßer Hund \u2028 heute")]
     write_archive(folder / CRAWL[0], text_members(CRAWL[1], spaced * 2))
     write_archive(folder / NEWS[0], text_members(NEWS[1], [REMOVED["empty side"], *PLAIN[:3]]))
@@ -97,7 +108,12 @@ def place(tmp_path: Path) -> Path:
 
 def script(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "wmt14.py", *words], cwd=place, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "wmt14.py", *words],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -109,11 +125,20 @@ def test_the_script_is_a_page() -> None:
     assert len((ROOT / "examples/wmt14/wmt14.py").read_text("utf-8").splitlines()) <= 120
 
 
-def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_side(place: Path, url: str) -> None:
+def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_side(
+    place: Path, url: str
+) -> None:
     done = script(place, "--url", url)
     assert done.returncode == 0, done.stderr
-    english, german = ((place / "text" / f"train.{side}").read_text("utf-8") for side in ("en", "de"))
-    kept = [*PLAIN, ("a big dog", "ein großer Hund heute"), ("a big dog", "ein großer Hund heute"), *PLAIN[:3]]
+    english, german = (
+        (place / "text" / f"train.{side}").read_text("utf-8") for side in ("en", "de")
+    )
+    kept = [
+        *PLAIN,
+        ("a big dog", "ein großer Hund heute"),
+        ("a big dog", "ein großer Hund heute"),
+        *PLAIN[:3],
+    ]
     assert list(zip(english.split("\n"), german.split("\n"), strict=True)) == [*kept, ("", "")]
     europarl, crawl, news = re.split(r"^(?=\w)", done.stdout, flags=re.MULTILINE)[1:]
     assert europarl.startswith("europarl-v7: 42 pairs, 36 kept, SHA-256 ")
@@ -121,12 +146,18 @@ def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_sid
     assert crawl.startswith("commoncrawl: 2 pairs, 2 kept, ")
     assert news.startswith("news-commentary-v9: 4 pairs, 3 kept, ")
     assert "  1 empty side\n" in news
-    assert {name for name in files_of(place / "text") if not name.startswith("raw/")} == {"train.en", "train.de"}
+    assert {name for name in files_of(place / "text") if not name.startswith("raw/")} == {
+        "train.en",
+        "train.de",
+    }
 
 
-def test_no_path_of_an_archive_is_written_to(place: Path, served: Path, url: str, tmp_path: Path) -> None:
+def test_no_path_of_an_archive_is_written_to(
+    place: Path, served: Path, url: str, tmp_path: Path
+) -> None:
     evil = [
-        member(name, b"evil\n") for name in ("../evil", "training/../../../evil", f"{tmp_path}/evil", "text/train.en")
+        member(name, b"evil\n")
+        for name in ("../evil", "training/../../../evil", f"{tmp_path}/evil", "text/train.en")
     ]
     write_archive(served / NEWS[0], [*evil, *text_members(NEWS[1], PLAIN)])
     before = files_of(tmp_path) - files_of(served)
@@ -169,7 +200,9 @@ def test_text_that_is_not_whole_gets_no_name(
 
 
 @pytest.mark.parametrize("archive", ["cut", "missing"])
-def test_an_archive_that_cannot_be_read_is_named(archive: str, place: Path, served: Path, url: str) -> None:
+def test_an_archive_that_cannot_be_read_is_named(
+    archive: str, place: Path, served: Path, url: str
+) -> None:
     path = served / EUROPARL[0]
     content = path.read_bytes()
     path.unlink()
@@ -189,7 +222,12 @@ SMALLER = {
 }
 """By the page's words: what the test types. Nothing else of its commands changes."""
 SIZES = [
-    *("train.steps=20", "train.warmup_steps=10", "train.evaluate_every=20", "train.checkpoint_every=20"),
+    *(
+        "train.steps=20",
+        "train.warmup_steps=10",
+        "train.evaluate_every=20",
+        "train.checkpoint_every=20",
+    ),
     *("data.vocab_size=300", "decode.average_every=20", "sweep.rows=[base,a_heads_1]"),
 ]
 ALLELSE = (sys.executable, "-P", "-m", "sweeps.cli")
@@ -218,10 +256,17 @@ def smaller(line: str) -> list[str]:
     return [*words, *SIZES] if words[0] in ("plan", "sweep") else words
 
 
-def test_the_plan_says_the_numbers_of_the_page(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_says_the_numbers_of_the_page(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(DATASETS["wmt13"], "_outdir", str(tmp_path))
     (place / "text").mkdir()
-    for file in ("clone/text/train.en", "clone/text/train.de", "wmt13.en-de.src", "wmt13.en-de.ref"):
+    for file in (
+        "clone/text/train.en",
+        "clone/text/train.de",
+        "wmt13.en-de.src",
+        "wmt13.en-de.ref",
+    ):
         (tmp_path / file).write_text("a line\n" * 20, "utf-8")
     overrides = [word for word in shlex.split(page_commands()[3])[2:] if "=" in word]
     monkeypatch.chdir(place)
@@ -235,7 +280,9 @@ def test_the_plan_says_the_numbers_of_the_page(place: Path, tmp_path: Path, monk
     assert trials[0].trial.row == "base"
     assert f"Base has {(trials[0].costs.params or 0) / 1e6:.3f}M parameters" in content
     table = content[content.index("| row | parameters") :]
-    assert {row for row, number in flops.items() if f"{number:.2e}".replace("e+", "e") not in table} == set()
+    assert {
+        row for row, number in flops.items() if f"{number:.2e}".replace("e+", "e") not in table
+    } == set()
 
 
 @pytest.mark.ray
@@ -246,7 +293,9 @@ def test_the_commands_of_the_page_lead_to_the_table(
     sets = tmp_path / "sacrebleu" / "wmt13"
     sets.mkdir(parents=True)
     for side, number in (("src", 0), ("ref", 1)):
-        (sets / f"wmt13.en-de.{side}").write_text("".join(f"{pair[number]}\n" for pair in PLAIN[:5]), "utf-8")
+        (sets / f"wmt13.en-de.{side}").write_text(
+            "".join(f"{pair[number]}\n" for pair in PLAIN[:5]), "utf-8"
+        )
     monkeypatch.setenv("SACREBLEU", str(sets.parent))
     (place / "runs").mkdir()
     shutil.copy(database, place / "runs")
@@ -254,7 +303,9 @@ def test_the_commands_of_the_page_lead_to_the_table(
     assert script(place, *shlex.split(text)[2:], "--url", url).returncode == 0
     printed = {}
     for line in (plan, sweep, table):
-        done = subprocess.run([*ALLELSE, *smaller(line)], cwd=place, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*ALLELSE, *smaller(line)], cwd=place, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         printed[shlex.split(line)[1]] = " ".join(done.stdout.split())
     assert "Locked 3 trials of 2 rows; ppl, bleu_paper on dev: " in printed["plan"]

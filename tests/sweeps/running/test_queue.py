@@ -1,4 +1,5 @@
-"""Queue, retry, stop and silence of a sweep, against groups of workers that answer polls from a list."""
+"""Queue, retry, stop and silence of a sweep, against groups of workers that answer polls from a
+list."""
 
 import io
 from collections.abc import Sequence
@@ -19,11 +20,24 @@ from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Interrupted, Stopping
 from sweeps.running.trial_process import StepResult, Turn
-from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Order, Printed, Report, Started, Stopped
+from sweeps.worker.events import (
+    Assignment,
+    Event,
+    Failed,
+    Finished,
+    Lost,
+    Order,
+    Printed,
+    Report,
+    Started,
+    Stopped,
+)
 from tracking.study import write_study
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
-DONE: list[Event] = [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})]
+DONE: list[Event] = [
+    Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})
+]
 KILLED: list[Event] = [Lost("worker 0 was killed (SIGKILL)", "its last line")]
 SHORT: list[Event] = [Lost("worker 0 ran out of memory", "", memory=True)]
 
@@ -117,11 +131,16 @@ def test_a_trial_that_lost_its_workers_comes_before_those_that_have_not_begun(sw
     first = sweep.begin(BEGUN, KILLED).run()
     other = sweep.begin(BEGUN, DONE)
     assert (other.trial, other.attempt, first.group.closed) == (first.trial, 2, True)
-    assert other.run().sweep.reasons("base-s1") == ["worker lost: worker 0 was killed (SIGKILL)", "finished"]
+    assert other.run().sweep.reasons("base-s1") == [
+        "worker lost: worker 0 was killed (SIGKILL)",
+        "finished",
+    ]
     assert sweep.begin().trial == "square-s1"
 
 
-def test_a_process_that_dies_unheard_costs_an_attempt_whose_late_events_are_dropped(sweep: Sweep) -> None:
+def test_a_process_that_dies_unheard_costs_an_attempt_whose_late_events_are_dropped(
+    sweep: Sweep,
+) -> None:
     first = sweep.begin(BEGUN, [Report(4, {"train/loss": 0.5})])
     first.step()
     sweep.queue.lose(first.name, lambda: Lost("the trial's process was killed", ""))
@@ -188,7 +207,10 @@ def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
 def failing(number: int, line: int) -> list[Event]:
     """After a report, with a traceback that ends at this line."""
     calls = f'  File "/library.py", line 7, in load\n  File "/task.py", line {line}, in work\n'
-    return [*BEGUN, Failed(f"RuntimeError: no such file: {number}", f"Traceback:\n{calls}RuntimeError: no")]
+    return [
+        *BEGUN,
+        Failed(f"RuntimeError: no such file: {number}", f"Traceback:\n{calls}RuntimeError: no"),
+    ]
 
 
 def test_a_sweep_that_cannot_succeed_ends_after_three_trials(sweep: Sweep) -> None:
@@ -210,7 +232,9 @@ def test_a_sweep_that_cannot_succeed_ends_after_three_trials(sweep: Sweep) -> No
         [failing(1, 33), failing(2, 33), [*BEGUN, *DONE], failing(3, 33)],  # one succeeds
     ],
 )
-def test_a_sweep_goes_on_after_trials_that_fail_otherwise(ends: list[list[Event]], sweep: Sweep) -> None:
+def test_a_sweep_goes_on_after_trials_that_fail_otherwise(
+    ends: list[list[Event]], sweep: Sweep
+) -> None:
     for events in ends:
         sweep.begin(events).run()
     sweep.queue.tick()
@@ -221,10 +245,15 @@ def test_a_sweep_goes_on_after_trials_that_fail_otherwise(ends: list[list[Event]
     ("polls", "noticed"),
     [
         ([BEGUN, []], "worker 0 ended without a result"),
-        ([BEGUN, DONE, KILLED], "a worker did not exit cleanly after the result: worker 0 was killed (SIGKILL)"),
+        (
+            [BEGUN, DONE, KILLED],
+            "a worker did not exit cleanly after the result: worker 0 was killed (SIGKILL)",
+        ),
     ],
 )
-def test_workers_that_end_oddly_are_not_used_again(polls: list[Sequence[Event]], noticed: str, sweep: Sweep) -> None:
+def test_workers_that_end_oddly_are_not_used_again(
+    polls: list[Sequence[Event]], noticed: str, sweep: Sweep
+) -> None:
     group = sweep.begin(*polls).run().group
     assert group.closed
     assert noticed in sweep.said.getvalue()
@@ -234,9 +263,21 @@ def test_workers_that_end_oddly_are_not_used_again(polls: list[Sequence[Event]],
     ("signs", "looks", "stalls_at"),
     [
         ([[1], [2], [2], [2], [2], [2]], [5, 10, 30, 50, 69, 75], 75),
-        ([[1], [1], [1], [1], [1], [1]], [5, 30, 60, 90, 119, 126], 126),  # until its first sign it may import torch
-        ([[1], [2], [2], [2], [2], [2]], [5, 10, 100, 130, 155, 161], 161),  # nobody looked for a while
-        ([[0, 1], [0, 2], [0, 3], [0, 3], [0, 3], [0, 3]], [10, 35, 60, 85, 110, 125], 125),  # all of them are silent
+        (
+            [[1], [1], [1], [1], [1], [1]],
+            [5, 30, 60, 90, 119, 126],
+            126,
+        ),  # until its first sign it may import torch
+        (
+            [[1], [2], [2], [2], [2], [2]],
+            [5, 10, 100, 130, 155, 161],
+            161,
+        ),  # nobody looked for a while
+        (
+            [[0, 1], [0, 2], [0, 3], [0, 3], [0, 3], [0, 3]],
+            [10, 35, 60, 85, 110, 125],
+            125,
+        ),  # all of them are silent
     ],
 )
 def test_silence_counts_while_somebody_looks(

@@ -1,4 +1,5 @@
-"""Ray's own tools: its dashboard, and a sweep as a job of a cluster, by the commands of docs/cluster.md."""
+"""Ray's own tools: its dashboard, and a sweep as a job of a cluster, by the commands of
+docs/cluster.md."""
 
 import json
 import os
@@ -18,7 +19,13 @@ from studies import Running, lines, printed, wait_until
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 STEPS = 40
-WORDS = ("task=small", "sweep.name=s", "sweep.rows=[base]", f"train.steps={STEPS}", "cluster.dashboard=true")
+WORDS = (
+    "task=small",
+    "sweep.name=s",
+    "sweep.rows=[base]",
+    f"train.steps={STEPS}",
+    "cluster.dashboard=true",
+)
 HERE = ("cluster.workers=1", "cluster.cpus_per_worker=1", "cluster.gpus_per_worker=0")
 
 
@@ -26,7 +33,9 @@ def test_a_sweep_starts_the_dashboard_tells_where_it_is_and_ends_it(tmp_path: Pa
     folder = write_paced_task(tmp_path.resolve())
     train_to(2, folder)
     environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
-    running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1", env=environment)
+    running = Running.start(
+        "sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1", env=environment
+    )
     with printed(running.process) as output:
         found = re.fullmatch(r"Ray's dashboard: (http://127\.0\.0\.1:\d+)\n", output.readline())
     assert found
@@ -37,7 +46,9 @@ def test_a_sweep_starts_the_dashboard_tells_where_it_is_and_ends_it(tmp_path: Pa
     wait_for_end(folder)
 
 
-def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_cluster_clean(tmp_path: Path) -> None:
+def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_cluster_clean(
+    tmp_path: Path,
+) -> None:
     """The task's files are sent with each job. While it trains, Ray lists the trial by its name."""
     shared = tmp_path.resolve()
     study = shared / "runs" / "s"
@@ -47,10 +58,20 @@ def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_c
         head = made.add("head")
         head.run("ray", "start", "--head", "--port=6379", "--num-cpus=1", "--disable-usage-stats")
         running = submitted(head, code, "first")
-        wait_until(lambda: [*study.rglob("step-4/manifest.json")] != [] or running.ended(), "a checkpoint", 120)
+        wait_until(
+            lambda: [*study.rglob("step-4/manifest.json")] != [] or running.ended(),
+            "a checkpoint",
+            120,
+        )
         assert not running.ended(), running.end().output
-        wait_until(lambda: listed(head, "tasks", "name=base-s1", "state=RUNNING") != [], "the task in Ray's list", 60)
-        assert [each["repr_name"] for each in listed(head, "actors", "class_name=WorkerActor")] == ["worker 0"]
+        wait_until(
+            lambda: listed(head, "tasks", "name=base-s1", "state=RUNNING") != [],
+            "the task in Ray's list",
+            60,
+        )
+        assert [each["repr_name"] for each in listed(head, "actors", "class_name=WorkerActor")] == [
+            "worker 0"
+        ]
         head.run("ray", "job", "stop", "first")
         assert "Ray's dashboard: http://127.0.0.1:8265" in running.end().output
         assert reasons(study / "base-s1") in ([], ["interrupted"])
@@ -61,13 +82,17 @@ def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_c
         assert "1 of 1 finished" in ended.output
         check_nothing_left(made, study)
         assert listed(head, "actors", "state=ALIVE") == []
-    assert [line["step"] for line in lines(study / "base-s1" / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    assert [line["step"] for line in lines(study / "base-s1" / "journal.jsonl")] == list(
+        range(2, STEPS + 1, 2)
+    )
 
 
 def submitted(head: Machine, code: Path, name: str) -> Inside:
     """The documented job, in a folder with the code of a task."""
     (line,) = re.findall(r"^ray job submit .*", DOCUMENT.read_text("utf-8"), re.MULTILINE)
-    line = line.replace("/shared", str(code.parent)).replace("submit", f"submit --submission-id {name}", 1)
+    line = line.replace("/shared", str(code.parent)).replace(
+        "submit", f"submit --submission-id {name}", 1
+    )
     return head.popen(["bash", "-ec", " ".join([line, *WORDS, *HERE])], cwd=code)
 
 

@@ -1,4 +1,5 @@
-"""The steps of trained weights that a row scores: where training ended early, and where a step was not saved."""
+"""The steps of trained weights that a row scores: where training ended early, and where a step was
+not saved."""
 
 import json
 import os
@@ -17,14 +18,21 @@ KEEP = "steps=averaged(config)"
 STEPS = "steps=lambda config: config.train.steps"
 WORK = "    work=work,"
 RETURNS = "        if step == 3:\n            trial.checkpoint(step, total)\n            return\n"
-ENDS_EARLY = {SAVES: SAVES + RETURNS, STATES: "trial.states([3])", WORK: f"{WORK}\n    early_stop=True,"}
+ENDS_EARLY = {
+    SAVES: SAVES + RETURNS,
+    STATES: "trial.states([3])",
+    WORK: f"{WORK}\n    early_stop=True,",
+}
 NO_KEY = {STEPS: "steps=lambda config: 5", KEEP: "steps=()"}
 DIES = """        if step == 4 and (HERE / "dies").exists():
             trial.checkpoint(step, total)
             list(trial.states([4]))  # waits until it is written
             os.kill(os.getpid(), 9)
 """
-NO_END = {SAVES: "        if step == 3:\n            trial.checkpoint(step, total)\n", STATES: "trial.states([3])"}
+NO_END = {
+    SAVES: "        if step == 3:\n            trial.checkpoint(step, total)\n",
+    STATES: "trial.states([3])",
+}
 VERBS = ("plan", "sweep", "train")
 
 
@@ -98,9 +106,13 @@ def test_weights_of_training_that_ended_early_are_scored(early: Path, tmp_path: 
     assert (folder / "trained").read_text() == trained
 
 
-def test_work_that_could_not_be_kept_from_training_is_refused_before_it_starts(tmp_path: Path) -> None:
+def test_work_that_could_not_be_kept_from_training_is_refused_before_it_starts(
+    tmp_path: Path,
+) -> None:
     folder = with_base(tmp_path, ENDS_EARLY | NO_KEY)
-    reason = "base-s1, whose training ended at step 3 of 5; no key of the task is its number of steps"
+    reason = (
+        "base-s1, whose training ended at step 3 of 5; no key of the task is its number of steps"
+    )
     for verb in VERBS:
         assert f"scores the weights of {reason}" in refused(folder, verb, "base,greedy")
     code, output = run(folder, "evaluate", "task=scored", "s/base", "score.beam=2")
@@ -112,7 +124,10 @@ def test_work_that_could_not_be_kept_from_training_is_refused_before_it_starts(t
 def test_every_verb_refuses_steps_that_were_not_kept(whole: Path) -> None:
     for verb in VERBS:
         said = refused(whole, verb, "base,mean")
-        assert "mean-s1 (conf/task/scored/row/mean.yaml) would be scored over the steps 3, 4 of base-s1" in said
+        assert (
+            "mean-s1 (conf/task/scored/row/mean.yaml) would be scored over the steps 3, 4 of base-s1"
+            in said
+        )
         assert "which were not kept must be steps with a checkpoint: 5" in said
 
 
@@ -124,13 +139,17 @@ def test_steps_that_an_interrupted_host_has_passed_are_refused(tmp_path: Path) -
     (tmp_path / "dies").unlink()
     for verb in ("plan", "sweep"):
         said = refused(tmp_path, verb, "base,mean")
-        assert "over the steps 3 of base-s1, which was trained past them without a checkpoint" in said
+        assert (
+            "over the steps 3 of base-s1, which was trained past them without a checkpoint" in said
+        )
         assert "must be steps with a checkpoint (4), or after step 4" in said
     assert "greedy" in must(tmp_path, "plan", *STUDY, "sweep.rows=[base,greedy]", "--add")
 
 
 @pytest.mark.ray
-def test_a_host_that_saves_no_last_state_is_the_cause_once_and_then_a_refusal(tmp_path: Path) -> None:
+def test_a_host_that_saves_no_last_state_is_the_cause_once_and_then_a_refusal(
+    tmp_path: Path,
+) -> None:
     write_scored(tmp_path)
     (tmp_path / "scored.py").write_text(edited(NO_END | {KEEP: "steps=()"}), "utf-8")
     code, output = run(tmp_path, "sweep", *STUDY, "sweep.rows=[base,greedy]")
@@ -140,4 +159,6 @@ def test_a_host_that_saves_no_last_state_is_the_cause_once_and_then_a_refusal(tm
     assert "FAILED" not in output
     assert not (tmp_path / "runs/s/greedy-s1").exists()
     for verb in VERBS:
-        assert f"{reason} must be a step with a checkpoint: 3" in refused(tmp_path, verb, "base,greedy")
+        assert f"{reason} must be a step with a checkpoint: 3" in refused(
+            tmp_path, verb, "base,greedy"
+        )

@@ -26,25 +26,37 @@ def test_a_row_waits_for_its_host_and_then_takes_no_step(folder: Path) -> None:
     printed(folder, "train", *STUDY, "row=base")
     steps = (folder / "trained").read_text()
     printed(folder, "train", *STUDY, "row=greedy", "--add")
-    base, greedy = (json.loads((folder / f"runs/s/{row}-s1/result.json").read_text()) for row in ("base", "greedy"))
+    base, greedy = (
+        json.loads((folder / f"runs/s/{row}-s1/result.json").read_text())
+        for row in ("base", "greedy")
+    )
     assert greedy["scores"]["dev"]["score"] == base["scores"]["dev"]["score"] * 4
     assert (folder / "trained").read_text() == steps
 
 
 def test_a_host_without_its_last_state_is_refused(folder: Path) -> None:
     assert SAVES in SOURCE
-    without = SOURCE.replace(SAVES, "        if step == 3:\n            trial.checkpoint(step, total)\n")
+    without = SOURCE.replace(
+        SAVES, "        if step == 3:\n            trial.checkpoint(step, total)\n"
+    )
     without = without.replace("trial.states(averaged(config))", "trial.states([3])")
-    (folder / "scored.py").write_text(without.replace("steps=averaged(config)", "steps=[3]"), "utf-8")
+    (folder / "scored.py").write_text(
+        without.replace("steps=averaged(config)", "steps=[3]"), "utf-8"
+    )
     printed(folder, "train", *STUDY, "row=base")
     said = refusal(folder, "train", *STUDY, "row=greedy", "--add")
     assert "greedy-s1 (conf/task/scored/row/greedy.yaml)" in said
-    assert "of base-s1, which has no checkpoint of its last step, 5 must be a step with a checkpoint: 3" in said
+    assert (
+        "of base-s1, which has no checkpoint of its last step, 5 must be a step with a checkpoint: 3"
+        in said
+    )
 
 
 def test_work_that_trains_on_is_stopped(folder: Path) -> None:
     printed(folder, "train", *STUDY, "row=base")
-    source = SOURCE.replace("train(trial, config.train.steps)", "train(trial, config.train.steps + 1)")
+    source = SOURCE.replace(
+        "train(trial, config.train.steps)", "train(trial, config.train.steps + 1)"
+    )
     (folder / "scored.py").write_text(source, "utf-8")
     done = typed(folder, "train", *STUDY, "row=greedy", "--add", "--changed-code")
     assert done.exit_code == 1

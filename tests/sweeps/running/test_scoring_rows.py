@@ -1,4 +1,5 @@
-"""Rows that only score, as a sweep runs them: real Ray, real MLflow, a process that is really killed."""
+"""Rows that only score, as a sweep runs them: real Ray, real MLflow, a process that is really
+killed."""
 
 import json
 import os
@@ -15,7 +16,13 @@ from studies import Running, allelse, wait_until
 
 from tracking.study import read_study
 
-SWEEP = ("sweep", "task=scored", "sweep.name=s", "sweep.vary={score.beam: [1, 8]}", "sweep.seeds=[1,2,3]")
+SWEEP = (
+    "sweep",
+    "task=scored",
+    "sweep.name=s",
+    "sweep.vary={score.beam: [1, 8]}",
+    "sweep.seeds=[1,2,3]",
+)
 pytestmark = [pytest.mark.ray]
 
 
@@ -65,18 +72,30 @@ def trained_steps(folder: Path) -> list[str]:
 
 def test_three_trials_train_and_nine_are_scored(swept: Path) -> None:
     assert len(scores(swept)) == 9
-    assert sorted(trained_steps(swept)) == sorted(f"{seed} {step}" for seed in (1, 2, 3) for step in range(1, 6))
+    assert sorted(trained_steps(swept)) == sorted(
+        f"{seed} {step}" for seed in (1, 2, 3) for step in range(1, 6)
+    )
     study = read_study(swept / "runs/s")
     for trial in study.trials:
         folder = study.trial_folder(trial)
         config, result = folder.config() or {}, folder.finished_result(trial.key) or {}
-        assert config.get("weights", "") == trial.weights == ("" if trial.row == "base" else f"base-s{trial.seed}")
+        assert (
+            config.get("weights", "")
+            == trial.weights
+            == ("" if trial.row == "base" else f"base-s{trial.seed}")
+        )
         has_checkpoints = any(folder.path.glob("checkpoints/*/a*"))
         assert has_checkpoints == (trial.row == "base")
         base = study.trial_folder(study.trials[trial.seed - 1]).result() or {}
         beam = {"base": 4, "beam_1": 1, "beam_8": 8}[trial.row]
-        assert result["scores"]["dev"]["score"] * beam == pytest.approx(base["scores"]["dev"]["score"] * 4)
-        assert result["flops"] is None if trial.row == "base" else result["seconds"] == result["flops"] == 0.0
+        assert result["scores"]["dev"]["score"] * beam == pytest.approx(
+            base["scores"]["dev"]["score"] * 4
+        )
+        assert (
+            result["flops"] is None
+            if trial.row == "base"
+            else result["seconds"] == result["flops"] == 0.0
+        )
 
 
 def runs_of_trials(folder: Path, study: str) -> list[dict[str, str]]:
@@ -104,7 +123,9 @@ def test_mlflow_has_a_run_of_each_with_its_weights(swept: Path) -> None:
 
 def test_a_killed_sweep_ends_with_the_same_files(swept: Path, fresh: Path) -> None:
     (fresh / "holds").touch()
-    running = Running.start(*SWEEP, cwd=fresh, trial=fresh / "runs/s/beam_8-s1", env=environment(fresh))
+    running = Running.start(
+        *SWEEP, cwd=fresh, trial=fresh / "runs/s/beam_8-s1", env=environment(fresh)
+    )
     wait_until(lambda: (fresh / "held").exists() or running.ended(), "a trial that is being scored")
     assert not running.ended(), running.process.communicate()[0]
     os.killpg(running.process.pid, signal.SIGKILL)
@@ -114,8 +135,12 @@ def test_a_killed_sweep_ends_with_the_same_files(swept: Path, fresh: Path) -> No
     code, output = run(fresh, *SWEEP)
     assert code == 0, output
     assert scores(fresh) == scores(swept)
-    assert {path.name for path in (fresh / "runs/s").iterdir()} == {path.name for path in (swept / "runs/s").iterdir()}
-    assert runs_of_trials(fresh, "s") == runs_of_trials(swept, "s"), "MLflow has no run twice, and none is open"
+    assert {path.name for path in (fresh / "runs/s").iterdir()} == {
+        path.name for path in (swept / "runs/s").iterdir()
+    }
+    assert runs_of_trials(fresh, "s") == runs_of_trials(swept, "s"), (
+        "MLflow has no run twice, and none is open"
+    )
 
 
 def test_other_settings_score_again_without_a_step_of_training(swept: Path, tmp_path: Path) -> None:
@@ -128,7 +153,9 @@ def test_other_settings_score_again_without_a_step_of_training(swept: Path, tmp_
     assert trained_steps(folder) == steps
     code, output = run(folder, *SWEEP[:3], "sweep.rows=[mean]", "--add")
     assert code == 2
-    assert "would be scored over the steps 3, 4 of base-s1, which were not kept" in " ".join(output.split())
+    assert "would be scored over the steps 3, 4 of base-s1, which were not kept" in " ".join(
+        output.split()
+    )
     assert "must be steps with a checkpoint: 5" in " ".join(output.split())
 
 
@@ -138,7 +165,9 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_p
     done = allelse(*words, cwd=folder, env=environment(folder))
     assert done.returncode == 0, done.stderr
     lines = json.loads(done.stdout)
-    found = {(line["trial"], line["set"], line["decode"]["score.beam"]): line["score"] for line in lines}
+    found = {
+        (line["trial"], line["set"], line["decode"]["score.beam"]): line["score"] for line in lines
+    }
     assert len(found) == len(lines) == 12
     for (trial, set_name, beam), value in found.items():
         row = trial.replace("s/base", f"beam_{beam}")
@@ -146,12 +175,22 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_p
         assert result["scores"][set_name]["score"] == value, "to the last digit"
     assert scores(folder) == scores(swept), "the trials keep their own results"
     table = json.loads(allelse("table", "sweep.name=s", "--format", "json", cwd=folder).stdout)
-    shown = {row["row"]: list(row["seed_values"]["score"].values()) for row in table if row["row"] != "base"}
-    assert shown == {f"beam_{beam}": [found[f"s/base-s{seed}", "dev", beam] for seed in (1, 2, 3)] for beam in (1, 8)}
+    shown = {
+        row["row"]: list(row["seed_values"]["score"].values())
+        for row in table
+        if row["row"] != "base"
+    }
+    assert shown == {
+        f"beam_{beam}": [found[f"s/base-s{seed}", "dev", beam] for seed in (1, 2, 3)]
+        for beam in (1, 8)
+    }
     again = json.loads(allelse(*words, "--set", "test", cwd=folder, env=environment(folder)).stdout)
     assert [line["now"] for line in again] == [False] * 6
     code, output = run(folder, *words, "--set", "tset")
-    assert (code, "must be one of dev, test did you mean test?" in " ".join(output.split())) == (2, True), output
+    assert (code, "must be one of dev, test did you mean test?" in " ".join(output.split())) == (
+        2,
+        True,
+    ), output
 
 
 def test_weights_that_rows_score_cannot_be_dropped(swept: Path) -> None:
@@ -159,7 +198,9 @@ def test_weights_that_rows_score_cannot_be_dropped(swept: Path) -> None:
     assert (code, "beam_1-s1, beam_8-s1 score" in " ".join(output.split())) == (2, True), output
 
 
-@pytest.mark.parametrize(("fault", "word", "code"), [("fails", "failed", 1), ("diverges", "diverged", 0)])
+@pytest.mark.parametrize(
+    ("fault", "word", "code"), [("fails", "failed", 1), ("diverges", "diverged", 0)]
+)
 def test_a_row_without_weights_says_so_and_is_no_failure_of_its_own(
     fresh: Path, fault: str, word: str, code: int
 ) -> None:
@@ -174,7 +215,9 @@ def test_a_row_without_weights_says_so_and_is_no_failure_of_its_own(
     assert f"base-s1 {word}" in run(fresh, "table", "sweep.name=s")[1]
 
 
-def test_rows_score_weights_that_were_trained_for_another_study(swept: Path, tmp_path: Path) -> None:
+def test_rows_score_weights_that_were_trained_for_another_study(
+    swept: Path, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(swept, tmp_path / "here"))
     steps = trained_steps(swept)
 
@@ -184,7 +227,12 @@ def test_rows_score_weights_that_were_trained_for_another_study(swept: Path, tmp
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    second = ("task=scored", "sweep.name=second", "sweep.vary={score.beam: [2]}", "sweep.seeds=[1,2,3]")
+    second = (
+        "task=scored",
+        "sweep.name=second",
+        "sweep.vary={score.beam: [2]}",
+        "sweep.seeds=[1,2,3]",
+    )
     planned = json.loads(typed("plan", *second, "--json"))
     sources = {trial["row"]: trial["taken_from"] for trial in planned if trial["seed"] == 1}
     assert sources == {"base": "s/base-s1", "beam_2": None}

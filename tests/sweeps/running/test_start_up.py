@@ -9,11 +9,18 @@ UNNEEDED = {
     "sweeps.running.trial_process": {TORCH, MLFLOW, PLAN},
     "sweeps.running.tune": {TORCH, MLFLOW},
 }
-"""By the module that a process begins with. Each is imported after those before it, which need no more."""
+"""By the module that a process begins with. Each is imported after those before it, which need no
+more."""
 
 
 def test_a_process_of_a_sweep_imports_what_it_needs() -> None:
-    script = "import sys\n" + "".join(f"import {module}; print(*sys.modules)\n" for module in UNNEEDED)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    for (module, unneeded), imported in zip(UNNEEDED.items(), done.stdout.splitlines(), strict=True):
+    script = "import sys\n" + "".join(
+        f"import {module}; print(*sys.modules)\n" for module in UNNEEDED
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    for (module, unneeded), imported in zip(
+        UNNEEDED.items(), done.stdout.splitlines(), strict=True
+    ):
         assert not unneeded & set(imported.split()), module

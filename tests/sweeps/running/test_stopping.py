@@ -1,4 +1,5 @@
-"""What stops a sweep or a trial: signals at awkward moments, `allelse stop`, a closed terminal, a removed folder."""
+"""What stops a sweep or a trial: signals at awkward moments, `allelse stop`, a closed terminal, a
+removed folder."""
 
 import os
 import pty
@@ -30,7 +31,9 @@ EVALUATES_UNTIL_TOLD = """    import pathlib, time
 ONE_ROW = [*SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
 
 
-def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(workplace: Path) -> None:
+def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(
+    workplace: Path,
+) -> None:
     """The trial finishes, so the sweep is over."""
     write_task(workplace, {"    trial.evaluated(": f"{EVALUATES_UNTIL_TOLD}    trial.evaluated("})
     running = Running.start("train", "task=small", cwd=workplace, trial=workplace)
@@ -53,7 +56,10 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
 ) -> None:
     """Slurm signals all processes of a step."""
     write_paced_task(workplace)
-    trial, words = workplace / "runs" / "s" / "base-s1", ["task=small", "sweep.name=s", "train.steps=20"]
+    trial, words = (
+        workplace / "runs" / "s" / "base-s1",
+        ["task=small", "sweep.name=s", "train.steps=20"],
+    )
     train_to(6, workplace)
     running = Running.start("train", *words, cwd=workplace, trial=trial)
     running.wait_for_step(4)
@@ -71,7 +77,10 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
 @pytest.mark.slow
 def test_a_sweep_with_all_its_processes_stops_by_the_signal_of_slurm(workplace: Path) -> None:
     write_paced_task(workplace)
-    trial, words = workplace / "runs" / "s" / "base-s1", ["task=small", "sweep.name=s", "train.steps=20"]
+    trial, words = (
+        workplace / "runs" / "s" / "base-s1",
+        ["task=small", "sweep.name=s", "train.steps=20"],
+    )
     train_to(6, workplace)
     running = Running.start("sweep", *words, "sweep.rows=[base]", cwd=workplace, trial=trial)
     running.wait_for_step(4)
@@ -97,10 +106,15 @@ def test_a_work_that_handles_signals_learns_that_a_sweep_cannot(workplace: Path)
 
 
 @pytest.mark.slow
-def test_a_trial_that_is_told_to_stop_from_elsewhere_saves_and_the_next_command_goes_on(workplace: Path) -> None:
+def test_a_trial_that_is_told_to_stop_from_elsewhere_saves_and_the_next_command_goes_on(
+    workplace: Path,
+) -> None:
     """By `allelse stop`, of all that runs and of this trial alone."""
     write_paced_task(workplace)
-    trial, words = workplace / "runs" / "s" / "base-s1", ["task=small", "sweep.name=s", "train.steps=20"]
+    trial, words = (
+        workplace / "runs" / "s" / "base-s1",
+        ["task=small", "sweep.name=s", "train.steps=20"],
+    )
     for step, stop in ((6, ["stop"]), (12, ["stop", "base-s1"])):
         train_to(step, workplace)
         running = Running.start("train", *words, cwd=workplace, trial=trial)
@@ -141,7 +155,10 @@ def test_a_failed_start_of_ray_is_tried_once_more_and_refused_in_one_line(
     assert "cluster.address Ray did not start on this machine: " in output
     assert "Traceback" not in output
     assert len([*sessions.glob("ray/session_2*")]) == 2
-    wait_until(lambda: not any(map(partial(_is_of, sessions), psutil.process_iter())), "the end of Ray's processes")
+    wait_until(
+        lambda: not any(map(partial(_is_of, sessions), psutil.process_iter())),
+        "the end of Ray's processes",
+    )
     shutil.rmtree(sessions)
 
 

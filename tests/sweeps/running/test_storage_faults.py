@@ -1,4 +1,5 @@
-"""Storage that is full, read-only, slow or hanging: the sweep waits or ends in one line, and its bits stay the same."""
+"""Storage that is full, read-only, slow or hanging: the sweep waits or ends in one line, and its
+bits stay the same."""
 
 import re
 import shutil
@@ -23,7 +24,8 @@ FIX = {FULL: "free space there", READ_ONLY: "make it writable"}
 AGAIN = "then run again: allelse sweep task=small"
 BEHIND = "MLflow is not up to date; run `allelse sync sweep.name=s`"
 IMPATIENT = "\nfrom sweeps.processes import storage\nstorage.STORAGE_S = 3.0\n"
-"""Each process of the sweep imports the task, so all of them try again for seconds instead of minutes."""
+"""Each process of the sweep imports the task, so all of them try again for seconds instead of
+minutes."""
 OWN_FORMAT = """
 import json
 
@@ -36,12 +38,14 @@ def load(folder):
 """Of a task whose states are first written to temporary files."""
 OF_TRIAL = {"config.yaml", "attempts.jsonl", "provenance.json", "journal.jsonl"}
 OF_CHECKPOINTS = {"owner.json", "manifest.json"}
-"""What is written to a trial's folder, and to the folder of its checkpoints, and finds no room that was left before."""
+"""What is written to a trial's folder, and to the folder of its checkpoints, and finds no room that
+was left before."""
 
 
 @dataclass
 class Study:
-    """The folder where commands are typed, and the disk. ``apart`` has the checkpoints of all studies, if not None."""
+    """The folder where commands are typed, and the disk. ``apart`` has the checkpoints of all
+    studies, if not None."""
 
     cwd: Path
     disk: OwnFilesystem
@@ -63,11 +67,15 @@ class Study:
         return Running.start(*self.words(verb), *words, cwd=self.cwd, trial=self.trial)
 
     def start_held(self, verb: str, *words: str) -> Running:
-        """It returns once the trial waits at HELD, with its checkpoints saved and its temporary files removed."""
+        """It returns once the trial waits at HELD, with its checkpoints saved and its temporary
+        files removed."""
         train_to(HELD, self.cwd)
         running = self.start(verb, *words)
         running.wait_for_step(HELD - 4)
-        wait_until(lambda: self._saved() == {f"step-{HELD - 2}", f"step-{HELD}"} or running.ended(), "checkpoints")
+        wait_until(
+            lambda: self._saved() == {f"step-{HELD - 2}", f"step-{HELD}"} or running.ended(),
+            "checkpoints",
+        )
         time.sleep(1)  # the temporary files go last
         return running
 
@@ -170,7 +178,9 @@ def test_storage_that_fails_for_a_while_loses_nothing(
 
 
 @pytest.mark.ray
-def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(scratch: Study, tmp_path: Path) -> None:
+def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
+    scratch: Study, tmp_path: Path
+) -> None:
     scratch.disk.resize("nr_inodes=4")
     scratch.go_on()
     code, output = scratch.start("sweep").finish()
@@ -194,7 +204,10 @@ def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_com
         code, output = running.finish()
     assert code == 1, output
     assert "Traceback" not in output
-    assert mlflow_runs(study.cwd / "runs") == [("base s1", "KILLED")] or "MLflow is not up to date; run" in output
+    assert (
+        mlflow_runs(study.cwd / "runs") == [("base s1", "KILLED")]
+        or "MLflow is not up to date; run" in output
+    )
     (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
     assert line.startswith(f"Failed: {study.trial}/")
     assert f": {FULL}; {FIX[FULL]}, {AGAIN}" in line
@@ -211,13 +224,18 @@ def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_
         code, output = running.finish()
     assert code == 1, output
     assert "Traceback" not in output
-    failed = rf"base-s1: FAILED: StorageError: {apart.disk.folder}/\S*: {READ_ONLY}; {FIX[READ_ONLY]}"
+    failed = (
+        rf"base-s1: FAILED: StorageError: {apart.disk.folder}/\S*: {READ_ONLY}; {FIX[READ_ONLY]}"
+    )
     assert re.search(failed, output), output
     assert mlflow_runs(apart.cwd / "runs") == [("base s1", "FAILED")]
     safe = max(line.get("checkpoint", 0) for line in lines(apart.trial / "journal.jsonl"))
     assert safe >= HELD - 2
     apart.finish("train")
-    assert min(line["step"] for line in lines(apart.trial / "journal.jsonl") if line["attempt"] == 2) > safe
+    assert (
+        min(line["step"] for line in lines(apart.trial / "journal.jsonl") if line["attempt"] == 2)
+        > safe
+    )
     apart.check_whole(tmp_path / "alone")
 
 
@@ -238,7 +256,8 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
 ) -> None:
     """It gets room for one more page, or one more file, whenever something does not fit.
 
-    The error of a file that is open has no name: for one of the checkpoints, that of their folder is told.
+    The error of a file that is open has no name: for one of the checkpoints, that of their folder
+    is told.
     """
     study: Study = request.getfixturevalue(place)
     study.impatient()
@@ -254,7 +273,11 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
                 assert "Traceback" not in line, line
                 behind = BEHIND in line or behind
                 if FULL in line and not line.startswith("sync"):
-                    found.add(Path(line.partition(f": {FULL}")[0].rpartition(" ")[2]).name.removesuffix(".part"))
+                    found.add(
+                        Path(line.partition(f": {FULL}")[0].rpartition(" ")[2]).name.removesuffix(
+                            ".part"
+                        )
+                    )
                     size += 1
                     study.disk.resize(f"{limit}={size}")
         code = running.process.wait()
@@ -285,7 +308,9 @@ def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finis
         study.check_whole(tmp_path / "alone")
 
 
-def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(tmp_path: Path, furnish: Furnish) -> None:
+def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
+    tmp_path: Path, furnish: Furnish
+) -> None:
     cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(tmp_path / "disk") as disk:
         shutil.copy(cwd / "runs" / "mlflow.db", disk.folder)

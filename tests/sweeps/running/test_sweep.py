@@ -1,4 +1,5 @@
-"""The life of one small study: run, run again, evaluated again, extended, and with a row that fails."""
+"""The life of one small study: run, run again, evaluated again, extended, and with a row that
+fails."""
 
 import json
 import os
@@ -31,7 +32,9 @@ class Study:
         self.folder = cwd / "runs" / "synthetic-tiny"
 
     def result(self, trial: str, name: str = "synthetic-tiny") -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((self.cwd / "runs" / name / trial / "result.json").read_text())
+        content: dict[str, Any] = json.loads(
+            (self.cwd / "runs" / name / trial / "result.json").read_text()
+        )
         return content
 
 
@@ -39,7 +42,9 @@ class Study:
 def study(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Study:
     cwd = furnish(tmp_path_factory.mktemp("study"))
     for name in ("sweeps", "tracking", "transformer"):
-        (cwd / f"{name}.py").write_text('raise ImportError("a file of the user, which hides none of our packages")')
+        (cwd / f"{name}.py").write_text(
+            'raise ImportError("a file of the user, which hides none of our packages")'
+        )
     blocked = cwd / "runs" / "synthetic-tiny" / "d_dropout_0-s1" / "checkpoints"
     blocked.parent.mkdir(parents=True)
     blocked.write_text("a file where a folder must be")
@@ -63,7 +68,11 @@ def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: S
     assert again.exit_code == 0, again.output
     assert "2 of 2 finished" in again.stdout
     assert lines(study.folder / "base-s1" / "attempts.jsonl") == before
-    assert sorted(status for _, status in mlflow_runs(study.cwd / "runs")) == ["FAILED", "FINISHED", "FINISHED"]
+    assert sorted(status for _, status in mlflow_runs(study.cwd / "runs")) == [
+        "FAILED",
+        "FINISHED",
+        "FINISHED",
+    ]
 
 
 def test_a_sweep_writes_the_report_that_the_verb_writes(study: Study) -> None:
@@ -81,7 +90,10 @@ def test_a_sweep_writes_the_report_that_the_verb_writes(study: Study) -> None:
 def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves_an_unreadable_one_alone(
     study: Study,
 ) -> None:
-    before, journal = study.result("base-s1"), (study.folder / "base-s1" / "journal.jsonl").read_text()
+    before, journal = (
+        study.result("base-s1"),
+        (study.folder / "base-s1" / "journal.jsonl").read_text(),
+    )
     unreadable = study.folder / "e_learned_positions-s1" / "result.json"
     kept = unreadable.rename(unreadable.with_suffix(".kept"))
     unreadable.symlink_to(unreadable.name)  # a link to itself cannot be read
@@ -96,14 +108,25 @@ def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves
     for row in ("base", "d_dropout_0"):
         assert study.result(f"{row}-s1")["scores"]["dev"]["decode"]["beam"] == 1
     after = study.result("base-s1")
-    assert (after["key"], after["seconds"], after["step"]) == (before["key"], before["seconds"], before["step"])
+    assert (after["key"], after["seconds"], after["step"]) == (
+        before["key"],
+        before["seconds"],
+        before["step"],
+    )
     assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
 
 
-def test_the_ui_prints_its_address_answers_there_alone_and_ends_quietly(study: Study, tmp_path: Path) -> None:
+def test_the_ui_prints_its_address_answers_there_alone_and_ends_quietly(
+    study: Study, tmp_path: Path
+) -> None:
     with (tmp_path / "ui.log").open("w") as log:
         server = subprocess.Popen(
-            command("ui"), cwd=study.cwd, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+            command("ui"),
+            cwd=study.cwd,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
         )
     before = sorted(study.cwd.iterdir())
     try:
@@ -124,12 +147,18 @@ def _listening(process: int) -> set[str]:
     """The addresses where the process and its children listen."""
     family = psutil.Process(process).children(recursive=True)
     connections = [each for one in family for each in one.net_connections("inet")]
-    return {f"{each.laddr.ip}:{each.laddr.port}" for each in connections if each.status == psutil.CONN_LISTEN}
+    return {
+        f"{each.laddr.ip}:{each.laddr.port}"
+        for each in connections
+        if each.status == psutil.CONN_LISTEN
+    }
 
 
 def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study) -> None:
     words = ["row=e_learned_positions", "train.seed=2"]
-    assert "allelse train row=e_learned_positions train.seed=2 --add" in refusal(study.cwd, "train", *words)
+    assert "allelse train row=e_learned_positions train.seed=2 --add" in refusal(
+        study.cwd, "train", *words
+    )
     trained = typed(study.cwd, "train", *words, "--add")
     assert trained.exit_code == 0, trained.output
     trials = json.loads((study.folder / "study.json").read_text())["trials"]

@@ -1,6 +1,7 @@
 """Trials whose processes are really killed, stopped and quit: they finish whole, in MLflow, too.
 
-Each trial waits at a step until the test has seen what it waits for, so no load of the machine changes what is struck.
+Each trial waits at a step until the test has seen what it waits for, so no load of the machine
+changes what is struck.
 """
 
 import os
@@ -27,7 +28,8 @@ TRIAL = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
 
 
 def start_to(step: int, folder: Path, *more: str, verb: str = "sweep") -> Running:
-    """A trial that waits after this step, which is in the journal, with the checkpoint before it."""
+    """A trial that waits after this step, which is in the journal, with the checkpoint before
+    it."""
     train_to(step, folder)
     words = [verb, *TRIAL, *(["sweep.rows=[base]"] if verb == "sweep" else []), *more]
     running = Running.start(*words, cwd=folder, trial=folder / "runs" / "s" / "base-s1")
@@ -42,7 +44,9 @@ def last_report(trial: Path) -> int:
 
 def first_step(trial: Path, attempt: int) -> int:
     """The first report that the journal has of this attempt."""
-    return min(int(line["step"]) for line in lines(trial / "journal.jsonl") if line["attempt"] == attempt)
+    return min(
+        int(line["step"]) for line in lines(trial / "journal.jsonl") if line["attempt"] == attempt
+    )
 
 
 def check_whole(trial: Path, *ends: str) -> None:
@@ -50,8 +54,13 @@ def check_whole(trial: Path, *ends: str) -> None:
     steps = [line["step"] for line in lines(trial / "journal.jsonl")]
     assert steps == list(range(2, STEPS + 1, 2))
     found = reasons(trial)
-    assert [each.startswith(end) for each, end in zip(found, ends, strict=True)] == [True] * len(ends), found
-    assert {path.name for path in trial.glob("checkpoints/*/a*/*")} == {f"step-{STEPS - 2}", f"step-{STEPS}"}
+    assert [each.startswith(end) for each, end in zip(found, ends, strict=True)] == [True] * len(
+        ends
+    ), found
+    assert {path.name for path in trial.glob("checkpoints/*/a*/*")} == {
+        f"step-{STEPS - 2}",
+        f"step-{STEPS}",
+    }
     runs = trial.parent.parent
     assert mlflow_runs(runs) == [("base s1", "FINISHED")]
     assert mlflow_steps(runs, "train/loss") == steps
@@ -61,7 +70,8 @@ def check_whole(trial: Path, *ends: str) -> None:
 def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_undisturbed_ones(
     furnish: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    """First the syncer and a worker, then the trial's process; at last both workers agree on a stop."""
+    """First the syncer and a worker, then the trial's process; at last both workers agree on a
+    stop."""
     folder = write_toy(furnish(tmp_path / "study"))
     trial, twin = (folder / "runs" / "s" / name for name in ("base-s1", "twin-s1"))
     words = ["sweep", "task=toy", "sweep.rows=[base,twin]", "sweep.name=s", "cluster.workers=2"]
@@ -91,9 +101,13 @@ def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_un
     done = allelse(*words, cwd=folder)
     assert f"resumed at step {stopped['step']}" in done.stdout, done.stdout + done.stderr
     ends = ("worker lost: worker ", "worker lost: the trial's process", "interrupted", "finished")
-    assert [each.startswith(end) for each, end in zip(reasons(trial), ends, strict=True)] == [True] * 4
+    assert [each.startswith(end) for each, end in zip(reasons(trial), ends, strict=True)] == [
+        True
+    ] * 4
     undisturbed = [line["step"] for line in lines(twin / "journal.jsonl")]
-    assert [line["step"] for line in lines(trial / "journal.jsonl")] == sorted({*undisturbed, stopped["step"]})
+    assert [line["step"] for line in lines(trial / "journal.jsonl")] == sorted(
+        {*undisturbed, stopped["step"]}
+    )
     assert first_step(trial, 1) == 7 < first_step(trial, 2) < first_step(trial, 3)
     assert not differing(state_after(trial, 60), state_after(twin, 60))
     assert lines(trial / "result.json")[0]["scores"] == lines(twin / "result.json")[0]["scores"]
@@ -158,7 +172,8 @@ def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFacto
     running.suspend()
     train_to(30, folder)
     wait_until(
-        lambda: newest_state(running.trial / "checkpoints")[0] == 30, "checkpoints whose reports it never receives"
+        lambda: newest_state(running.trial / "checkpoints")[0] == 30,
+        "checkpoints whose reports it never receives",
     )
     (orphan,) = running.workers()
     running.kill()
@@ -210,21 +225,29 @@ def test_a_stopped_command_prints_the_step_that_it_resumes_from_and_does(life: L
     assert first_step(life.trial, 2) == 12
 
 
-def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(life: Life) -> None:
+def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(
+    life: Life,
+) -> None:
     assert f"base-s1: resumed at step {life.ahead}" in life.left[1]
     assert first_step(life.trial, 3) == 22, "the checkpoint filled the journal in"
 
 
 def test_while_a_sweep_runs_its_trial_is_refused_to_others(life: Life) -> None:
-    assert re.search(r"base-s1 is being run by pid \d+ on \S+ since .* ago\): allelse sweep ", life.refused)
+    assert re.search(
+        r"base-s1 is being run by pid \d+ on \S+ since .* ago\): allelse sweep ", life.refused
+    )
 
 
 def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> None:
     code, output = life.left
     assert code == 130, output
-    assert re.search(r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE), output
+    assert re.search(
+        r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE
+    ), output
     assert not life.stuck.is_running()
-    assert first_step(life.trial, 4) > resumes_from(output)[0] >= 36, "the report of step 40 tells at least of this one"
+    assert first_step(life.trial, 4) > resumes_from(output)[0] >= 36, (
+        "the report of step 40 tells at least of this one"
+    )
 
 
 def resumes_from(output: str) -> list[int]:

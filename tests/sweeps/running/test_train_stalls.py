@@ -1,4 +1,5 @@
-"""`allelse train` that hangs: it fails with its stacks in log.txt, and goes on once it is typed again."""
+"""`allelse train` that hangs: it fails with its stacks in log.txt, and goes on once it is typed
+again."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What others see of a process that runs a study on another machine: in `status`, `plan`, `stop` and refusals."""
+"""What others see of a process that runs a study on another machine: in `status`, `plan`, `stop`
+and refusals."""
 
 import json
 import re
@@ -60,11 +61,15 @@ def test_its_trials_run_or_wait_while_it_gives_signs_of_life(folder: Path) -> No
     assert typed(folder, "plan").stdout.splitlines()[-1] == "Next: allelse status --watch"
 
 
-def test_its_trials_do_not_run_once_it_is_silent_or_its_record_is_damaged_or_gone(folder: Path) -> None:
+def test_its_trials_do_not_run_once_it_is_silent_or_its_record_is_damaged_or_gone(
+    folder: Path,
+) -> None:
     record(folder, ago=720)
     assert states(folder)["big"] == ("silent", "silent for 12 min 00 s on node7")
     refused = refusal(folder, "stop", "sweep.name=synthetic-tiny")
-    assert re.search(r"which is not running; .* on node7 gave no heartbeat for 12 min", refused), refused
+    assert re.search(r"which is not running; .* on node7 gave no heartbeat for 12 min", refused), (
+        refused
+    )
     assert typed(folder, "plan").stdout.splitlines()[-1].startswith("Next: allelse sweep")
     (path,) = (own_study(folder) / ".running").iterdir()
     for content in ("", "[]", '{"process": {"host": 1}, "trials": [], "old": 2}'):
@@ -88,14 +93,20 @@ def test_who_holds_a_trial_is_named_also_while_it_is_silent(folder: Path, ago: f
 def test_a_process_that_was_asked_to_stop_begins_nothing_more(folder: Path) -> None:
     record(folder, ago=1)
     done = typed(folder, "stop", "a_heads_1-s1")
-    assert "a_heads_1-s1 (pid 42 on node7) will stop after the current step, with a checkpoint;" in done.stdout
+    assert (
+        "a_heads_1-s1 (pid 42 on node7) will stop after the current step, with a checkpoint;"
+        in done.stdout
+    )
     assert states(folder) == {
         "base": ("finished", ""),
         "big": ("running", "on node7"),
         "a_heads_1": ("missing", "asked to stop"),
     }
     done = typed(folder, "stop")
-    assert "The sweep (pid 42 on node7) will stop after the current step, with a checkpoint" in done.stdout
+    assert (
+        "The sweep (pid 42 on node7) will stop after the current step, with a checkpoint"
+        in done.stdout
+    )
     assert states(folder)["big"] == ("running", "on node7; asked to stop")
 
 

@@ -11,7 +11,9 @@ from tracking.study import Study
 FALLING = {10: 8.0, 20: 4.0, 30: 2.0, 40: 1.5}
 
 
-def reported(study: Study, trial: str, values: dict[int, float], metric: str = "dev/ppl", **more: float) -> None:
+def reported(
+    study: Study, trial: str, values: dict[int, float], metric: str = "dev/ppl", **more: float
+) -> None:
     (found,) = [each for each in study.trials if each.name == trial]
     folder = study.trial_folder(found)
     attempt = begin(folder)
@@ -21,15 +23,24 @@ def reported(study: Study, trial: str, values: dict[int, float], metric: str = "
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """Two seeds of base and of a row, and a row that is not started. No trial has a result, and there is no MLflow."""
-    study = make_study(tmp_path / "runs" / "three", {"base": [1, 2], "a_heads_1": [1, 2], "c_layers_2": [1]})
-    for trial, factor in (("base-s1", 1.0), ("base-s2", 1.2), ("a_heads_1-s1", 2.0), ("a_heads_1-s2", 3.0)):
+    """Two seeds of base and of a row, and a row that is not started. No trial has a result, and
+    there is no MLflow."""
+    study = make_study(
+        tmp_path / "runs" / "three", {"base": [1, 2], "a_heads_1": [1, 2], "c_layers_2": [1]}
+    )
+    for trial, factor in (
+        ("base-s1", 1.0),
+        ("base-s2", 1.2),
+        ("a_heads_1-s1", 2.0),
+        ("a_heads_1-s2", 3.0),
+    ):
         reported(study, trial, {step: factor * value for step, value in FALLING.items()})
     return study
 
 
 @pytest.mark.parametrize(
-    ("option", "drawn"), [(["--curves"], "three: dev PPL"), (["--metric", "train/loss"], "three: train/loss")]
+    ("option", "drawn"),
+    [(["--curves"], "three: dev PPL"), (["--metric", "train/loss"], "three: train/loss")],
 )
 def test_curves_of_a_metric_are_drawn(study: Study, option: list[str], drawn: str) -> None:
     done = typed(study.folder.parents[1], "status", "sweep.name=three", *option)

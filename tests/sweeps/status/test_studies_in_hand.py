@@ -19,7 +19,8 @@ READING = ("status", "table")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The default study, finished, and a newer one of two seeds, of which base's are finished. Only read."""
+    """The default study, finished, and a newer one of two seeds, of which base's are finished. Only
+    read."""
     folder = tmp_path_factory.mktemp("two").resolve()
     sweep(folder, ROWS)
     asked_at(study_in(folder), "2030-01-01T00:00:00+00:00")
@@ -50,9 +51,23 @@ def test_the_studies_are_listed_with_the_newest_first(own: Path) -> None:
     (own / "runs/broken/study.json").write_text("{")
     (own / "runs/no study").mkdir()
     newer, older, broken = listed(own)
-    counts = {name: newer[name] for name in ("name", "rows", "seeds", "trials", "finished", "failed", "damage")}
-    assert counts == {"name": NEWER, "rows": 2, "seeds": 2, "trials": 4, "finished": 2, "failed": 0, "damage": None}
-    assert (newer["asked"], newer["base"]) == ("2031-01-01T00:00:00+00:00", {"ppl": 4.5, "bleu": 30.0})
+    counts = {
+        name: newer[name]
+        for name in ("name", "rows", "seeds", "trials", "finished", "failed", "damage")
+    }
+    assert counts == {
+        "name": NEWER,
+        "rows": 2,
+        "seeds": 2,
+        "trials": 4,
+        "finished": 2,
+        "failed": 0,
+        "damage": None,
+    }
+    assert (newer["asked"], newer["base"]) == (
+        "2031-01-01T00:00:00+00:00",
+        {"ppl": 4.5, "bleu": 30.0},
+    )
     assert (older["name"], older["finished"]) == (OLDER, 3)
     assert (broken["name"], broken["trials"]) == ("broken", None)
     assert "broken/study.json: not a study" in str(broken["damage"])
@@ -72,7 +87,9 @@ def test_a_folder_without_studies_says_how_to_begin(tmp_path: Path) -> None:
 def test_the_newest_study_is_read_and_named(folder: Path, verb: str) -> None:
     done = typed(folder, verb)
     assert (done.exit_code, NEWER in done.stdout, OLDER in done.stdout) == (0, True, False)
-    assert " ".join(done.stderr.split()).startswith(f"Study {NEWER}, the most recently active of 2;")
+    assert " ".join(done.stderr.split()).startswith(
+        f"Study {NEWER}, the most recently active of 2;"
+    )
     for words in ([f"sweep.name={OLDER}"], ["scale=tiny"], ["data=synthetic"]):
         named = typed(folder, verb, *words)
         assert (named.exit_code, OLDER in named.stdout, named.stderr) == (0, True, ""), named.output
@@ -83,7 +100,10 @@ def test_the_only_study_needs_no_name_and_no_notice(tmp_path: Path) -> None:
     for verb in READING:
         done = typed(tmp_path, verb)
         assert (done.exit_code, done.stderr, "only" in done.stdout) == (0, "", True), done.output
-    assert study_to_read(["paths.runs=" + str(tmp_path / "runs")]).settings.study_folder == tmp_path / "runs/only"
+    assert (
+        study_to_read(["paths.runs=" + str(tmp_path / "runs")]).settings.study_folder
+        == tmp_path / "runs/only"
+    )
 
 
 def test_a_damaged_study_is_passed_over_unless_it_is_the_only_one(own: Path) -> None:

@@ -1,4 +1,5 @@
-"""Verbs as a user types them: unknown names, missing studies, the configuration, the doctor, the next command."""
+"""Verbs as a user types them: unknown names, missing studies, the configuration, the doctor, the
+next command."""
 
 import json
 import os
@@ -32,9 +33,12 @@ def test_an_unknown_verb_gets_the_nearest_suggested(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "end"), [("status", "did you mean"), ("report", "Nothing was written."), ("sync", "Nothing was sent.")]
+    ("verb", "end"),
+    [("status", "did you mean"), ("report", "Nothing was written."), ("sync", "Nothing was sent.")],
 )
-def test_a_missing_study_is_refused_with_a_list_of_studies(folder: Path, verb: str, end: str) -> None:
+def test_a_missing_study_is_refused_with_a_list_of_studies(
+    folder: Path, verb: str, end: str
+) -> None:
     done = typed(folder, verb, "scale=half")
     assert (done.exit_code, done.stdout) == (2, "")
     assert f'sweep.name is "synthetic-half", but {folder}/runs has no such study' in done.stderr
@@ -72,7 +76,11 @@ def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
     words = ["row=big", "scale=paper", "decode.beam=5"]
     shown = yaml.safe_load(typed(tmp_path, "config", *words).stdout)
     assert shown == compose_row(words, tmp_path).rows[0].settings.to_dict()
-    assert (shown["model"]["d_model"], shown["train"]["steps"], shown["decode"]["beam"]) == (1024, 300_000, 5)
+    assert (shown["model"]["d_model"], shown["train"]["steps"], shown["decode"]["beam"]) == (
+        1024,
+        300_000,
+        5,
+    )
     assert contents(tmp_path) == []
 
 
@@ -80,7 +88,10 @@ def test_the_doctor_checks_this_machine(tmp_path: Path) -> None:
     own(tmp_path, "row/base", "# mine\n")
     broken = typed(tmp_path, "doctor", "--json")
     states = {finding["what"]: finding["state"] for finding in json.loads(broken.stdout)}
-    assert (broken.exit_code, {what for what, state in states.items() if state == "failed"}) == (1, {"conf"})
+    assert (broken.exit_code, {what for what, state in states.items() if state == "failed"}) == (
+        1,
+        {"conf"},
+    )
     found = {finding["what"]: finding["found"] for finding in json.loads(broken.stdout)}
     assert found["Python"] == ".".join(map(str, sys.version_info[:3]))
 

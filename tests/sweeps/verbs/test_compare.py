@@ -57,11 +57,17 @@ def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path)
 def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
     found = content(folder, "base", "a_heads_1", ONE)
     results = [
-        [json.loads((folder / f"runs/one/{row}-s{seed}/result.json").read_text()) for seed in (1, 2, 3)]
+        [
+            json.loads((folder / f"runs/one/{row}-s{seed}/result.json").read_text())
+            for seed in (1, 2, 3)
+        ]
         for row in ("base", "a_heads_1")
     ]
     for name in ("nll", "ppl", "bleu", "bleu_paper", "chrf"):
-        one, means = metric(found, name), [mean([r["scores"]["dev"][name] for r in side]) for side in results]
+        one, means = (
+            metric(found, name),
+            [mean([r["scores"]["dev"][name] for r in side]) for side in results],
+        )
         if name == "ppl":
             means = [exp(mean([r["scores"]["dev"]["nll"] for r in side])) for side in results]
         assert one["means"] == pytest.approx(means)
@@ -77,7 +83,11 @@ def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
 
 def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> None:
     samples = content(folder, "base-s2", "a_heads_1-s2", ONE, "--set", "test")["samples"]
-    assert (samples["metric"], samples["set"], samples["trials"]) == ("bleu", "test", ["base-s2", "a_heads_1-s2"])
+    assert (samples["metric"], samples["set"], samples["trials"]) == (
+        "bleu",
+        "test",
+        ["base-s2", "a_heads_1-s2"],
+    )
     sizes = [abs(each["difference"]) for each in samples["differing"]]
     assert (len(sizes), sizes) == (10, sorted(sizes, reverse=True))
     for each in samples["differing"]:
@@ -87,7 +97,9 @@ def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> No
             "base-s2": folder / "runs/one/base-s2/hypotheses/test.txt",
             "a_heads_1-s2": folder / "runs/one/a_heads_1-s2/hypotheses/test.txt",
         }
-        expected = {name: path.read_text().splitlines()[each["place"] - 1] for name, path in lines.items()}
+        expected = {
+            name: path.read_text().splitlines()[each["place"] - 1] for name, path in lines.items()
+        }
         assert each["texts"] == expected
 
 
@@ -109,7 +121,10 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
         ((), "compare is missing"),
         (("base",), "compare names only base must be two trials"),
         (("base", "big", "a_heads_1"), "compare names base, big, a_heads_1"),
-        (("base", "a_heads_2"), 'is "a_heads_2", but the rows of one are base, a_heads_1, a_heads_4'),
+        (
+            ("base", "a_heads_2"),
+            'is "a_heads_2", but the rows of one are base, a_heads_1, a_heads_4',
+        ),
         (("base", "heads_1"), "did you mean a_heads_1?"),
         (("base", "base"), "are the same: base"),
         (("one", "base"), "are a whole study, one, and a row or trial, base"),
@@ -120,7 +135,9 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
         (("base", "two/bse"), "but the rows of two are base, a_heads_1"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(folder: Path, words: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_compared_is_refused(
+    folder: Path, words: tuple[str, ...], message: str
+) -> None:
     assert message in refusal(folder, "compare", *words, ONE)
 
 
@@ -157,4 +174,6 @@ def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> No
 
 def test_studies_of_two_tasks_are_refused(own: Path) -> None:
     sentence_studies.make(own / "runs/reading", {"base": 0.5}, (1,))
-    assert "belong to different tasks, translation and reading" in refusal(own, "compare", "one", "reading")
+    assert "belong to different tasks, translation and reading" in refusal(
+        own, "compare", "one", "reading"
+    )

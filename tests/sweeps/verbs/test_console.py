@@ -25,11 +25,15 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize(("leaves", "shown"), [("terminal", "live"), ("pipe", "plain"), ("pipe", "error")])
+@pytest.mark.parametrize(
+    ("leaves", "shown"), [("terminal", "live"), ("pipe", "plain"), ("pipe", "error")]
+)
 def test_a_reader_that_leaves_ends_no_program(leaves: str, shown: str) -> None:
     reader, writer = pty.openpty() if leaves == "terminal" else os.pipe()
     stream = {"stderr" if shown == "error" else "stdout": writer}
-    process = subprocess.Popen([sys.executable, "-c", PRINTING, shown], stdin=subprocess.PIPE, **stream)  # type: ignore[call-overload]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PRINTING, shown], stdin=subprocess.PIPE, **stream
+    )  # type: ignore[call-overload]
     os.close(writer)
     shown_text = b""
     while b"first" not in shown_text:
@@ -43,7 +47,12 @@ def test_a_full_disk_behind_the_output_ends_no_training(workplace: Path) -> None
     write_task(workplace)
     words = command("train", "task=small", "row=base")
     with Path("/dev/full").open("w") as full:
-        assert subprocess.run(words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False).returncode == 0
+        assert (
+            subprocess.run(
+                words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False
+            ).returncode
+            == 0
+        )
     assert (workplace / "runs" / "small-full" / "base-s1" / "result.json").exists()
 
 
@@ -52,16 +61,22 @@ NOISY = """    print("größe Δ", flush=True)
 """
 
 
-@pytest.mark.parametrize("verb", ["train", pytest.param("sweep", marks=[pytest.mark.ray, pytest.mark.slow])])
+@pytest.mark.parametrize(
+    "verb", ["train", pytest.param("sweep", marks=[pytest.mark.ray, pytest.mark.slow])]
+)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_letter_that_the_output_lacks_ends_no_trial(workplace: Path, verb: str, encoding: str) -> None:
+def test_a_letter_that_the_output_lacks_ends_no_trial(
+    workplace: Path, verb: str, encoding: str
+) -> None:
     start = "def work(trial: Trial[Config]) -> None:\n"
     row = "# @package _global_\nrow: {group: A, change: größe Δ}\nmodel: {size: 9}\n"
     write_task(workplace, {start: start + NOISY}, {"conf/task/small/row/größe.yaml": row})
     rows = "row=größe" if verb == "train" else "sweep.rows=[größe]"
     environment = os.environ | {"PYTHONIOENCODING": encoding}
     words = command(verb, "task=small", rows, "sweep.name=small")
-    done = subprocess.run(words, cwd=workplace, env=environment, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(
+        words, cwd=workplace, env=environment, capture_output=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert (workplace / "runs/small/größe-s1/result.json").exists()
     assert "größe".encode(encoding, "replace") in done.stdout
@@ -73,7 +88,12 @@ def test_what_the_work_prints_to_a_full_disk_ends_no_training(workplace: Path) -
     write_task(workplace, {start: start + NOISY})
     words = command("train", "task=small", "row=base", "sweep.name=small")
     with Path("/dev/full").open("w") as full:
-        assert subprocess.run(words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False).returncode == 0
+        assert (
+            subprocess.run(
+                words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False
+            ).returncode
+            == 0
+        )
     assert (workplace / "runs/small/base-s1/result.json").exists()
 
 
@@ -81,7 +101,14 @@ def test_a_locale_that_cannot_read_a_name_is_refused(workplace: Path) -> None:
     row = "# @package _global_\nrow: {group: A, change: größe}\nmodel: {size: 9}\n"
     write_task(workplace, files={"conf/task/small/row/größe.yaml": row})
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = allelse("train", "task=small", "row=größe", "sweep.name=small", cwd=workplace, env=os.environ | plain)
+    done = allelse(
+        "train",
+        "task=small",
+        "row=größe",
+        "sweep.name=small",
+        cwd=workplace,
+        env=os.environ | plain,
+    )
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "PYTHONUTF8=1" in done.stderr
     assert not (workplace / "runs/small").exists()

@@ -1,4 +1,5 @@
-"""`breakpoint()` in the work: a sweep goes on and says so; in `train` the debugger opens, and quitting interrupts."""
+"""`breakpoint()` in the work: a sweep goes on and says so; in `train` the debugger opens, and
+quitting interrupts."""
 
 import subprocess
 from pathlib import Path
@@ -18,11 +19,15 @@ def write(folder: Path, call: str) -> None:
 def typed_into(folder: Path, keys: str) -> subprocess.CompletedProcess[str]:
     """`allelse train`, with these lines typed into the debugger."""
     words = command("train", "task=small", "row=base", NAME)
-    return subprocess.run(words, cwd=folder, input=keys, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        words, cwd=folder, input=keys, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 @pytest.mark.parametrize("call", ["breakpoint()", "__import__('pdb').set_trace()"])
-def test_quitting_the_debugger_interrupts_the_trial_and_the_command_resumes_it(workplace: Path, call: str) -> None:
+def test_quitting_the_debugger_interrupts_the_trial_and_the_command_resumes_it(
+    workplace: Path, call: str
+) -> None:
     write(workplace, call)
     left = typed_into(workplace, "p step\nq\n")
     assert left.returncode == 130, left.stderr

@@ -1,4 +1,5 @@
-"""The column of device hours: seconds of training times workers, as the record of the attempts has them."""
+"""The column of device hours: seconds of training times workers, as the record of the attempts has
+them."""
 
 import csv
 import io
@@ -16,7 +17,9 @@ SECONDS = 9.0
 """Of training, of each trial that `sweep` leaves."""
 
 
-def recorded(folder: TrialFolder, workers: Sequence[int], minutes: Sequence[int], gpus: float = 0) -> None:
+def recorded(
+    folder: TrialFolder, workers: Sequence[int], minutes: Sequence[int], gpus: float = 0
+) -> None:
     """Attempts with so many workers, each for so many minutes, that share the steps evenly."""
     records = []
     for place, count in enumerate(workers):
@@ -27,12 +30,15 @@ def recorded(folder: TrialFolder, workers: Sequence[int], minutes: Sequence[int]
     for number, length in enumerate(minutes, 1):
         process = {"host": "a", "pid": 1, "birth": ""}
         lines.append({"attempt": number, "ts": 0.0, **process})
-        lines.append({"attempt": number, "ts": 60.0 * length, "end": True, "reason": "finished", **process})
+        lines.append(
+            {"attempt": number, "ts": 60.0 * length, "end": True, "reason": "finished", **process}
+        )
     folder.attempts_path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 @pytest.mark.parametrize(
-    ("workers", "minutes", "devices"), [([1], [5], 1), ([4], [5], 4), ([2, 2], [5, 1], 2), ([1, 4], [20, 10], 2)]
+    ("workers", "minutes", "devices"),
+    [([1], [5], 1), ([4], [5], 4), ([2, 2], [5, 1], 2), ([1, 4], [20, 10], 2)],
 )
 def test_the_seconds_count_for_each_worker(
     tmp_path: Path, workers: list[int], minutes: list[int], devices: float
@@ -56,4 +62,6 @@ def test_every_gpu_of_a_worker_counts_and_a_part_of_one_is_unknown(
     study = study_in(folder)
     recorded(study.trial_folder(study.trials[0]), [2], [5], gpus)
     (base,) = json.loads(printed(folder, "table", "--format", "json"))
-    assert base["device_hours"] == (None if devices is None else pytest.approx(SECONDS * devices / 3600))
+    assert base["device_hours"] == (
+        None if devices is None else pytest.approx(SECONDS * devices / 3600)
+    )

@@ -38,12 +38,19 @@ def twin(trained: Path, trial: Path) -> Path:
     return shutil.copytree(trial.parent, study) / "base-s1"
 
 
-def test_the_scores_of_the_trial_itself_are_shown_without_decoding_again(trained: Path, trial: Path) -> None:
+def test_the_scores_of_the_trial_itself_are_shown_without_decoding_again(
+    trained: Path, trial: Path
+) -> None:
     before = (trial / "hypotheses" / "dev.txt").stat()
     dev, test = evaluated(trained, *TRIAL)
     scores = json.loads((trial / "result.json").read_text("utf-8"))["scores"]
     for line, name in ((dev, "dev"), (test, "test")):
-        assert (line["trial"], line["set"], line["sentences"], line["step"]) == ("copies/base-s1", name, 40, 400)
+        assert (line["trial"], line["set"], line["sentences"], line["step"]) == (
+            "copies/base-s1",
+            name,
+            40,
+            400,
+        )
         assert {key: line[key] for key in scores[name]} == scores[name]
         assert line["hypotheses"] == str(trial / "hypotheses" / f"{name}.txt")
         assert line["decoded"] is False
@@ -57,7 +64,9 @@ def test_several_settings_of_a_row_are_one_table(trained: Path) -> None:
         ("copies/base-s1", "dev", 4),
     ]
     assert lines[1]["decoded"] is False, "the trial's own settings"
-    shown = printed(trained, "evaluate", "base", "sweep.name=copies", "decode.beam=1,4", "--set", "dev")
+    shown = printed(
+        trained, "evaluate", "base", "sweep.name=copies", "decode.beam=1,4", "--set", "dev"
+    )
     assert "beam 1" in shown
     assert "beam 4" in shown
     unlike = refusal(trained, "evaluate", "base", "sweep.name=copies", "model.n_heads=1,4")
@@ -65,11 +74,16 @@ def test_several_settings_of_a_row_are_one_table(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_a_score_equals_that_of_the_sacrebleu_command_to_the_last_digit(trained: Path, metric: str) -> None:
+def test_a_score_equals_that_of_the_sacrebleu_command_to_the_last_digit(
+    trained: Path, metric: str
+) -> None:
     (line,) = evaluated(trained, *TRIAL, "--set", "test")
     assert 10 < line[metric] < 95
     hypotheses = Path(line["hypotheses"])
-    assert sacrebleu(trained, hypotheses, "test", "-m", metric, "-b", "-w", "12") == f"{line[metric]:.12f}"
+    assert (
+        sacrebleu(trained, hypotheses, "test", "-m", metric, "-b", "-w", "12")
+        == f"{line[metric]:.12f}"
+    )
 
 
 def test_the_statistics_of_every_sentence_are_kept(trained: Path, trial: Path) -> None:
@@ -80,23 +94,31 @@ def test_the_statistics_of_every_sentence_are_kept(trained: Path, trial: Path) -
     assert head["scores"] == {key: line[key] for key in head["scores"]}
     nats, pieces = (math.fsum(each[key] for each in sentences) for key in ("nats", "pieces"))
     assert line["ppl"] == pytest.approx(math.exp(nats / pieces))
-    lengths = [len(text.split()) for text in Path(line["hypotheses"]).read_text("utf-8").splitlines()]
+    lengths = [
+        len(text.split()) for text in Path(line["hypotheses"]).read_text("utf-8").splitlines()
+    ]
     assert [each["bleu_paper"][0] for each in sentences] != lengths  # a-b are three tokens there
 
 
-def test_lost_evaluations_are_repeated_with_the_same_scores(trained: Path, trial: Path, twin: Path) -> None:
+def test_lost_evaluations_are_repeated_with_the_same_scores(
+    trained: Path, trial: Path, twin: Path
+) -> None:
     shutil.rmtree(twin / "statistics")
     (twin / "hypotheses" / "dev.txt").unlink()
     (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert line["decoded"] is True
     for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl"):
         assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
-    again, before = (json.loads((folder / "result.json").read_text("utf-8")) for folder in (twin, trial))
+    again, before = (
+        json.loads((folder / "result.json").read_text("utf-8")) for folder in (twin, trial)
+    )
     assert again == {**before, "scoring": before["scoring"] + 1}
     assert evaluated(trained, "twins/base-s1", "--set", "dev")[0]["decoded"] is False
 
 
-def test_other_decoding_is_kept_apart_from_the_trial_s_own(trained: Path, trial: Path, twin: Path) -> None:
+def test_other_decoding_is_kept_apart_from_the_trial_s_own(
+    trained: Path, trial: Path, twin: Path
+) -> None:
     words = ("twins/base-s1", "--set", "dev", "decode.beam=1", "--average", "2")
     (line,) = evaluated(trained, *words)
     assert line["decoded"] is True
@@ -122,7 +144,9 @@ def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: 
     assert "base-s1 is being run by another process wait for it Nothing was done." in said
 
 
-def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:
+def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(
+    trained: Path, twin: Path
+) -> None:
     """`allelse sweep decode.beam=1` wrote its settings, and was stopped before it evaluated."""
     config, result = twin / "config.yaml", (twin / "result.json").read_text("utf-8")
     config.write_text(config.read_text("utf-8").replace("beam: 4", "beam: 1"), "utf-8")
@@ -131,7 +155,9 @@ def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained:
     assert (twin / "result.json").read_text("utf-8") == result
 
 
-def test_a_sample_of_train_is_evaluated_without_decoding_and_kept(trained: Path, trial: Path, twin: Path) -> None:
+def test_a_sample_of_train_is_evaluated_without_decoding_and_kept(
+    trained: Path, trial: Path, twin: Path
+) -> None:
     (line,) = evaluated(trained, "twins/base-s1", "--set", "train_sample")
     assert (line["decoded"], line["sentences"], line["hypotheses"]) == (True, 40, None)
     assert "bleu" not in line
@@ -140,8 +166,12 @@ def test_a_sample_of_train_is_evaluated_without_decoding_and_kept(trained: Path,
     right, pieces = (sum(sample[name] for sample in found[1]) for name in ("right", "pieces"))
     assert 0.9 < line["accuracy"] == right / pieces
     assert not (twin / "hypotheses" / "train_sample.txt").exists()
-    assert evaluated(trained, "twins/base-s1", "--set", "train_sample") == [{**line, "decoded": False}]
-    shown = json.loads(printed(trained, "table", "sweep.name=twins", "--set", "train_sample", "--format", "json"))
+    assert evaluated(trained, "twins/base-s1", "--set", "train_sample") == [
+        {**line, "decoded": False}
+    ]
+    shown = json.loads(
+        printed(trained, "table", "sweep.name=twins", "--set", "train_sample", "--format", "json")
+    )
     assert shown[0]["ppl"] == line["ppl"]
     assert [each["set"] for each in evaluated(trained, *TRIAL)] == ["dev", "test"]
 
@@ -154,19 +184,31 @@ def test_a_sample_of_train_is_evaluated_in_a_study_that_recorded_no_sets_without
     del study["task"]["sets_without_artifacts"]
     path.write_text(json.dumps(study), "utf-8")
     (line,) = evaluated(trained, "twins/base-s1", "--set", "train_sample")
-    assert evaluated(trained, "twins/base-s1", "--set", "train_sample") == [{**line, "decoded": False}]
+    assert evaluated(trained, "twins/base-s1", "--set", "train_sample") == [
+        {**line, "decoded": False}
+    ]
 
 
-def test_scoring_again_takes_the_tokenizer_of_bleu_and_adds_the_sample(trained: Path, trial: Path, twin: Path) -> None:
+def test_scoring_again_takes_the_tokenizer_of_bleu_and_adds_the_sample(
+    trained: Path, trial: Path, twin: Path
+) -> None:
     """`allelse train` on a finished trial only scores."""
     words = ("data.bleu_tokenizer=char", "decode.train_sample=true", "train.seed=1")
     done = typed(trained, "train", "sweep.name=twins", *words)
     assert done.exit_code == 0, done.output
-    before, after = (json.loads((folder / "result.json").read_text("utf-8")) for folder in (trial, twin))
-    assert (after["key"], after["step"], after["seconds"]) == (before["key"], before["step"], before["seconds"])
+    before, after = (
+        json.loads((folder / "result.json").read_text("utf-8")) for folder in (trial, twin)
+    )
+    assert (after["key"], after["step"], after["seconds"]) == (
+        before["key"],
+        before["step"],
+        before["seconds"],
+    )
     assert [*after["scores"]] == ["dev", "test", "train_sample"]
     old, new = before["scores"]["test"], after["scores"]["test"]
-    bleu = sacrebleu(trained, twin / "hypotheses" / "test.txt", "test", "-b", "-w", "12", "--tokenize", "char")
+    bleu = sacrebleu(
+        trained, twin / "hypotheses" / "test.txt", "test", "-b", "-w", "12", "--tokenize", "char"
+    )
     assert bleu == f"{new['bleu']:.12f}" != f"{old['bleu']:.12f}"
     assert "tok:char" in new["signature"]
     assert {name: new[name] for name in ("nll", "accuracy", "chrf")} == {
@@ -181,7 +223,9 @@ def test_an_evaluation_of_an_earlier_version_is_read_and_evaluate_says_how_to_ad
 ) -> None:
     for name in ("dev", "test"):
         path = twin / "statistics" / f"{name}.jsonl"
-        path.write_text(re.sub(r'"accuracy": [\d.e-]+, |"right": \d+, ', "", path.read_text("utf-8")), "utf-8")
+        path.write_text(
+            re.sub(r'"accuracy": [\d.e-]+, |"right": \d+, ', "", path.read_text("utf-8")), "utf-8"
+        )
     said = " ".join(printed(trained, "evaluate", "twins/base-s1").split())
     assert "2 of 2 evaluations are of an earlier version without accuracy" in said
     assert "move statistics/dev.jsonl out of twins/base-s1, and evaluate --set dev again" in said
@@ -193,5 +237,7 @@ def test_an_evaluation_of_an_earlier_version_is_read_and_evaluate_says_how_to_ad
 def test_a_plan_says_what_is_odd_about_its_text(trained: Path) -> None:
     files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
     languages = ["data.source=en", "data.target=de", "data.vocab_size=276"]
-    said = " ".join(printed(trained, "plan", "sweep.name=odd", "data=files", *files, *languages).split())
+    said = " ".join(
+        printed(trained, "plan", "sweep.name=odd", "data=files", *files, *languages).split()
+    )
     assert "target text that is the source text: train, dev, test" in said

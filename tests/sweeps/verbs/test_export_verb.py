@@ -51,14 +51,19 @@ def test_three_lines_of_the_card_translate(trained: Path, expected: list[str], k
     assert f"{folder.name}/; see its README.md for how to use it" in printed
 
 
-def test_ctranslate2_with_the_card_s_settings_searches_like_the_trial_without_a_length_penalty(trained: Path) -> None:
+def test_ctranslate2_with_the_card_s_settings_searches_like_the_trial_without_a_length_penalty(
+    trained: Path,
+) -> None:
     settings = ["decode.alpha=0", "decode.beam=1"]
     short = [*settings, "decode.max_extra=0"]  # so that some outputs are cut
     export(trained, *TRIAL, *short, "--to", "ctranslate2", "--output", "searched")
     lines = (trained / "test.txt").read_text("utf-8").splitlines()
     ours, uncut = (translated(trained, *words) for words in (short, settings))
     assert ours != uncut
-    code, known = example(trained / "searched" / "README.md"), (trained / "dev.txt").read_text("utf-8").splitlines()[0]
+    code, known = (
+        example(trained / "searched" / "README.md"),
+        (trained / "dev.txt").read_text("utf-8").splitlines()[0],
+    )
     assert code[-1].count(f'"{known}"') == 1
     asked = [code[-1].replace(f'"{known}"', json.dumps(line)) for line in lines]
     command = [sys.executable, "-c", "\n".join([*code[:-1], *asked])]
@@ -81,8 +86,12 @@ def test_an_exported_model_translates_like_its_trial(trained: Path, expected: li
         words = ["--input", "dev.txt", "--output", "target.txt"]
         assert typed(trained, "translate", name, *words).exit_code == 0
         assert (trained / "target.txt").read_text("utf-8").splitlines() == expected
-    assert "an exported model has no checkpoints" in refusal(trained, "translate", "mine", "--average", "2")
-    assert "decode.beam is 0 must be a whole number" in refusal(trained, "translate", "mine", "decode.beam=0")
+    assert "an exported model has no checkpoints" in refusal(
+        trained, "translate", "mine", "--average", "2"
+    )
+    assert "decode.beam is 0 must be a whole number" in refusal(
+        trained, "translate", "mine", "decode.beam=0"
+    )
     assert typed(trained, "translate", "mine", "decode.beam=1", *words).exit_code == 0
 
 
@@ -93,9 +102,17 @@ def test_a_card_holds_scores_and_provenance(trained: Path, trial: Path) -> None:
     for name, scores in result["scores"].items():
         numbers = " | ".join(f"{scores[key]:.2f}" for key in ("ppl", "bleu", "bleu_paper", "chrf"))
         assert f"| {name} | {numbers} | {scores['accuracy']:.4f} |" in card
-        assert all(f"`{scores[key]}`" in card for key in ("signature", "bleu_paper_signature", "chrf_signature"))
+        assert all(
+            f"`{scores[key]}`" in card
+            for key in ("signature", "bleu_paper_signature", "chrf_signature")
+        )
     provenance = json.loads((trial / "provenance.json").read_text("utf-8"))
-    for said in (result["key"], str(provenance["commit"]), provenance["data_fingerprint"], "400 steps, seed 1"):
+    for said in (
+        result["key"],
+        str(provenance["commit"]),
+        provenance["data_fingerprint"],
+        "400 steps, seed 1",
+    ):
         assert said in card
     assert "beam 4, α 0.6" in card
     assert "translates en to de" in card
@@ -103,18 +120,41 @@ def test_a_card_holds_scores_and_provenance(trained: Path, trial: Path) -> None:
 
 @contextmanager
 def served(model: str, uri: str, folder: Path) -> Iterator[str]:
-    """Serve the model with `mlflow models serve`; yields its address, and ends the server with its children."""
+    """Serve the model with `mlflow models serve`; yields its address, and ends the server with its
+    children."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    words = ["mlflow", "models", "serve", "--model-uri", model, "--env-manager", "local", "--port", str(port)]
+    words = [
+        "mlflow",
+        "models",
+        "serve",
+        "--model-uri",
+        model,
+        "--env-manager",
+        "local",
+        "--port",
+        str(port),
+    ]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it brings its own code
-    environment = {**kept, "PATH": path, "MLFLOW_TRACKING_URI": uri, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    kept = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }  # it brings its own code
+    environment = {
+        **kept,
+        "PATH": path,
+        "MLFLOW_TRACKING_URI": uri,
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
     log = (folder / "serve.log").open("w")
-    process = subprocess.Popen(words, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
+    )
     try:
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/ping") or process.poll() is not None, "the server")
+        wait_until(
+            lambda: answers(f"http://127.0.0.1:{port}/ping") or process.poll() is not None,
+            "the server",
+        )
         yield f"http://127.0.0.1:{port}/invocations"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
@@ -137,9 +177,15 @@ def ask(address: str, question: Any) -> Any:
         return json.loads(answer.read())
 
 
-def test_a_registered_model_is_served_over_http(trained: Path, tmp_path: Path, expected: list[str]) -> None:
-    printed = export(trained, *TRIAL, "--to", "mlflow", "--output", "registered", "--register", "copies@champion")
-    found = re.search(r"Next: MLFLOW_TRACKING_URI=(\S+) mlflow models serve --model-uri (\S+) ", printed)
+def test_a_registered_model_is_served_over_http(
+    trained: Path, tmp_path: Path, expected: list[str]
+) -> None:
+    printed = export(
+        trained, *TRIAL, "--to", "mlflow", "--output", "registered", "--register", "copies@champion"
+    )
+    found = re.search(
+        r"Next: MLFLOW_TRACKING_URI=(\S+) mlflow models serve --model-uri (\S+) ", printed
+    )
     assert found
     assert found[2] == "models:/copies@champion"
     lines = (trained / "dev.txt").read_text("utf-8").splitlines()
@@ -148,18 +194,24 @@ def test_a_registered_model_is_served_over_http(trained: Path, tmp_path: Path, e
         body = re.search(r"--data '(.*)'", card[-1])
         assert body
         assert ask(address, json.loads(body[1])) == {"predictions": expected[:1]}
-        split = {"dataframe_split": {"columns": ["text"], "data": [[line] for line in [*lines, ""]]}}
+        split = {
+            "dataframe_split": {"columns": ["text"], "data": [[line] for line in [*lines, ""]]}
+        }
         assert ask(address, split) == {"predictions": [*expected, ""]}
 
 
 @pytest.mark.parametrize("kind", ["safetensors", "ctranslate2", "mlflow"])
-def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: Path, kind: str) -> None:
+def test_no_folder_and_no_mirror_of_its_maker_is_shipped(
+    trained: Path, trial: Path, kind: str
+) -> None:
     """A mirror does not change a trial's key, so it may be added later."""
     study = trained / "runs" / "mirrored"
     if not study.exists():
         shutil.copytree(trial.parent, study)
         config = study / trial.name / "config.yaml"
-        mirrored = config.read_text("utf-8").replace("mirror: null", "mirror: https://anna:sesame@mirror.example/text")
+        mirrored = config.read_text("utf-8").replace(
+            "mirror: null", "mirror: https://anna:sesame@mirror.example/text"
+        )
         assert "sesame" in mirrored
         config.write_text(mirrored, "utf-8")
     export(trained, "mirrored/base-s1", "--to", kind, "--output", f"shipped-{kind}")
@@ -173,24 +225,36 @@ def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: P
     ("words", "said"),
     [
         (["--to", "safetensors", "--output", "runs"], "--output runs exists must be a new folder"),
-        (["--to", "safetensors", "--register", "a"], "needs --to mlflow: MLflow serves no other format"),
+        (
+            ["--to", "safetensors", "--register", "a"],
+            "needs --to mlflow: MLflow serves no other format",
+        ),
         (["--to", "mlflow", "--register", "a/b"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a@v3"], "must be NAME or NAME@ALIAS"),
-        (["--to", "mlflow", "--register", "a", "tracking.uri=sqlite:////x.db"], "has no run at sqlite:////x.db"),
+        (
+            ["--to", "mlflow", "--register", "a", "tracking.uri=sqlite:////x.db"],
+            "has no run at sqlite:////x.db",
+        ),
         (
             ["--to", "mlflow", "--average", "9"],
             "decode.average_every is 100",
         ),
     ],
 )
-def test_impossible_requests_are_refused_and_leave_no_file(trained: Path, words: list[str], said: str) -> None:
+def test_impossible_requests_are_refused_and_leave_no_file(
+    trained: Path, words: list[str], said: str
+) -> None:
     before = sorted(trained.iterdir())
     assert said in refusal(trained, "export", *TRIAL, *words)
     assert sorted(trained.iterdir()) == before
 
 
-def test_a_model_is_registered_where_the_study_was_synced_last(trained: Path, tmp_path: Path) -> None:
+def test_a_model_is_registered_where_the_study_was_synced_last(
+    trained: Path, tmp_path: Path
+) -> None:
     here = Path(shutil.copytree(trained, tmp_path / "here"))
     state = here / "runs" / "copies" / "mlflow-sync.json"
     state.write_text(json.dumps({"uri": "http://host:5000", "carried": None, "problems": []}))
-    assert "has no run at http://host:5000" in refusal(here, "export", *TRIAL, "--to", "mlflow", "--register", "a")
+    assert "has no run at http://host:5000" in refusal(
+        here, "export", *TRIAL, "--to", "mlflow", "--register", "a"
+    )

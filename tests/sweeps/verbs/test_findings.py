@@ -1,4 +1,5 @@
-"""What a table, a report, a comparison and MLflow say of differences: every scenario on files, by the command line."""
+"""What a table, a report, a comparison and MLflow say of differences: every scenario on files, by
+the command line."""
 
 import csv
 import html
@@ -49,17 +50,38 @@ def study_of(
     """A study of hand-made folders, in ``runs/made``."""
     home, paper = (folder / "runs" / "made").resolve(), published or {}
     trials = tuple(
-        StudyTrial(row, row, "", seed, f"{row}-{seed}", {"bleu": paper.get(row), "ppl": None, "params_m": None})
+        StudyTrial(
+            row,
+            row,
+            "",
+            seed,
+            f"{row}-{seed}",
+            {"bleu": paper.get(row), "ppl": None, "params_m": None},
+        )
         for row, values in scores.items()
         for seed in range(1, len(values) + 1)
     )
-    asked = ({"ts": "2020-01-01T00:00:00Z", "command": "allelse sweep", "added": [trial.name for trial in trials]},)
+    asked = (
+        {
+            "ts": "2020-01-01T00:00:00Z",
+            "command": "allelse sweep",
+            "added": [trial.name for trial in trials],
+        },
+    )
     study = Study(home, trials, {}, asked, margins=dict(margins or {}), task=CARD)
     write_study(study)
     for trial in trials:
         bleu, path = scores[trial.row][trial.seed - 1], study.trial_folder(trial).result_path
         value = 10.0 if bleu is None else bleu
-        finish(study, trial, begin(study.trial_folder(trial)), 30, bleu=value, ppl=math.exp(value / 20), nll=value / 20)
+        finish(
+            study,
+            trial,
+            begin(study.trial_folder(trial)),
+            30,
+            bleu=value,
+            ppl=math.exp(value / 20),
+            nll=value / 20,
+        )
         if bleu is None:
             path.write_text(json.dumps(json.loads(path.read_text()) | {"diverged": SEEDS_STEP}))
     return study
@@ -70,7 +92,9 @@ def said(folder: Path, *words: str) -> str:
 
 
 def lines(folder: Path, *more: str) -> dict[str, dict[str, Any]]:
-    return {line["row"]: line for line in json.loads(said(folder, "table", "--format", "json", *more))}
+    return {
+        line["row"]: line for line in json.loads(said(folder, "table", "--format", "json", *more))
+    }
 
 
 def report_page(folder: Path) -> str:
@@ -96,10 +120,22 @@ def stated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_row_says_one_thing(made: Path, stated: Path) -> None:
     plain = {row: line["finding_bleu"].partition(":")[0] for row, line in lines(made).items()}
     assert plain == {
-        **{"base": "reference", "much_worse": "worse", "much_better": "better", "like": "undecided"},
-        **{"slightly_worse": "worse", "noisy": "undecided", "two_seeds": "not tested", "lost_one": "not tested"},
+        **{
+            "base": "reference",
+            "much_worse": "worse",
+            "much_better": "better",
+            "like": "undecided",
+        },
+        **{
+            "slightly_worse": "worse",
+            "noisy": "undecided",
+            "two_seeds": "not tested",
+            "lost_one": "not tested",
+        },
     }
-    with_margin = {row: line["finding_bleu"].partition(":")[0] for row, line in lines(stated).items()}
+    with_margin = {
+        row: line["finding_bleu"].partition(":")[0] for row, line in lines(stated).items()
+    }
     assert with_margin == plain | {
         **{"much_better": "better by at least 3", "like": "no worse than δ"},
         "slightly_worse": "worse, by less than 3",
@@ -108,10 +144,21 @@ def test_each_row_says_one_thing(made: Path, stated: Path) -> None:
 
 def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path) -> None:
     text = said(stated, "table", "--format", "md", "--intervals")
-    cells = {row: next(line for line in text.splitlines() if line.startswith(f"| {row} |")) for row in ROWS}
-    marks = {row: re.findall(r"(?<=\d)[▲▼▽◇⇈?]", line)[1:] for row, line in cells.items()}  # those of BLEU
+    cells = {
+        row: next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
+        for row in ROWS
+    }
+    marks = {
+        row: re.findall(r"(?<=\d)[▲▼▽◇⇈?]", line)[1:] for row, line in cells.items()
+    }  # those of BLEU
     assert {row: of for row, of in marks.items() if of} == {
-        **{"much_worse": ["▼"], "much_better": ["⇈"], "like": ["◇"], "slightly_worse": ["▽"], "noisy": ["?"]},
+        **{
+            "much_worse": ["▼"],
+            "much_better": ["⇈"],
+            "like": ["◇"],
+            "slightly_worse": ["▽"],
+            "noisy": ["?"],
+        },
     }
     for told in (
         "5 rows of 3 seeds are compared with base of 9 seeds",
@@ -138,13 +185,18 @@ def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, st
         assert seeds > 3
         took = time((seeds - 3 + max(0, seeds - 9)) * 3700)
         assert found == f"undecided: {seeds} seeds, about {took} would decide"
-    assert "a difference of δ would be marked with probability 0.8" in said(stated, "table", "--format", "md")
+    assert "a difference of δ would be marked with probability 0.8" in said(
+        stated, "table", "--format", "md"
+    )
 
 
 def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path) -> None:
     study = read_study(made.resolve() / "runs" / "made")
     whole = whole_table(study)
-    of_csv = {each["row"]: each for each in csv.DictReader(io.StringIO(said(made, "table", "--format", "csv")))}
+    of_csv = {
+        each["row"]: each
+        for each in csv.DictReader(io.StringIO(said(made, "table", "--format", "csv")))
+    }
     files = study_files(whole)
     of_mlflow = {each["row"]: each for each in csv.DictReader(io.StringIO(files["table.csv"]))}
     page = report_page(made)
@@ -159,7 +211,9 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
     for name in ("much_worse", "noisy"):
         line = lines(made)[name]
         shared = [column for column in of_csv[name] if column in of_mlflow[name]]
-        assert [of_mlflow[name][column] for column in shared] == [of_csv[name][column] for column in shared]
+        assert [of_mlflow[name][column] for column in shared] == [
+            of_csv[name][column] for column in shared
+        ]
         words = row_words(whole)[name]["bleu"].split(", ")[-1]
         assert all(words in text for text in texts), (name, words)
         assert line["finding_bleu"] in page
@@ -170,15 +224,23 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
 def agree(folder: Path, row: str, line: Mapping[str, Any], of_csv: Mapping[str, str]) -> None:
     """JSON, CSV, the comparison and the scores say the same of the row."""
     ours, base = ([value for value in ROWS[name] if value is not None] for name in (row, "base"))
-    assert line["delta_bleu"] == pytest.approx(sum(ours) / len(ours) - sum(base) / len(base)), "over all seeds of both"
+    assert line["delta_bleu"] == pytest.approx(sum(ours) / len(ours) - sum(base) / len(base)), (
+        "over all seeds of both"
+    )
     numbers = ("low", "high", "p", "finding")
-    for name in ("delta_bleu", "delta_ppl", *(f"{kind}_{metric}" for kind in numbers for metric in ("bleu", "ppl"))):
+    for name in (
+        "delta_bleu",
+        "delta_ppl",
+        *(f"{kind}_{metric}" for kind in numbers for metric in ("bleu", "ppl")),
+    ):
         assert type(line[name])(of_csv[name]) == line[name], name
     compared = json.loads(said(folder, "compare", "base", row, "--json"))["pairs"][0]["metrics"]
     for metric in ("bleu", "ppl"):
         found = next(each for each in compared if each["metric"] == metric)
         assert found["difference"] == line[f"delta_{metric}"]
-        assert [found["over_seeds"][kind] for kind in numbers] == [line[f"{kind}_{metric}"] for kind in numbers]
+        assert [found["over_seeds"][kind] for kind in numbers] == [
+            line[f"{kind}_{metric}"] for kind in numbers
+        ]
 
 
 def test_a_diverged_seed_leaves_the_mean_and_takes_its_row_out_of_the_family(made: Path) -> None:
@@ -216,10 +278,12 @@ def test_settings_mixed_over_the_seeds_of_base_are_the_reason_of_every_row(tmp_p
     result["scores"]["dev"]["decode"] = {**DECODE, "beam": 8}
     path.write_text(json.dumps(result))
     found = lines(tmp_path)
-    assert {row: line["finding_bleu"] for row, line in found.items() if row != "base"} == dict.fromkeys(
-        "ab", "not tested: base: mixed settings"
+    assert {
+        row: line["finding_bleu"] for row, line in found.items() if row != "base"
+    } == dict.fromkeys("ab", "not tested: base: mixed settings")
+    assert found["a"]["finding_ppl"].startswith("undecided"), (
+        "the settings of beam search do not change it"
     )
-    assert found["a"]["finding_ppl"].startswith("undecided"), "the settings of beam search do not change it"
     text = said(tmp_path, "table", "--format", "md")
     assert "Not tested over seeds: a, b (BLEU: base: mixed settings)." in text
     assert "no base" not in text
@@ -235,7 +299,9 @@ def test_a_diverged_seed_is_in_no_number(tmp_path: Path) -> None:
         if trial.row == "lost" and trial.seed == 2:
             result = json.loads(folder.result_path.read_text())
             folder.result_path.write_text(json.dumps(result | {"diverged": 5}))
-    pair = json.loads(said(tmp_path, "compare", "base", "lost", "--metric", "accuracy", "--json"))["pairs"][0]
+    pair = json.loads(said(tmp_path, "compare", "base", "lost", "--metric", "accuracy", "--json"))[
+        "pairs"
+    ][0]
     assert list(pair["metrics"][0]["over_samples"]) == ["seed 1"]
     assert list(lines(tmp_path)["lost"]["best_by_seed"]) == ["1"]
     assert "1 of 2 diverged" in said(tmp_path, "table", "--format", "md")
@@ -259,7 +325,9 @@ def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
     assert together["over_seeds"]["p"] == pytest.approx(4 * alone["over_seeds"]["p"])
     assert together["over_seeds"]["low"] < 0 < alone["over_seeds"]["low"]
     assert together["over_seeds"]["finding"].startswith("undecided")
-    assert "adjusted over the 4 pairs compared (Bonferroni)" in said(tmp_path, "compare", "made", "other")
+    assert "adjusted over the 4 pairs compared (Bonferroni)" in said(
+        tmp_path, "compare", "made", "other"
+    )
     assert "interval and p of this pair alone." in said(tmp_path, "compare", "made/a", "other/a")
 
 
@@ -272,11 +340,17 @@ def test_a_comparison_names_the_table_that_says_the_same(made: Path) -> None:
 
 
 def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> None:
-    """Holm marks the last of several rows by an uncorrected p; its interval is corrected for all."""
+    """Holm marks the last of several rows by an uncorrected p; its interval is corrected for
+    all."""
     study_of(tmp_path, {"base": BASE, "far": (10.0, 10.2, 9.8), "near": (29.15, 29.55, 28.85)})
     line = lines(tmp_path)["near"]
     assert line["p_bleu"] <= ALPHA
     assert line["low_bleu"] < 0 < line["high_bleu"]
     text = said(tmp_path, "table", "--intervals", "--format", "md")
-    assert "Marked although the interval holds 0, since intervals are adjusted more strictly: near." in text
-    assert "Marked although" not in said(tmp_path, "table", "--intervals", "--rows", "base,far", "--format", "md")
+    assert (
+        "Marked although the interval holds 0, since intervals are adjusted more strictly: near."
+        in text
+    )
+    assert "Marked although" not in said(
+        tmp_path, "table", "--intervals", "--rows", "base,far", "--format", "md"
+    )

@@ -52,7 +52,10 @@ def test_what_is_there_stays(tmp_path: Path, there: str, reason: str) -> None:
 def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     said = printed(workplace, "init", "fresh_curve")
     written = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
-    assert said.splitlines() == [*(f"Wrote {path}" for path in written), "Next: allelse plan task=fresh_curve"]
+    assert said.splitlines() == [
+        *(f"Wrote {path}" for path in written),
+        "Next: allelse plan task=fresh_curve",
+    ]
     assert not [path for path in written if "starter" in (workplace / path).read_text("utf-8")]
 
     planned = json.loads(printed(workplace, "plan", "task=fresh_curve", "--json"))

@@ -1,4 +1,5 @@
-"""The next command that each verb prints comes from the recorded study, and runs what it promises."""
+"""The next command that each verb prints comes from the recorded study, and runs what it
+promises."""
 
 import json
 import shlex
@@ -67,7 +68,11 @@ def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_overrides(tmp_path
         ([], [], MISSING),
         ([ROWS, STEPS], [], MISSING),
         (["sweep.rows=[d_dropout_0]"], ["sweep.rows=[d_dropout_0]"], MISSING[:1]),
-        (["decode.beam=2", "cluster.workers=2"], ["decode.beam=2", "cluster.workers=2"], ["base-s1", *MISSING]),
+        (
+            ["decode.beam=2", "cluster.workers=2"],
+            ["decode.beam=2", "cluster.workers=2"],
+            ["base-s1", *MISSING],
+        ),
         (["sweep.rows=[base,big]", STEPS, "--add"], ["sweep.rows=[base,big]", "--add"], ["big-s1"]),
     ],
 )
@@ -101,5 +106,12 @@ def test_train_with_several_workers_leads_to_the_sweep_of_that_trial(tmp_path: P
     assert "cluster.workers (command line) is 2, but `allelse train` runs one process" in message
     assert message.endswith("Nothing was started.")
     command = shlex.split(message.partition("run `")[2].partition("`")[0])
-    assert command == ["allelse", "sweep", "sweep.rows=[big]", "sweep.seeds=[3]", "cluster.workers=2", STEPS]
+    assert command == [
+        "allelse",
+        "sweep",
+        "sweep.rows=[big]",
+        "sweep.seeds=[3]",
+        "cluster.workers=2",
+        STEPS,
+    ]
     assert would_run(tmp_path, command[1:]) == ["big-s3"]

@@ -1,4 +1,5 @@
-"""Rows that score another row's weights, in `table`, `report` and `compare`, as a person types them."""
+"""Rows that score another row's weights, in `table`, `report` and `compare`, as a person types
+them."""
 
 import csv
 import io
@@ -31,11 +32,20 @@ def test_the_best_on_dev_stands_with_its_score_on_test_and_how_it_was_chosen(her
     rows = chosen(here)
     assert [*rows] == ["base", "deep", "big"], "one line for the weights of each trained row"
     best = rows["base"]
-    assert (best["row"], best["chosen_among"], best["chosen_on"], best["seeds"]) == ("beam_8", 3, "dev", 5)
+    assert (best["row"], best["chosen_among"], best["chosen_on"], best["seeds"]) == (
+        "beam_8",
+        3,
+        "dev",
+        5,
+    )
     assert best["bleu_dev"] == pytest.approx(mean(made.BLEU["beam_8"].values()))
     assert best["bleu_test"] == pytest.approx(best["bleu_dev"] - 1)
-    assert (rows["big"]["row"], rows["big"]["chosen_among"]) == ("big", 2), "the host is one of those"
-    assert (rows["deep"]["row"], rows["deep"]["chosen_among"]) == ("deep", None), "there was nothing to choose"
+    assert (rows["big"]["row"], rows["big"]["chosen_among"]) == ("big", 2), (
+        "the host is one of those"
+    )
+    assert (rows["deep"]["row"], rows["deep"]["chosen_among"]) == ("deep", None), (
+        "there was nothing to choose"
+    )
 
 
 def test_a_chosen_score_is_marked_wherever_it_stands(here: Path) -> None:
@@ -50,12 +60,18 @@ def test_a_chosen_score_is_marked_wherever_it_stands(here: Path) -> None:
     ]
     assert "†" not in line
     assert "chosen_among" in next(
-        csv.reader(io.StringIO(printed(here, "table", STUDY, "--chosen", "bleu", "--format", "csv")))
+        csv.reader(
+            io.StringIO(printed(here, "table", STUDY, "--chosen", "bleu", "--format", "csv"))
+        )
     )
 
 
 def test_rivals_are_compared_at_the_seeds_that_all_have(tmp_path: Path) -> None:
-    bleu = {"base": {1: 30.0, 2: 31.0, 3: 20.0}, "beam_1": {1: 30.1, 2: 31.1}, "beam_8": {1: 30.2, 2: 30.7, 3: 40.0}}
+    bleu = {
+        "base": {1: 30.0, 2: 31.0, 3: 20.0},
+        "beam_1": {1: 30.1, 2: 31.1},
+        "beam_8": {1: 30.2, 2: 30.7, 3: 40.0},
+    }
     made.make(tmp_path / "runs" / "made", bleu)
     best = chosen(tmp_path)["base"]
     assert (best["row"], best["seeds"], best["bleu_dev"]) == ("beam_1", 2, pytest.approx(30.6))
@@ -87,7 +103,9 @@ def test_what_cannot_be_chosen_is_refused(here: Path, tmp_path: Path) -> None:
 
 
 def test_compare_tests_a_row_with_its_host_as_the_table_does(here: Path) -> None:
-    table = {row["row"]: row for row in json.loads(printed(here, "table", STUDY, "--format", "json"))}
+    table = {
+        row["row"]: row for row in json.loads(printed(here, "table", STUDY, "--format", "json"))
+    }
     for row, host, rows in (("beam_1", "base", 2), ("big_beam_1", "big", 1)):
         found = json.loads(printed(here, "compare", host, row, STUDY, "--json", "--metric", "bleu"))
         (bleu,) = found["pairs"][0]["metrics"]
@@ -98,7 +116,9 @@ def test_compare_tests_a_row_with_its_host_as_the_table_does(here: Path) -> None
     text = printed(here, "compare", "base", "beam_1", STUDY)
     assert "difference and paired t-test are seed by seed, at the seeds that both have" in text
     assert "over the 2 rows with these weights, as in the table" in text
-    other = json.loads(printed(here, "compare", "base", "big_beam_1", STUDY, "--json", "--metric", "bleu"))
+    other = json.loads(
+        printed(here, "compare", "base", "big_beam_1", STUDY, "--json", "--metric", "bleu")
+    )
     assert not other["pairs"][0]["metrics"][0]["paired"], "they do not share weights"
 
 

@@ -1,4 +1,5 @@
-"""`drop` and `rm` move to the trash what they name, after a preview, and all of it can be moved back."""
+"""`drop` and `rm` move to the trash what they name, after a preview, and all of it can be moved
+back."""
 
 import json
 import shlex
@@ -21,7 +22,8 @@ STUDY = "runs/synthetic-tiny"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of base and two rows with two seeds each, all finished; nothing is removed from it."""
+    """A study of base and two rows with two seeds each, all finished; nothing is removed from
+    it."""
     folder = tmp_path_factory.mktemp("whole").resolve()
     sweep(folder, "sweep.rows=[base,d_smoothing_0,big]", "sweep.seeds=[1,2]")
     return folder
@@ -38,7 +40,10 @@ def names(study: Study) -> list[str]:
 
 
 def in_trash(folder: Path) -> list[str]:
-    return sorted(f"{path.parent.name.partition('-')[2]}/{path.name}" for path in (folder / "runs/.trash").glob("*/*"))
+    return sorted(
+        f"{path.parent.name.partition('-')[2]}/{path.name}"
+        for path in (folder / "runs/.trash").glob("*/*")
+    )
 
 
 def restored(folder: Path, output: str) -> None:
@@ -72,17 +77,27 @@ def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
         (["big", "d_smoothing_0", "base-s2"], ["base-s1"]),
     ],
 )
-def test_rows_and_trials_are_dropped_and_restored(folder: Path, words: list[str], left: list[str]) -> None:
+def test_rows_and_trials_are_dropped_and_restored(
+    folder: Path, words: list[str], left: list[str]
+) -> None:
     before, files = (folder / STUDY / "study.json").read_text("utf-8"), contents(folder / STUDY)
     output = printed(folder, "drop", *words, "--yes")
     study = study_in(folder)
     assert names(study) == left
-    assert {row["row"] for row in study.rows} == set(study.cells) == {trial.row for trial in study.trials}
+    assert (
+        {row["row"] for row in study.rows}
+        == set(study.cells)
+        == {trial.row for trial in study.trials}
+    )
     assert set(study.seeds) == {trial.seed for trial in study.trials}
     assert study.asked[-1]["command"] == shlex.join(["allelse", "drop", *words, "--yes"])
-    assert [line["row"] for line in json.loads(printed(folder, "table", "--format", "json"))] == list(study.cells)
+    assert [
+        line["row"] for line in json.loads(printed(folder, "table", "--format", "json"))
+    ] == list(study.cells)
     assert len(json.loads(printed(folder, "status", "--json"))) == len(left)
-    assert [line["name"] for line in json.loads(printed(folder, "studies", "--json"))] == ["synthetic-tiny"]
+    assert [line["name"] for line in json.loads(printed(folder, "studies", "--json"))] == [
+        "synthetic-tiny"
+    ]
     assert json.loads(printed(folder, "plan", "--json"))[0]["finished"]
     restored(folder, output)
     assert record(folder) == json.loads(before) | {"asked": record(folder)["asked"]}
@@ -105,7 +120,9 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
     printed(folder, "drop", "big", "--yes")
     assert in_trash(folder).count("synthetic-tiny/big-s1") == 2
     next((folder / "runs/.trash").glob("*/big-s1")).rename(folder / STUDY / "big-s1")
-    assert plan_sweep(["sweep.rows=[big]"], True, here=folder).trials[0].finished  # added without training
+    assert (
+        plan_sweep(["sweep.rows=[big]"], True, here=folder).trials[0].finished
+    )  # added without training
 
 
 @pytest.mark.parametrize(
@@ -123,7 +140,9 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
         (["big", "sweep.name=other"], ['sweep.name is "other"']),
     ],
 )
-def test_what_cannot_be_dropped_is_refused(whole: Path, words: list[str], reasons: list[str]) -> None:
+def test_what_cannot_be_dropped_is_refused(
+    whole: Path, words: list[str], reasons: list[str]
+) -> None:
     before = contents(whole)
     for yes in ([], ["--yes"]):
         message = refusal(whole, "drop", *words, *yes)
@@ -177,9 +196,9 @@ def test_restoring_keeps_what_was_added_meanwhile(folder: Path) -> None:
     rows = {trial.row for trial in study_in(folder).trials}
     assert rows == {"base", "c_layers_2", "d_smoothing_0", "big"}
     assert json.loads(printed(folder, "plan", "--json"))[-1]["finished"]
-    assert [line["row"] for line in json.loads(printed(folder, "table", "--format", "json"))] == list(
-        record(folder)["cells"]
-    )
+    assert [
+        line["row"] for line in json.loads(printed(folder, "table", "--format", "json"))
+    ] == list(record(folder)["cells"])
     assert printed(folder, "restore") == "The trash is empty.\n"
 
 
@@ -187,7 +206,9 @@ def test_nothing_is_restored_over_anything(folder: Path) -> None:
     printed(folder, "drop", "big", "--yes")
     sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1]", add=True)
     before = contents(folder)
-    assert "big-s1 is a trial of synthetic-tiny again drop that one first" in refusal(folder, "restore", "big")
+    assert "big-s1 is a trial of synthetic-tiny again drop that one first" in refusal(
+        folder, "restore", "big"
+    )
     assert 'NAME is "bgi", which is not in the trash' in refusal(folder, "restore", "bgi")
     assert contents(folder) == before
     printed(folder, "restore", "big-s2")
@@ -198,7 +219,9 @@ def test_nothing_is_restored_over_anything(folder: Path) -> None:
     printed(folder, "rm", "synthetic-tiny", "--yes")
     sweep(folder, "sweep.rows=[base]")
     assert "`allelse rename synthetic-tiny NEW`" in refusal(folder, "restore", "synthetic-tiny")
-    assert "belongs to the study synthetic-tiny, which is not in" in refusal(folder, "restore", "big-s1")
+    assert "belongs to the study synthetic-tiny, which is not in" in refusal(
+        folder, "restore", "big-s1"
+    )
 
 
 def test_a_running_trial_of_another_process_keeps_its_folder(folder: Path) -> None:
@@ -206,5 +229,9 @@ def test_a_running_trial_of_another_process_keeps_its_folder(folder: Path) -> No
     study = study_in(folder)
     with trial_lock(TrialFolder(study.folder / "big-s2", study.task)):
         assert "big-s2 is being run by another process" in refusal(folder, "restore", "big-s2")
-    assert in_trash(folder) == ["synthetic-tiny/big-s2", "synthetic-tiny/dropped.json", "synthetic-tiny/study.json"]
+    assert in_trash(folder) == [
+        "synthetic-tiny/big-s2",
+        "synthetic-tiny/dropped.json",
+        "synthetic-tiny/study.json",
+    ]
     printed(folder, "restore", "big-s2")

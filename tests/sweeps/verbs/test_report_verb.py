@@ -20,21 +20,41 @@ def test_the_page_stands_in_the_folder_of_its_study(trained: Path) -> None:
     assert said.splitlines()[-1].startswith("Next: allelse ui")
     assert '<h2 id="samples-1-title">Hypotheses</h2>' in page
     source = (trained / "dev.txt").read_text("utf-8").splitlines()
-    assert any(line in page for line in source), "translations stand next to what was to be translated"
+    assert any(line in page for line in source), (
+        "translations stand next to what was to be translated"
+    )
 
 
 def test_page_and_figures_go_where_they_are_told(tmp_path: Path) -> None:
     digits(tmp_path / "runs/digits", 0.5, 0.75, 0.875, 1.0)
-    said = printed(tmp_path, "report", "--output", "out/page.html", "--figures", "out/figures", "sweep.name=digits")
-    names = {f"{name}.{kind}" for name in ("accuracy-against-params", "differences-accuracy") for kind in KINDS}
+    said = printed(
+        tmp_path,
+        "report",
+        "--output",
+        "out/page.html",
+        "--figures",
+        "out/figures",
+        "sweep.name=digits",
+    )
+    names = {
+        f"{name}.{kind}"
+        for name in ("accuracy-against-params", "differences-accuracy")
+        for kind in KINDS
+    }
     assert {path.name for path in (tmp_path / "out/figures").iterdir()} == names
     assert "Wrote 6 files of figures to out/figures" in said
     before = {path.name: path.read_bytes() for path in (tmp_path / "out/figures").iterdir()}
     printed(tmp_path, "report", "--figures", "again", "sweep.name=digits")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == before, "they carry no date"
-    assert (tmp_path / "runs/digits/report.html").read_bytes() == (tmp_path / "out/page.html").read_bytes()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == before, (
+        "they carry no date"
+    )
+    assert (tmp_path / "runs/digits/report.html").read_bytes() == (
+        tmp_path / "out/page.html"
+    ).read_bytes()
     assert "Wrote out/page.html; open it in a browser" in said
-    assert "<title>digits: ablation study</title>" in (tmp_path / "out/page.html").read_text("utf-8")
+    assert "<title>digits: ablation study</title>" in (tmp_path / "out/page.html").read_text(
+        "utf-8"
+    )
 
 
 def test_seeds_are_chosen_as_for_the_table_and_figures_left_out(tmp_path: Path) -> None:
@@ -49,13 +69,20 @@ def test_seeds_are_chosen_as_for_the_table_and_figures_left_out(tmp_path: Path) 
     assert "leave one of the two out" in both
 
 
-def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").write_text("", "utf-8")
     said = refusal(tmp_path, "report", "--output", "file/page.pdf", "--figures", f"{tmp_path}/file")
     assert "Refused, for 3 reasons" in said
-    assert "--output is file/page.pdf must be a file that ends in .html did you mean --output file/page.html?" in said
+    assert (
+        "--output is file/page.pdf must be a file that ends in .html did you mean --output file/page.html?"
+        in said
+    )
     for option in ("--output", "--figures"):
-        assert f"{option} lies in {tmp_path}/file must lie in a folder that can be written to" in said
+        assert (
+            f"{option} lies in {tmp_path}/file must lie in a folder that can be written to" in said
+        )
     assert said.endswith("Nothing was written.")
     assert contents(tmp_path) == ["file"]
 
@@ -63,6 +90,8 @@ def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(tmp
 @pytest.mark.parametrize("backend", ["module://matplotlib_inline.backend_inline", "none_such"])
 def test_the_backend_of_a_notebook_changes_nothing(tmp_path: Path, backend: str) -> None:
     digits(tmp_path / "runs/digits", 0.5, 0.75, 0.875, 1.0)
-    done = allelse("report", "sweep.name=digits", cwd=tmp_path, env=os.environ | {"MPLBACKEND": backend})
+    done = allelse(
+        "report", "sweep.name=digits", cwd=tmp_path, env=os.environ | {"MPLBACKEND": backend}
+    )
     assert done.returncode == 0, done.stderr
     assert "<svg" in (tmp_path / "runs/digits/report.html").read_text("utf-8")

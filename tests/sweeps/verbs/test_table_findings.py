@@ -1,4 +1,5 @@
-"""What a table says follows from the record: every digit, every difference, every reason, by the command line."""
+"""What a table says follows from the record: every digit, every difference, every reason, by the
+command line."""
 
 import csv
 import io
@@ -25,7 +26,10 @@ THREE = (1, 2, 3)
 
 def losses(values: Mapping[str, Sequence[float]]) -> Scores:
     """Of seeds 1, 2, …"""
-    return {row: {seed: {"loss": value} for seed, value in enumerate(of, 1)} for row, of in values.items()}
+    return {
+        row: {seed: {"loss": value} for seed, value in enumerate(of, 1)}
+        for row, of in values.items()
+    }
 
 
 def made_study(
@@ -79,7 +83,9 @@ def test_a_small_value_is_never_shown_as_zero_nor_written_as_one(tmp_path: Path)
     assert "1.0e−10" in text
     assert "[+" in text
     made_study(tmp_path / "alike", losses({"base": (0.9, 0.8), "same": (0.85, 0.85)}))
-    assert rows(tmp_path / "alike")["same"]["delta_loss"] == 0.0, "only rounding errors set the two means apart"
+    assert rows(tmp_path / "alike")["same"]["delta_loss"] == 0.0, (
+        "only rounding errors set the two means apart"
+    )
 
 
 def test_seeds_added_after_results_are_said_on_any_clock(tmp_path: Path) -> None:
@@ -93,10 +99,14 @@ def test_seeds_added_after_results_are_said_on_any_clock(tmp_path: Path) -> None
         result["scores"]["dev"] |= {"bleu": 30.0 + trial.seed, "nll": 1.5 + trial.seed / 10}
         folder.write_result(result)
         attempts = [json.loads(line) for line in folder.attempts_path.read_text().splitlines()]
-        folder.attempts_path.write_text("".join(json.dumps(line | {"ts": 9e10}) + "\n" for line in attempts))
+        folder.attempts_path.write_text(
+            "".join(json.dumps(line | {"ts": 9e10}) + "\n" for line in attempts)
+        )
     assert "Seeds were added" not in printed(tmp_path, "table", "--format", "md")
     sweep(tmp_path, rows_typed, "sweep.seeds=[4]", add=True)
-    assert "Seeds were added once after first results (4)" in printed(tmp_path, "table", "--format", "md")
+    assert "Seeds were added once after first results (4)" in printed(
+        tmp_path, "table", "--format", "md"
+    )
 
 
 def test_a_row_that_builds_on_another_has_no_published_figures_of_it(tmp_path: Path) -> None:
@@ -104,14 +114,20 @@ def test_a_row_that_builds_on_another_has_no_published_figures_of_it(tmp_path: P
     example = '# @package _global_\ndefaults: [big, _self_]\nrow: {group: big, change: "big, P_drop 0.1"}\n'
     stated = "# @package _global_\ndefaults: [big, _self_]\nrow: {published: {bleu: 26.0}}\n"
     (tmp_path / "conf" / "row").mkdir(parents=True)
-    (tmp_path / "conf" / "row" / "big_dropout.yaml").write_text(example + "model: {p_drop: 0.1}\n", "utf-8")
-    (tmp_path / "conf" / "row" / "stated.yaml").write_text(stated + "model: {p_drop: 0.2}\n", "utf-8")
+    (tmp_path / "conf" / "row" / "big_dropout.yaml").write_text(
+        example + "model: {p_drop: 0.1}\n", "utf-8"
+    )
+    (tmp_path / "conf" / "row" / "stated.yaml").write_text(
+        stated + "model: {p_drop: 0.2}\n", "utf-8"
+    )
     sweep(tmp_path, "sweep.rows=[base,big,big_dropout,stated]", "sweep.seeds=[1,2,3]")
     study = study_in(tmp_path)
     published = {trial.row: trial.published for trial in study.trials}
     assert published["big"] == {"ppl": 4.33, "bleu": 26.4, "params_m": 213}
     assert set(published["big_dropout"].values()) == {None}
-    assert {name: value for name, value in published["stated"].items() if value is not None} == {"bleu": 26.0}
+    assert {name: value for name, value in published["stated"].items() if value is not None} == {
+        "bleu": 26.0
+    }
     assert "P_drop 0.2" in study.trials[-1].change, "its change is said in its own words"
     found = json.loads(printed(tmp_path, "table", "--format", "json"))
     row = next(each for each in found if each["row"] == "big_dropout")
@@ -123,12 +139,17 @@ ACCURACY = Metric("accuracy", set="test")
 
 
 def pieces_study(folder: Path, pieces: Mapping[str, str]) -> Study:
-    """Rows with their vocabulary; where it is empty, trials do not record it. The data of v500 is another."""
+    """Rows with their vocabulary; where it is empty, trials do not record it. The data of v500 is
+    another."""
     scores: dict[str, dict[int, dict[str, Any]]] = {}
     for place, (row, digest) in enumerate(pieces.items()):
         recorded = {"pieces": digest} if digest else {}
         scores[row] = {
-            seed: {"ppl": 4.0 + place + seed / 50, "accuracy": 0.5 + place / 10 + seed / 90, **recorded}
+            seed: {
+                "ppl": 4.0 + place + seed / 50,
+                "accuracy": 0.5 + place / 10 + seed / 90,
+                **recorded,
+            }
             for seed in THREE
         }
     published = {row: {"ppl": 5.0 + place} for place, row in enumerate(pieces)}
@@ -164,7 +185,9 @@ def test_scores_over_other_pieces_have_no_difference_in_any_output(tmp_path: Pat
     assert accuracy["difference"] == row["delta_accuracy"]
 
 
-def test_trials_that_do_not_record_their_pieces_are_told_apart_by_their_data(tmp_path: Path) -> None:
+def test_trials_that_do_not_record_their_pieces_are_told_apart_by_their_data(
+    tmp_path: Path,
+) -> None:
     pieces_study(tmp_path, dict.fromkeys(VOCABULARIES, ""))
     found = rows(tmp_path)
     assert found["v500"]["finding_ppl"] == "not tested: other pieces than base"
@@ -173,16 +196,28 @@ def test_trials_that_do_not_record_their_pieces_are_told_apart_by_their_data(tmp
 
 def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> None:
     """As a sweep leaves them; these trials do not record their pieces."""
-    sweep(tmp_path, "sweep.rows=[base,big]", "sweep.vary={data.vocab_size: [500]}", "sweep.seeds=[1,2,3]")
+    sweep(
+        tmp_path,
+        "sweep.rows=[base,big]",
+        "sweep.vary={data.vocab_size: [500]}",
+        "sweep.seeds=[1,2,3]",
+    )
     found = {row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))}
-    assert (found["vocab_size_500"]["delta_ppl"], found["vocab_size_500"]["delta_bleu"]) == (None, 0.0)
+    assert (found["vocab_size_500"]["delta_ppl"], found["vocab_size_500"]["delta_bleu"]) == (
+        None,
+        0.0,
+    )
     assert found["big"]["delta_ppl"] == 0.0
 
 
 def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) -> None:
     """Trained; the toy's rows have other sizes."""
-    task = TOY.replace('{"score": done}', '{"score": done, "units": f"size {trial.config.model.size}"}')
-    task = task.replace('Metric("score", set="test")', 'Metric("score", set="test", within="units")')
+    task = TOY.replace(
+        '{"score": done}', '{"score": done, "units": f"size {trial.config.model.size}"}'
+    )
+    task = task.replace(
+        'Metric("score", set="test")', 'Metric("score", set="test", within="units")'
+    )
     place = Place(tmp_path)
     place.write(FILES | {"toy.py": task})
     place.train("base")
@@ -190,7 +225,10 @@ def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) 
     base, size_2 = json.loads(place.must("table", STUDY, "--format", "json"))
     assert (base["score"], size_2["score"]) == (4.0, 8.0)
     assert size_2["delta_score"] is None
-    assert "score has no Δ where scores can't be compared: size_2 (other units than base)." in place.table("md")
+    assert (
+        "score has no Δ where scores can't be compared: size_2 (other units than base)."
+        in place.table("md")
+    )
 
 
 def test_a_set_of_three_samples_is_not_tested(tmp_path: Path) -> None:
@@ -198,21 +236,32 @@ def test_a_set_of_three_samples_is_not_tested(tmp_path: Path) -> None:
     study = sentence_studies.make(tmp_path / "runs" / "made", {"base": 0.5, "right": 0.5}, (1,))
     for place, chance in enumerate((0.01, 1.0)):
         sentence_studies.finish(study, place, sentence_studies.lines(place, chance)[:3])
-    compared = printed(tmp_path, "compare", "base", "right", "sweep.name=made", "--metric", "accuracy")
+    compared = printed(
+        tmp_path, "compare", "base", "right", "sweep.name=made", "--metric", "accuracy"
+    )
     assert "not tested: 3 samples" in " ".join(compared.split())
 
 
-HARD = {"base": (0.100, 0.104, 0.102, 0.055, 0.057), "still": (0.1047, 0.1067, 0.1027), "moved": (0.2, 0.21, 0.19)}
+HARD = {
+    "base": (0.100, 0.104, 0.102, 0.055, 0.057),
+    "still": (0.1047, 0.1067, 0.1027),
+    "moved": (0.2, 0.21, 0.19),
+}
 """Of loss: base's seeds 4 and 5 are easy ones, so that every row looks worse for them."""
 
 
-def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_seeds(tmp_path: Path) -> None:
+def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_seeds(
+    tmp_path: Path,
+) -> None:
     made_study(tmp_path, losses(HARD | {"moved": (*HARD["moved"], 0.15, 0.16)}))
     still, moved = rows(tmp_path)["still"], rows(tmp_path)["moved"]
     assert still["delta_loss"] == pytest.approx(0.0211), "from the mean over all seeds of base"
     assert still["delta_common_seeds_loss"] == pytest.approx(0.0027)
     assert moved["delta_common_seeds_loss"] == moved["delta_loss"]
-    assert float(csv_rows(tmp_path)["still"]["delta_common_seeds_loss"]) == still["delta_common_seeds_loss"]
+    assert (
+        float(csv_rows(tmp_path)["still"]["delta_common_seeds_loss"])
+        == still["delta_common_seeds_loss"]
+    )
     for text in (table(tmp_path), table(tmp_path, "--format", "md")):
         assert "Rows have other seeds than base, which has 1 to 5: still has 1 to 3." in text
         assert "At the seeds in common Δloss is +0.003 (still)." in text
@@ -242,8 +291,16 @@ FOUND = {
 @pytest.mark.parametrize(
     ("better", "margin", "line"),
     [
-        ("up", None, "2 rows better than base, 1 worse, 2 undecided (3 seeds), 1 not tested (2 seeds)"),
-        ("down", None, "1 row better than base, 2 worse, 2 undecided (3 seeds), 1 not tested (2 seeds)"),
+        (
+            "up",
+            None,
+            "2 rows better than base, 1 worse, 2 undecided (3 seeds), 1 not tested (2 seeds)",
+        ),
+        (
+            "down",
+            None,
+            "1 row better than base, 2 worse, 2 undecided (3 seeds), 1 not tested (2 seeds)",
+        ),
         (
             *("up", 3.0),
             "2 rows better than base by at least 3 loss, 1 worse, 1 no worse than 3 loss, 1 undecided (3 seeds), "
@@ -251,17 +308,26 @@ FOUND = {
         ),
     ],
 )
-def test_the_first_line_says_what_was_found(tmp_path: Path, better: Any, margin: float | None, line: str) -> None:
-    metric, margins = Metric("loss", better=better, set="test"), {} if margin is None else {"loss": margin}
+def test_the_first_line_says_what_was_found(
+    tmp_path: Path, better: Any, margin: float | None, line: str
+) -> None:
+    metric, margins = (
+        Metric("loss", better=better, set="test"),
+        {} if margin is None else {"loss": margin},
+    )
     study = made_study(tmp_path, losses(FOUND), (metric,), margins=margins)
     assert table(tmp_path).startswith(f"made {line} ")
     assert printed(tmp_path, "table", "sweep.name=made", "--format", "md").count(f"\n{line}\n") == 1
-    assert f"\\caption{{{line}. " in printed(tmp_path, "table", "sweep.name=made", "--format", "tex")
+    assert f"\\caption{{{line}. " in printed(
+        tmp_path, "table", "sweep.name=made", "--format", "tex"
+    )
     assert f">{line}<" in printed(tmp_path, "table", "sweep.name=made", "--format", "html")
     assert {row["summary"] for row in rows(tmp_path, "--rows", "base,good").values()} == {line}
     printed(tmp_path, "report", "sweep.name=made", "--no-figures")
     page = (study.folder / "report.html").read_text("utf-8")
-    assert page.index(f'<h1>made</h1>\n<p class="summary">{line}</p>') < page.index("Ablation study of toy")
+    assert page.index(f'<h1>made</h1>\n<p class="summary">{line}</p>') < page.index(
+        "Ablation study of toy"
+    )
 
 
 def test_with_one_seed_the_first_line_says_that_nothing_was_tested(tmp_path: Path) -> None:

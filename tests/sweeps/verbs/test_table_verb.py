@@ -70,7 +70,9 @@ def test_any_metric_is_a_column_in_the_order_typed(folder: Path) -> None:
 def test_the_best_report_of_training_stands_beside_the_last_checkpoint(folder: Path) -> None:
     base = lines(folder)[0]
     assert (base["steps"], base["best_step"]) == ("600", "300")
-    assert float(base["best_ppl"]) == pytest.approx((4.1 * 4.2 * 4.3) ** (1 / 3)), "e^ of the mean NLL"
+    assert float(base["best_ppl"]) == pytest.approx((4.1 * 4.2 * 4.3) ** (1 / 3)), (
+        "e^ of the mean NLL"
+    )
     content = json.loads(text(folder, "--format", "json"))
     assert content[0]["best_by_seed"] == {"1": [4.1, 300], "2": [4.2, 300], "3": [4.3, 300]}
 
@@ -86,7 +88,9 @@ def test_the_best_report_of_training_stands_beside_the_last_checkpoint(folder: P
         ("p_bleu", "a_heads_1", "base"),
     ],
 )
-def test_rows_are_sorted_with_the_best_first(folder: Path, column: str, first: str, last: str) -> None:
+def test_rows_are_sorted_with_the_best_first(
+    folder: Path, column: str, first: str, last: str
+) -> None:
     rows = [line["row"] for line in lines(folder, "--sort", column)]
     assert (rows[0], rows[-1]) == (first, last)
 
@@ -95,14 +99,23 @@ def test_differences_from_another_row(folder: Path) -> None:
     found = {line["row"]: line for line in lines(folder, "--base", "a_heads_1")}
     assert float(found["base"]["delta_bleu"]) == pytest.approx(6, abs=0.5)
     assert float(found["base"]["paper_delta_ppl"]) == -0.37
-    assert (found["a_heads_1"]["finding_bleu"], found["base"]["finding_bleu"]) == ("reference", "better")
+    assert (found["a_heads_1"]["finding_bleu"], found["base"]["finding_bleu"]) == (
+        "reference",
+        "better",
+    )
     assert "Δ: difference from a_heads_1" in " ".join(text(folder, "--base", "a_heads_1").split())
 
 
 def test_chosen_seeds_are_the_only_ones_and_the_table_says_so(folder: Path) -> None:
     heads = lines(folder, "sweep.seeds=[1,2]")[1]
-    assert (heads["seeds"], heads["finding_bleu"], "bleu_s3" in heads) == ("2", "not tested: 2 seeds", False)
-    assert "Only of seeds 1, 2; p values do not account for" in text(folder, "sweep.seeds=[1,2]", "--format", "md")
+    assert (heads["seeds"], heads["finding_bleu"], "bleu_s3" in heads) == (
+        "2",
+        "not tested: 2 seeds",
+        False,
+    )
+    assert "Only of seeds 1, 2; p values do not account for" in text(
+        folder, "sweep.seeds=[1,2]", "--format", "md"
+    )
     assert "Only of seeds" not in text(folder, "sweep.seeds=[1,2,3]", "--format", "md")
 
 
@@ -113,7 +126,9 @@ def test_verdicts_against_the_paper(folder: Path) -> None:
     layers = next(line for line in shown.splitlines() if "| N 1 |" in line)
     assert layers.count("| disagrees |") == 2
     assert "Rule for PPL: a row agrees if" in shown
-    assert {line["row"]: line["verdict_bleu"] for line in lines(folder)}["c_layers_2"] == "disagrees"
+    assert {line["row"]: line["verdict_bleu"] for line in lines(folder)}[
+        "c_layers_2"
+    ] == "disagrees"
     assert "BLEU: verdict" in " ".join(text(folder, "--verdict").split())
 
 
@@ -123,7 +138,10 @@ WRONG = [
         '--set names "tset", which is not a set with scores must be one of dev, test; '
         "`allelse evaluate TRIAL --set tset` scores another set did you mean test?",
     ),
-    (["--metric", "chfr"], "which is not a metric of the study must be one of nll, ppl, bleu, bleu_paper, chrf"),
+    (
+        ["--metric", "chfr"],
+        "which is not a metric of the study must be one of nll, ppl, bleu, bleu_paper, chrf",
+    ),
     (["--metric", "bleu_paper"], "bleu_paper was not measured on dev dev has nll, ppl, bleu, chrf"),
     (["--base", "bse"], "did you mean base?"),
     (
@@ -135,7 +153,10 @@ WRONG = [
     (["--columns", ""], "--columns is empty must be one of row, group, change"),
     (["--sort", "belu"], "did you mean bleu?"),
     (["sweep.rows=[base,big]"], 'sweep.rows names "big", which is not a row of the study'),
-    (["sweep.seeds=[4]"], 'sweep.seeds names "4", which is not a seed of the study must be one of 1, 2, 3'),
+    (
+        ["sweep.seeds=[4]"],
+        'sweep.seeds names "4", which is not a seed of the study must be one of 1, 2, 3',
+    ),
     (["row=a_heads_1"], "row (command line) is not used by a verb that only reads"),
     (["--set", "test", "--verdict"], "--verdict needs published values of base and of another row"),
     (["--label", "a b", "--format", "tex"], '--label is "a b" must be letters, digits and any of'),
@@ -145,8 +166,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG, ids=[" ".join(options) for options, _ in WRONG])
-def test_a_wrong_option_is_refused_with_what_is_allowed(folder: Path, options: list[str], message: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"), WRONG, ids=[" ".join(options) for options, _ in WRONG]
+)
+def test_a_wrong_option_is_refused_with_what_is_allowed(
+    folder: Path, options: list[str], message: str
+) -> None:
     assert message in refusal(folder, "table", *options)
 
 
@@ -159,7 +184,9 @@ def test_a_set_without_scores_is_refused_with_what_scores_it(tmp_path: Path) -> 
 
 def test_all_wrong_options_are_told_at_once(folder: Path) -> None:
     told = refusal(folder, "table", "--set", "x", "--base", "y", "--rows", "z")
-    assert all(key in told for key in ("for 3 reasons", "--set names", "--base names", "--rows names"))
+    assert all(
+        key in told for key in ("for 3 reasons", "--set names", "--base names", "--rows names")
+    )
 
 
 NASTY = r"100 % & <b>$x_1$</b> {\it} ~^# | [a] *†‡° ▲▼▽◇⇈ ε ≥ Δ “ß”"
@@ -195,7 +222,19 @@ PAPER = r"""\documentclass[twocolumn]{article}
         (["--verdict", "--best", "--intervals"], "table*"),
         (["--row", "--long"], "table*"),
         (["--columns", "bleu,delta_bleu", "--rows", "base,a_heads_1"], "table"),
-        (["--columns", "bleu", "--rows", "base,a_heads_1", "--caption", NASTY, "--label", "tab:mine"], "table"),
+        (
+            [
+                "--columns",
+                "bleu",
+                "--rows",
+                "base,a_heads_1",
+                "--caption",
+                NASTY,
+                "--label",
+                "tab:mine",
+            ],
+            "table",
+        ),
     ],
 )
 def test_latex_is_typeset_in_two_columns(
@@ -217,16 +256,27 @@ def test_a_page_for_print_has_the_words_of_the_terminal_and_a_short_caption(fold
     tex, markdown = text(folder, "--format", "tex"), text(folder, "--format", "md")
     words = "learned positional embedding instead of sinusoids"
     assert all(words in shown for shown in (tex, markdown))
-    assert not [row for row in ROWS[1:] if row in markdown.partition("\n\n")[0] or row.replace("_", r"\_") in tex]
+    assert not [
+        row
+        for row in ROWS[1:]
+        if row in markdown.partition("\n\n")[0] or row.replace("_", r"\_") in tex
+    ]
     assert all(head in tex for head in ("params", "FLOPs", "time", "PPL", "BLEU"))
     caption = tex.partition("\\caption{")[2].partition("\n")[0]
     assert len(caption) < 550
-    assert all(part in caption for part in ("PPL and BLEU on dev", "3 seeds", "better than base", "worse than base"))
+    assert all(
+        part in caption
+        for part in ("PPL and BLEU on dev", "3 seeds", "better than base", "worse than base")
+    )
     short = text(folder, "--format", "md", "--short").partition("\n\n")[2]
     assert "PPL and BLEU on dev" in short
     assert len(short) < len(markdown.partition("\n\n")[2]) / 2
     assert len(text(folder, "--format", "tex", "--long")) > len(tex) + 300
-    named = text(folder, "--format", "tex", "--row", "--caption", "Mine & yours", "--label", "tab:mine")
-    assert all(part in named for part in (r"a\_heads\_1", r"\caption{Mine \& yours}", r"\label{tab:mine}"))
+    named = text(
+        folder, "--format", "tex", "--row", "--caption", "Mine & yours", "--label", "tab:mine"
+    )
+    assert all(
+        part in named for part in (r"a\_heads\_1", r"\caption{Mine \& yours}", r"\label{tab:mine}")
+    )
     assert "a_heads_1" in text(folder, "--row", "--columns", "bleu")
     assert text(folder, "--format", "md", "--no-row") == markdown

@@ -1,4 +1,5 @@
-"""Words and columns of a table where metrics share a label, costs are missing, or a study is of an earlier version."""
+"""Words and columns of a table where metrics share a label, costs are missing, or a study is of an
+earlier version."""
 
 import json
 import re
@@ -34,7 +35,9 @@ def test_metrics_of_one_label_are_told_apart_by_their_sets() -> None:
     assert findings_line(cast(Any, families), {}) == line
 
 
-@pytest.mark.parametrize(("other", "words"), [("2 seeds", "2 seeds"), (object(), "accuracy: 2 seeds")])
+@pytest.mark.parametrize(
+    ("other", "words"), [("2 seeds", "2 seeds"), (object(), "accuracy: 2 seeds")]
+)
 def test_a_reason_of_some_metrics_names_them(other: object, words: str) -> None:
     accuracy, speed = Metric("accuracy"), Metric("speed")
     assert _reason_words([(accuracy, "2 seeds"), (speed, other)]) == words
@@ -81,5 +84,7 @@ def test_a_recorded_study_may_have_a_metric_whose_name_was_taken_since(tmp_path:
 def test_subscripts_are_math_and_names_of_rows_are_not(tmp_path: Path) -> None:
     assert for_latex("β₁, β₂") == r"$\beta$$_{1}$, $\beta$$_{2}$"
     made_study(tmp_path, losses({"base": (1.0,), "x_2": (1.0,)}))
-    text = printed(tmp_path, "table", "sweep.name=made", "--columns", "row,loss", "--row", "--format", "tex")
+    text = printed(
+        tmp_path, "table", "sweep.name=made", "--columns", "row,loss", "--row", "--format", "tex"
+    )
     assert r"x\_2 &" in text

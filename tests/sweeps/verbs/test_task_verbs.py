@@ -40,7 +40,9 @@ def rescore(trials: Sequence[Trained[Config]], steps: str = "2,4") -> str:
 
 task = replace(task, verbs=(reveal, rescore))
 '''
-SOURCE = {"from dataclasses import dataclass\n": "import json\nfrom dataclasses import dataclass, replace\n"}
+SOURCE = {
+    "from dataclasses import dataclass\n": "import json\nfrom dataclasses import dataclass, replace\n"
+}
 BASE = ["task=small", "sweep.name=s"]
 
 
@@ -65,7 +67,9 @@ def test_they_are_listed_with_the_name_of_their_task_alone(folder: Path) -> None
     assert "reveal" not in typed(folder, "--help").stdout
     done = typed(folder, "reveal", "base-s1", "sweep.name=s")
     assert done.exit_code == 2
-    assert "For a verb of your own task, add task=small." in " ".join(re.sub("[│\n]", " ", done.stderr).split())
+    assert "For a verb of your own task, add task=small." in " ".join(
+        re.sub("[│\n]", " ", done.stderr).split()
+    )
     assert typed(folder, "translate", "base-s1", *BASE).exit_code == 2
 
 
@@ -75,12 +79,16 @@ def test_every_name_gives_the_trial_with_what_was_typed(folder: Path) -> None:
     assert said_by(folder, "reveal", "base-s1", *BASE) == [own]
     assert said_by(folder, "reveal", "s/base-s1", "task=small") == [own]
     assert said_by(folder, "reveal", "runs/s/base-s1", "task=small") == [own]
-    assert said_by(folder, "reveal", str(checkpoint), "task=small") == ["s/base-s1 at step 2 2 2 1.0 0.5 {}"]
+    assert said_by(folder, "reveal", str(checkpoint), "task=small") == [
+        "s/base-s1 at step 2 2 2 1.0 0.5 {}"
+    ]
     typed_cut = "s/base-s1 4 4 2.0 0.75 {'train.cut': 0.75}"
     assert said_by(folder, "reveal", "base-s1", *BASE, "train.cut=0.75") == [typed_cut]
     assert typed(folder, "reveal", "base-s1", *BASE, "--as-code").exit_code == 3
     (folder / "elsewhere").mkdir()
-    assert said_by(folder, "reveal", "elsewhere", "task=small", "train.cut=1") == ["elsewhere {'train.cut': 1}"]
+    assert said_by(folder, "reveal", "elsewhere", "task=small", "train.cut=1") == [
+        "elsewhere {'train.cut': 1}"
+    ]
 
 
 def result(folder: Path, trial: str) -> dict[str, Any]:
@@ -92,24 +100,42 @@ def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
     trial, before = folder / "runs/s/base-s1", result(folder, "base-s1")
     line, advice = said_by(folder, "rescore", "base-s1", *BASE, "train.cut=0.75")
     name, scored, place = json.loads(line)
-    assert (name, scored["dev"]["score"], place) == ("s/base-s1", 2.25, str(trial / "texts/dev@cut0.75.txt"))
+    assert (name, scored["dev"]["score"], place) == (
+        "s/base-s1",
+        2.25,
+        str(trial / "texts/dev@cut0.75.txt"),
+    )
     assert Path(place).read_text() == "kept\n"
-    head, sample = map(json.loads, (trial / "statistics/dev@cut0.75.jsonl").read_text().splitlines())
+    head, sample = map(
+        json.loads, (trial / "statistics/dev@cut0.75.jsonl").read_text().splitlines()
+    )
     assert (head["scores"], sample) == (scored["dev"], {"part": 3.0})
     assert advice == "Next: allelse table sweep.name=s"
     assert result(folder, "base-s1") == before
     *lines, _ = said_by(folder, "rescore", "base-s1", "copy/base-s1", "base-s1", *BASE)
     rescored = [json.loads(line)[:2] for line in lines]
-    assert [(name, scored["dev"]["score"]) for name, scored in rescored] == [("s/base-s1", 1.5), ("copy/base-s1", 1.5)]
+    assert [(name, scored["dev"]["score"]) for name, scored in rescored] == [
+        ("s/base-s1", 1.5),
+        ("copy/base-s1", 1.5),
+    ]
     assert result(folder, "base-s1")["scores"]["dev"]["score"] == 1.5
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["rescore", "base-s1", "--steps", "3,4"], "no whole checkpoint of step 3; of other steps: 2, 4"),
-        (["rescore", "base-s1", "train.rate=1"], "train.rate (command line) cannot be changed once a model is trained"),
-        (["rescore", "base-s1", "train.rate=1"], "`allelse rescore` takes train.cut; and what names a study"),
+        (
+            ["rescore", "base-s1", "--steps", "3,4"],
+            "no whole checkpoint of step 3; of other steps: 2, 4",
+        ),
+        (
+            ["rescore", "base-s1", "train.rate=1"],
+            "train.rate (command line) cannot be changed once a model is trained",
+        ),
+        (
+            ["rescore", "base-s1", "train.rate=1"],
+            "`allelse rescore` takes train.cut; and what names a study",
+        ),
         (["rescore", "bse-s1"], "did you mean base-s1?"),
         (["reveal", "base-s1", "base-s2"], "must name one trial or folder"),
         (["reveal"], "TRIAL is missing"),
@@ -131,6 +157,11 @@ def test_verbs_of_another_task_refuse_it(folder: Path) -> None:
 def test_a_verb_without_a_trained_first_is_refused(tmp_path: Path) -> None:
     write_task(tmp_path)
     with (tmp_path / "small.py").open("a") as file:
-        file.write("\n\ndef reveal(name: str) -> None: ...\n\n\ntask = Task(**vars(task) | {'verbs': (reveal,)})\n")
+        file.write(
+            "\n\ndef reveal(name: str) -> None: ...\n\n\ntask = Task(**vars(task) | {'verbs': (reveal,)})\n"
+        )
     said = refusal(tmp_path, "reveal", "base-s1", "task=small")
-    assert "whose verb reveal cannot be called its first parameter must be annotated with Trained" in said
+    assert (
+        "whose verb reveal cannot be called its first parameter must be annotated with Trained"
+        in said
+    )

@@ -17,12 +17,22 @@ def same_settings(study: Path) -> list[str]:
 
 
 def translations(folder: Path, trial: str) -> bytes:
-    done = typed(folder, "translate", trial, "--input", "dev.txt", "--output", f"{trial.replace('/', '-')}.txt")
+    done = typed(
+        folder,
+        "translate",
+        trial,
+        "--input",
+        "dev.txt",
+        "--output",
+        f"{trial.replace('/', '-')}.txt",
+    )
     assert done.exit_code == 0, done.output
     return (folder / f"{trial.replace('/', '-')}.txt").read_bytes()
 
 
-def test_a_taken_model_translates_as_before_without_its_source(trained: Path, tmp_path: Path) -> None:
+def test_a_taken_model_translates_as_before_without_its_source(
+    trained: Path, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(trained, tmp_path / "copy"))
     expected = translations(folder, "copies/base-s1")
     words = [SECOND, *same_settings(folder / "runs" / "copies")]

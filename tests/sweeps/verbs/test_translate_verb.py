@@ -53,12 +53,16 @@ def expected(trial: Path) -> list[str]:
     return (trial / "hypotheses" / "dev.txt").read_text("utf-8").splitlines()
 
 
-def test_lines_are_translated_as_the_trial_did_it(trained: Path, dev: str, expected: list[str]) -> None:
+def test_lines_are_translated_as_the_trial_did_it(
+    trained: Path, dev: str, expected: list[str]
+) -> None:
     assert translated(trained, dev, "base-s1", "sweep.name=copies") == expected
     assert len(set(expected)) > 30
 
 
-def test_a_model_has_many_names(trained: Path, trial: Path, attempt: Path, dev: str, expected: list[str]) -> None:
+def test_a_model_has_many_names(
+    trained: Path, trial: Path, attempt: Path, dev: str, expected: list[str]
+) -> None:
     (entries,) = json.loads((trial.parent / "mlflow-ledger.json").read_text()).values()
     (run_id,) = (entry["run"] for key, entry in entries.items() if key != "study")
     checkpoint = str(attempt.relative_to(trained) / "step-400")
@@ -69,7 +73,9 @@ def test_a_model_has_many_names(trained: Path, trial: Path, attempt: Path, dev: 
     assert earlier != expected
 
 
-def test_the_best_n_translations_come_in_order_with_their_scores(trained: Path, dev: str, expected: list[str]) -> None:
+def test_the_best_n_translations_come_in_order_with_their_scores(
+    trained: Path, dev: str, expected: list[str]
+) -> None:
     lines = translated(trained, f"{dev}\n", "copies/base-s1", "--nbest", "3")
     assert len(lines) == 3 * (len(expected) + 1)
     pairs = [line.split("\t") for line in lines]
@@ -77,7 +83,11 @@ def test_the_best_n_translations_come_in_order_with_their_scores(trained: Path, 
     for start in range(0, len(pairs), 3):
         scores = [float(score) for score, _ in pairs[start : start + 3]]
         assert scores == sorted(scores, reverse=True)
-    assert pairs[-3:] == [["0.000000", ""], ["-inf", ""], ["-inf", ""]]  # an empty line has one translation
+    assert pairs[-3:] == [
+        ["0.000000", ""],
+        ["-inf", ""],
+        ["-inf", ""],
+    ]  # an empty line has one translation
     assert all(re.fullmatch(r"-\d+\.\d{6}", score) for score, _ in pairs[:-3])
 
 
@@ -98,7 +108,10 @@ def test_odd_lines_keep_the_others_and_their_number(trained: Path) -> None:
     empty = {name for name, line in zip(ODD, odd, strict=True) if not line}
     assert empty == {"nothing", "blanks"}
     long = [place for place, name in enumerate(ODD, 2) if name in ("no space", "too many pieces")]
-    said = [f"source.txt: line {place} has more than 40 pieces; the rest of it is ignored" for place in long]
+    said = [
+        f"source.txt: line {place} has more than 40 pieces; the rest of it is ignored"
+        for place in long
+    ]
     assert done.stderr.splitlines() == said
 
 
@@ -106,7 +119,11 @@ def test_odd_lines_keep_the_others_and_their_number(trained: Path) -> None:
     ("content", "said", "target"),
     [
         (b"a b\n\nc\n\xff d\ne\n", "source.txt:4 is not UTF-8 text", "a b\n\nc\n"),
-        (gzip.compress(b"a b\n" * 50, mtime=0)[:-10], "source.txt cannot be read: Compressed file ended before", None),
+        (
+            gzip.compress(b"a b\n" * 50, mtime=0)[:-10],
+            "source.txt cannot be read: Compressed file ended before",
+            None,
+        ),
     ],
 )
 def test_damaged_input_ends_it_after_the_lines_before(
@@ -120,7 +137,9 @@ def test_damaged_input_ends_it_after_the_lines_before(
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_compressed_lines_and_a_byte_order_mark_are_read(trained: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_compressed_lines_and_a_byte_order_mark_are_read(
+    trained: Path, pack: Callable[[bytes], bytes]
+) -> None:
     (trained / "source.txt").write_bytes(pack(b"\xef\xbb\xbfa b\nc d e"))
     done = typed(trained, "translate", *TRIAL, *FILES)
     assert (done.exit_code, (trained / "target.txt").read_text("utf-8")) == (0, "a b\nc d e\n")
@@ -129,7 +148,9 @@ def test_compressed_lines_and_a_byte_order_mark_are_read(trained: Path, pack: Ca
 def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(trained: Path) -> None:
     """The pipe stays open all the time; the child runs in a new process group, as under a shell."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(COMMAND, cwd=trained, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as child:
+    with subprocess.Popen(
+        COMMAND, cwd=trained, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    ) as child:
         assert child.stdin
         assert child.stdout
         assert child.stderr
@@ -146,10 +167,16 @@ def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(traine
     ("words", "said"),
     [
         (["decode.baem=2"], "did you mean decode.beam?"),
-        (["decode.beam=0"], "decode.beam (command line) is 0 must be a whole number between 1 and 32"),
+        (
+            ["decode.beam=0"],
+            "decode.beam (command line) is 0 must be a whole number between 1 and 32",
+        ),
         (["--nbest", "5"], "--nbest is 5 must be at most decode.beam, which is 4"),
         (["--average", "9"], "decode.average_checkpoints is 9 must be at most"),
-        (["--average", "2", "decode.average_every=150"], "no whole checkpoint of step 150; of other steps: 100, 200,"),
+        (
+            ["--average", "2", "decode.average_every=150"],
+            "no whole checkpoint of step 150; of other steps: 100, 200,",
+        ),
         (
             ["--average", "2", "decode.average_checkpoints=3"],
             "--average (command line) is given with decode.average_checkpoints",
@@ -161,20 +188,26 @@ def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(traine
         (["--input", "dev.txt", "--output", "dev.txt"], "--output dev.txt is the input"),
     ],
 )
-def test_impossible_settings_are_refused(trained: Path, dev: str, words: list[str], said: str) -> None:
+def test_impossible_settings_are_refused(
+    trained: Path, dev: str, words: list[str], said: str
+) -> None:
     assert said in refusal(trained, "translate", "copies/base-s1", *words)
     assert (trained / "dev.txt").read_text("utf-8") == dev
 
 
 def test_a_reader_that_leaves_ends_it(trained: Path) -> None:
     script = f"{{ yes 'a b c' | {shlex.join(COMMAND)}; echo ${{PIPESTATUS[1]}} >&2; }} | head -1"
-    done = subprocess.run(["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120
+    )
     assert (done.stdout, done.stderr) == ("a b c\n", "0\n")
 
 
 def test_closed_input_is_refused_before_an_output_is_replaced(trained: Path, dev: str) -> None:
     script = f"{shlex.join(COMMAND)} --output dev.txt <&-"
-    done = subprocess.run(["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, "standard input is closed" in done.stderr) == (2, True)
     assert (trained / "dev.txt").read_text("utf-8") == dev
 

@@ -1,4 +1,5 @@
-"""What a task's work says, and what becomes of it: one worker in this process, by the driver that every trial has."""
+"""What a task's work says, and what becomes of it: one worker in this process, by the driver that
+every trial has."""
 
 import json
 import math
@@ -40,7 +41,12 @@ trial.evaluated("dev", {"score": 2.0}, {"texts/dev.txt": "one\\n"}, [{"part": 1}
 
 
 def driver_of(
-    folder: Path, body: str, tell: Callable[[Event], None], steps: int = 4, early_stop: bool = False, **given: Any
+    folder: Path,
+    body: str,
+    tell: Callable[[Event], None],
+    steps: int = 4,
+    early_stop: bool = False,
+    **given: Any,
 ) -> Driver:
     """A driver of a trial whose work consists of these lines; its checkpoints lie in ``folder``."""
     name = f"calls_{uuid.uuid4().hex}"  # a module is imported once
@@ -55,8 +61,12 @@ def driver_of(
     }
     number = given.pop("attempt", 1)
     places = str(folder), "", str(folder / "checkpoints")
-    given.setdefault("sustained_tflops", 1.0)  # whether it is measured depends on what this process has imported
-    return Driver(Assignment(name, str(folder), config, 1, number, *places, "k" * 64, run="r", **given), tell)
+    given.setdefault(
+        "sustained_tflops", 1.0
+    )  # whether it is measured depends on what this process has imported
+    return Driver(
+        Assignment(name, str(folder), config, 1, number, *places, "k" * 64, run="r", **given), tell
+    )
 
 
 def events_of(folder: Path, body: str, **given: Any) -> list[Event]:
@@ -89,7 +99,9 @@ def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
     assert finished.scores["dev"]["score"] == 2.0
 
 
-@pytest.mark.parametrize(("steps", "early", "planned"), [(2, False, 4), (2, True, None), (4, False, None)])
+@pytest.mark.parametrize(
+    ("steps", "early", "planned"), [(2, False, 4), (2, True, None), (4, False, None)]
+)
 def test_an_end_before_the_last_step_is_told_unless_the_task_stops_early(
     tmp_path: Path, steps: int, early: bool, planned: int | None
 ) -> None:
@@ -99,7 +111,9 @@ def test_an_end_before_the_last_step_is_told_unless_the_task_stops_early(
     assert (finished.step, finished.steps) == (steps, planned)
 
 
-def test_evaluations_between_steps_take_no_time_of_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluations_between_steps_take_no_time_of_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = """\
 for step in range(1, 5):
     trial.notice("10 s of training")
@@ -113,7 +127,9 @@ for step in range(1, 5):
         events.append(event)
         now[0] += {Noticed: 10.0, Evaluated: 500.0}.get(type(event), 0.0)
 
-    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, process_time=time.process_time)
+    clock = SimpleNamespace(
+        monotonic=lambda: now[0], time=time.time, process_time=time.process_time
+    )
     for module in ("attempt", "pace"):
         monkeypatch.setattr(f"sweeps.worker.{module}.time", clock)
     driver = driver_of(tmp_path, body, tell)
@@ -135,10 +151,16 @@ trial.evaluated("dev", {"score": 1.0})
 
 
 def test_reports_of_one_step_are_merged_and_the_later_value_counts(tmp_path: Path) -> None:
-    """As a Trainer reports training and evaluation apart; again after a resume that has only to evaluate."""
+    """As a Trainer reports training and evaluation apart; again after a resume that has only to
+    evaluate."""
     events = events_of(tmp_path, SPLIT)
-    reports = {event.step: event.metrics for event in events if isinstance(event, Report)}  # the last of each step
-    own = [{name: of for name, of in metrics.items() if "system/" not in name} for metrics in reports.values()]
+    reports = {
+        event.step: event.metrics for event in events if isinstance(event, Report)
+    }  # the last of each step
+    own = [
+        {name: of for name, of in metrics.items() if "system/" not in name}
+        for metrics in reports.values()
+    ]
     merged = {"train/loss": 1.0, "rate": 0.25, "eval/loss": 3.0}
     assert own == [merged, merged, merged, {**merged, "runtime": 9.0}]
     told = [event for event in events if isinstance(event, Noticed)]
@@ -150,7 +172,10 @@ def test_reports_of_one_step_are_merged_and_the_later_value_counts(tmp_path: Pat
 
 
 def test_a_resumed_attempt_that_trains_its_saved_step_again_fails(tmp_path: Path) -> None:
-    events_of(tmp_path, "trial.report(2, {})\ntrial.checkpoint(2, 2)\ntrial.evaluated('dev', {'score': 1})")
+    events_of(
+        tmp_path,
+        "trial.report(2, {})\ntrial.checkpoint(2, 2)\ntrial.evaluated('dev', {'score': 1})",
+    )
     with pytest.raises(TypeError, match=r"must go on after trial\.saved\.step"):
         events_of(tmp_path, "trial.report(trial.saved.step, {})", attempt=2)
 
@@ -167,7 +192,9 @@ trial.evaluated("dev", {"score": 1.0})
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_checkpoint_holds_the_reports_that_the_journal_may_lack(tmp_path: Path, recorded: bool) -> None:
+def test_a_checkpoint_holds_the_reports_that_the_journal_may_lack(
+    tmp_path: Path, recorded: bool
+) -> None:
     body = """\
 for step in range(1, 8_001):
     trial.report(step, {"train/loss": 1.0 / step, "train/rate": 0.1})
@@ -213,12 +240,24 @@ WRONG = [
     ("trial.checkpoint(2, 1)\ntrial.checkpoint(1, 1)", TypeError, "steps must increase"),
     ("trial.checkpoint(2, object())", StateError, "give the task `save` and `load`"),
     ('trial.evaluated("a\\nb", {})', TypeError, "which must be printable text"),
-    ('trial.evaluated("dev", {"score": 1}, {"result.json": "x"})', TypeError, "must lie in a folder of its own"),
-    ('trial.evaluated("dev", {"score": 1}, {"a/" + 300 * "x": ""})', TypeError, "has a name that is too long"),
+    (
+        'trial.evaluated("dev", {"score": 1}, {"result.json": "x"})',
+        TypeError,
+        "must lie in a folder of its own",
+    ),
+    (
+        'trial.evaluated("dev", {"score": 1}, {"a/" + 300 * "x": ""})',
+        TypeError,
+        "has a name that is too long",
+    ),
     ('trial.evaluated("dev", {"score": 1}, {"a/b": b"x"})', TypeError, "must be text, not bytes"),
     ('trial.evaluated("dev", {"score": 1}, {"a/b": "\\ud800"})', TypeError, "a lone surrogate"),
     ('trial.evaluated("dev", {"score": 1}, {}, [3])', TypeError, "must map names to numbers"),
-    ('trial.evaluated("dev", {}, {}, [{"lone \\ud800": []}])', TypeError, "which must be printable text"),
+    (
+        'trial.evaluated("dev", {}, {}, [{"lone \\ud800": []}])',
+        TypeError,
+        "which must be printable text",
+    ),
     ("trial.spent(Costs(params='x'))", TypeError, "which is not a number"),
     ("trial.about({'a': object()})", TypeError, "must hold plain values"),
     ("trial.about({'a': '\\ud800'})", TypeError, "must hold plain values"),
@@ -228,7 +267,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("body", "kind", "words"), WRONG, ids=[each[0][:50] for each in WRONG])
-def test_what_cannot_be_used_fails_the_trial(tmp_path: Path, body: str, kind: type[Exception], words: str) -> None:
+def test_what_cannot_be_used_fails_the_trial(
+    tmp_path: Path, body: str, kind: type[Exception], words: str
+) -> None:
     with pytest.raises(kind) as failed:
         events_of(tmp_path, body)
     assert words in str(failed.value)
@@ -260,7 +301,9 @@ def test_a_secret_of_the_worker_s_own_environment_is_told_to_nobody(
     assert "of-this-node" not in str(started)
 
 
-def test_scores_are_given_only_to_an_attempt_that_resumes_with_the_weights_that_they_are_of(tmp_path: Path) -> None:
+def test_scores_are_given_only_to_an_attempt_that_resumes_with_the_weights_that_they_are_of(
+    tmp_path: Path,
+) -> None:
     body = LOOP.replace("trial.evaluated", "if not trial.scored:\n    trial.evaluated")
     events = events_of(tmp_path, body.replace("1.0})", "1.0}, samples=[{}])"))
     (evaluated,) = [event for event in events if isinstance(event, Evaluated)]
@@ -275,4 +318,7 @@ def test_scores_are_given_only_to_an_attempt_that_resumes_with_the_weights_that_
     assert score(2) == 9.0
     for manifest in tmp_path.glob("checkpoints/*/a1/step-4/manifest.json"):
         manifest.write_text("damaged")
-    assert [score(3), score(4)] == [1.0, 1.0]  # the third trains anew, and the fourth resumes with its weights
+    assert [score(3), score(4)] == [
+        1.0,
+        1.0,
+    ]  # the third trains anew, and the fourth resumes with its weights

@@ -1,4 +1,5 @@
-"""The one store of checkpoints: what comes back, what is passed over, what stays, and what is refused."""
+"""The one store of checkpoints: what comes back, what is passed over, what stays, and what is
+refused."""
 
 import json
 from collections import OrderedDict
@@ -41,12 +42,18 @@ def opened(url: str) -> Opened:
 
 def save(store: Checkpoints, *steps: int, scores: tuple[float | None, ...] = ()) -> None:
     for place, step in enumerate(steps):
-        store.save(step, {"w": torch.full((2,), float(step))}, 1.0, scores[place] if scores else None, ())
+        store.save(
+            step, {"w": torch.full((2,), float(step))}, 1.0, scores[place] if scores else None, ()
+        )
     store.settle()
 
 
 def steps_of(store: Checkpoints) -> list[int]:
-    return sorted(path_step(path) for path in store.files.filesystem.find(store.root) if path.endswith("manifest.json"))
+    return sorted(
+        path_step(path)
+        for path in store.files.filesystem.find(store.root)
+        if path.endswith("manifest.json")
+    )
 
 
 def path_step(path: str) -> int:
@@ -82,10 +89,16 @@ def test_a_state_comes_back_to_the_bit(opened: Opened) -> None:
     store.settle()
     found = opened(2).newest()
     assert found is not None
-    assert (found.saved.step, found.manifest.seconds, str(found.start.checkpoint)) == (7, 12.5, "a1/step-7")
+    assert (found.saved.step, found.manifest.seconds, str(found.start.checkpoint)) == (
+        7,
+        12.5,
+        "a1/step-7",
+    )
     assert found.manifest.reports == reports
     names = {path.rpartition("/")[2] for path in files_of(store, 7)}
-    assert names == {"tensors.safetensors", "arrays.safetensors", "manifest.json"}, "nothing is read by executing it"
+    assert names == {"tensors.safetensors", "arrays.safetensors", "manifest.json"}, (
+        "nothing is read by executing it"
+    )
     assert not differing(leaves(state), leaves(found.saved.state))
     assert type(found.saved.state["numbers"][2, "b"]) is np.float32
     assert found.saved.state["tuple"] == state["tuple"]
@@ -113,7 +126,9 @@ def test_what_training_does_next_changes_no_checkpoint(opened: Opened) -> None:
         ({object(): 1}, "holds a object"),
     ],
 )
-def test_a_state_that_is_not_plain_is_refused_with_what_to_do(opened: Opened, state: Any, words: str) -> None:
+def test_a_state_that_is_not_plain_is_refused_with_what_to_do(
+    opened: Opened, state: Any, words: str
+) -> None:
     with pytest.raises(StateError, match="give the task `save` and `load`") as refused:
         opened().save(1, state, 0.0, None, ())
     assert words in str(refused.value)
@@ -123,7 +138,10 @@ def test_a_state_that_is_not_plain_is_refused_with_what_to_do(opened: Opened, st
     ("damage", "words"),
     [
         (lambda fs, part, manifest: fs.pipe_file(part, fs.cat_file(part)[:-1]), "bytes, but"),
-        (lambda fs, part, manifest: fs.pipe_file(part, bytes(len(fs.cat_file(part)))), "does not match its checksum"),
+        (
+            lambda fs, part, manifest: fs.pipe_file(part, bytes(len(fs.cat_file(part)))),
+            "does not match its checksum",
+        ),
         (lambda fs, part, manifest: fs.rm(part), "tensors.safetensors is missing"),
         (lambda fs, part, manifest: fs.pipe_file(manifest, b"{"), "manifest.json cannot be read"),
         (
@@ -215,7 +233,9 @@ def test_a_missing_step_is_named_with_those_that_are_there(opened: Opened) -> No
     store = opened()
     save(store, 10, 20)
     assert [each.step for each in store.states([20, 10])] == [20, 10]
-    with pytest.raises(MissingStepError, match="no whole checkpoint of step 15; of other steps: 10, 20"):
+    with pytest.raises(
+        MissingStepError, match="no whole checkpoint of step 15; of other steps: 10, 20"
+    ):
         list(store.states([10, 15]))
 
 

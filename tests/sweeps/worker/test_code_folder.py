@@ -1,4 +1,5 @@
-"""The folder in which trials run: which modules are the user's, and what becomes of files beside them."""
+"""The folder in which trials run: which modules are the user's, and what becomes of files beside
+them."""
 
 import importlib
 import importlib.machinery
@@ -41,7 +42,9 @@ def project(study: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_what_a_process_imports_now_is_what_was_recorded_and_later_what_is_there(project: Path, study: Path) -> None:
+def test_what_a_process_imports_now_is_what_was_recorded_and_later_what_is_there(
+    project: Path, study: Path
+) -> None:
     assert importlib.import_module(MODULE).value == "edited"
     here = Path.cwd()
     with running_code(code_in(project), study) as folder:
@@ -62,7 +65,9 @@ def test_python_below_the_folder_of_a_task_is_not_the_users(root: str, study: Pa
     assert not {name for name in lost if name.partition(".")[0] in sys.stdlib_module_names}
 
 
-def test_a_compiled_module_is_not_imported_twice(project: Path, study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_module_is_not_imported_twice(
+    project: Path, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = ModuleType("compiled")
     module.__file__ = str(project / "compiled.so")
     module.__loader__ = importlib.machinery.ExtensionFileLoader("compiled", module.__file__)
@@ -82,7 +87,9 @@ def test_what_a_task_writes_beside_its_files_stays_in_the_study(project: Path, s
         assert Path("cache.txt").read_text() == "one"
 
 
-def test_a_file_that_a_task_replaces_is_the_users_again_in_the_next_sweep(project: Path, study: Path) -> None:
+def test_a_file_that_a_task_replaces_is_the_users_again_in_the_next_sweep(
+    project: Path, study: Path
+) -> None:
     code = code_in(project)
     ready_code(code, study)
     with running_code(code, study):
@@ -103,7 +110,9 @@ def test_what_is_gone_from_the_users_folder_leaves_no_link(project: Path, study:
         assert not os.path.lexists("data.txt")
 
 
-def test_a_copy_of_a_study_reads_todays_files_and_a_changed_file_is_replaced(project: Path, study: Path) -> None:
+def test_a_copy_of_a_study_reads_todays_files_and_a_changed_file_is_replaced(
+    project: Path, study: Path
+) -> None:
     code = code_in(project)
     (project / "stops").touch()
     with running_code(code, study):
@@ -122,7 +131,9 @@ def test_a_copy_of_a_study_reads_todays_files_and_a_changed_file_is_replaced(pro
         assert importlib.import_module(MODULE).value == "recorded"
 
 
-def test_a_study_that_cannot_be_reached_is_run_from_a_folder_of_this_process(project: Path, tmp_path: Path) -> None:
+def test_a_study_that_cannot_be_reached_is_run_from_a_folder_of_this_process(
+    project: Path, tmp_path: Path
+) -> None:
     """As on a node that does not share it."""
     with running_code(code_in(project), tmp_path / "elsewhere" / "s"):
         assert importlib.import_module(MODULE).value == "recorded"

@@ -1,4 +1,5 @@
-"""FLOPs as the paper counts them: typed or measured, in the result, the provenance, the table and the report."""
+"""FLOPs as the paper counts them: typed or measured, in the result, the provenance, the table and
+the report."""
 
 import csv
 import io
@@ -64,7 +65,9 @@ def test_a_typed_rate_gives_device_flops_and_mfu_in_every_output(tmp_path: Path)
     assert result["sustained"] == {"flops_per_s": 2e12, "source": "typed"}
     provenance = json.loads((tmp_path / "runs/toy/base-s1/provenance.json").read_text())
     assert provenance["sustained"] == result["sustained"]
-    (row,) = csv.DictReader(io.StringIO(allelse(tmp_path, "table", STUDY[1], "--format", "csv").stdout))
+    (row,) = csv.DictReader(
+        io.StringIO(allelse(tmp_path, "table", STUDY[1], "--format", "csv").stdout)
+    )
     assert (float(row["device_flops"]), float(row["mfu"])) == (
         result["device_flops"],
         result["mfu"],

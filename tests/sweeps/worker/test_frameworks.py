@@ -1,4 +1,5 @@
-"""The tasks of the guide for Trainer and Lightning: stopped and resumed, they end with the same weights."""
+"""The tasks of the guide for Trainer and Lightning: stopped and resumed, they end with the same
+weights."""
 
 import json
 import re
@@ -48,10 +49,17 @@ CALLBACK = re.compile(r"^class Sweep\(.*?(?=^\S)", re.DOTALL | re.MULTILINE)
     [("bert", 10, 60, "model.safetensors"), ("spiral_module", 50, 400, "last.ckpt")],
 )
 def test_a_framework_is_stopped_and_resumed(
-    workplace: Path, tmp_path_factory: pytest.TempPathFactory, module: str, every: int, steps: int, weights: str
+    workplace: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    module: str,
+    every: int,
+    steps: int,
+    weights: str,
 ) -> None:
     write_files(GUIDE, workplace)
-    (workplace / "stopped.py").write_text(STOPPED.format(module=module, step=2 * every + 5, press=workplace / "press"))
+    (workplace / "stopped.py").write_text(
+        STOPPED.format(module=module, step=2 * every + 5, press=workplace / "press")
+    )
     (workplace / "press").touch()
     words, trial = ["task=stopped", "sweep.name=s"], workplace / "runs" / "s" / "base-s1"
     first = typed(workplace, "train", *words)
@@ -70,14 +78,19 @@ def test_a_framework_is_stopped_and_resumed(
     assert same(newest(trial / "checkpoints", weights), newest(alone, weights))
 
 
-@pytest.mark.parametrize("callback", CALLBACK.findall(GUIDE.read_text("utf-8")), ids=["Trainer", "Lightning"])
+@pytest.mark.parametrize(
+    "callback", CALLBACK.findall(GUIDE.read_text("utf-8")), ids=["Trainer", "Lightning"]
+)
 def test_a_callback_is_short(callback: str) -> None:
     assert len([line for line in callback.splitlines() if line]) <= 12, callback
 
 
 def newest(checkpoints: Path, name: str) -> Path:
     """This file of the newest checkpoint."""
-    return max(checkpoints.glob(f"*/a*/step-*/{name}"), key=lambda path: int(path.parent.name.removeprefix("step-")))
+    return max(
+        checkpoints.glob(f"*/a*/step-*/{name}"),
+        key=lambda path: int(path.parent.name.removeprefix("step-")),
+    )
 
 
 def same(one: Path, other: Path) -> bool:
@@ -85,7 +98,9 @@ def same(one: Path, other: Path) -> bool:
     if one.suffix == ".safetensors":
         return one.read_bytes() == other.read_bytes()
     before, after = (torch.load(path, weights_only=True)["state_dict"] for path in (one, other))
-    return before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+    return before.keys() == after.keys() and all(
+        torch.equal(before[name], after[name]) for name in before
+    )
 
 
 EVALUATES = {

@@ -29,8 +29,12 @@ def exported(trained: Path) -> Path:
     return path.parent
 
 
-@pytest.mark.parametrize(("text", "line"), [("a b\n", 1), ("\n\nb a\n\n", 3), ("\n" * 1000 + "a\n", 1001)])
-def test_a_line_that_cannot_be_translated_is_named(trained: Path, exported: Path, text: str, line: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "line"), [("a b\n", 1), ("\n\nb a\n\n", 3), ("\n" * 1000 + "a\n", 1001)]
+)
+def test_a_line_that_cannot_be_translated_is_named(
+    trained: Path, exported: Path, text: str, line: int
+) -> None:
     (trained / "source.txt").write_text(text, "utf-8")
     done = typed(trained, "translate", str(exported), "--input", "source.txt")
     assert (done.exit_code, done.stdout.strip()) == (1, "")
@@ -40,16 +44,21 @@ def test_a_line_that_cannot_be_translated_is_named(trained: Path, exported: Path
 
 @pytest.fixture
 def damaged(trained: Path, trial: Path) -> Path:
-    """A copy of the trained trial in another study; the weights of its last checkpoint are damaged."""
+    """A copy of the trained trial in another study; the weights of its last checkpoint are
+    damaged."""
     study = trained / "runs" / "damaged"
     shutil.copytree(trial.parent, study)
     (study / "mlflow-ledger.json").unlink(missing_ok=True)
     text = (study / "study.json").read_text("utf-8")
-    (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "damaged"'), "utf-8")
+    (study / "study.json").write_text(
+        text.replace('"name": "copies"', '"name": "damaged"'), "utf-8"
+    )
     folder = study / trial.name
     result = json.loads((folder / "result.json").read_text("utf-8"))
     lineage = TrialFolder(folder, Card("any", 1, ())).lineage()
-    checkpoints = Checkpoints(str(folder / "checkpoints"), result["key"], result["attempt"], Keep(), lineage=lineage)
+    checkpoints = Checkpoints(
+        str(folder / "checkpoints"), result["key"], result["attempt"], Keep(), lineage=lineage
+    )
     (saved,) = checkpoints.states([result["step"]])
     saved.state["model"]["encoder.0.attention.qkv.weight"][0, 0] = torch.nan
     checkpoints.save(saved.step, saved.state, seconds=0.0, score=None, reports=())
@@ -72,7 +81,9 @@ def test_a_trial_whose_last_step_ruins_its_weights_has_diverged(trained: Path) -
     """The loss of that step was still finite: the evaluation after it finds the fault."""
     files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
     words = ["data=files", *files, "data.vocab_size=276", "model.n_layers=1", "model.d_model=32"]
-    done = typed(trained, "train", *words, "sweep.name=ruined", "train.steps=1", "train.lr_factor=1e38")
+    done = typed(
+        trained, "train", *words, "sweep.name=ruined", "train.steps=1", "train.lr_factor=1e38"
+    )
     assert done.exit_code == 0, "it is no fault, and trains no better again"
     assert "diverged at step 1: dev, sentence 1: " in done.stdout + done.stderr
     folder = trained / "runs" / "ruined" / "base-s1"

@@ -1,4 +1,5 @@
-"""Checkpoints in a bucket of a real S3 server on this machine: saved there, and resumed and translated from there."""
+"""Checkpoints in a bucket of a real S3 server on this machine: saved there, and resumed and
+translated from there."""
 
 import json
 from collections.abc import Iterator
@@ -41,6 +42,8 @@ def test_a_trial_is_resumed_and_translated_from_a_bucket(workplace: Path, s3: st
     assert again.exit_code == 0, again.output
     after = json.loads((trial / "result.json").read_text())
     assert (after["scores"], after["attempt"]) == (before["scores"], 2)
-    assert {line["attempt"] for line in lines(trial / "journal.jsonl")} == {1}, "no step was trained again"
+    assert {line["attempt"] for line in lines(trial / "journal.jsonl")} == {1}, (
+        "no step was trained again"
+    )
     shown = typed(workplace, "translate", "kept/base-s1", place, "--input", "dev.txt")
     assert len(shown.stdout.splitlines()) == 6, shown.output

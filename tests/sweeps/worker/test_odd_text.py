@@ -1,4 +1,5 @@
-"""Text that no file and no terminal can hold, wherever a task's work can say it: at most its own trial fails."""
+"""Text that no file and no terminal can hold, wherever a task's work can say it: at most its own
+trial fails."""
 
 import json
 from pathlib import Path
@@ -30,14 +31,18 @@ def finish(trial, step):
     ],
     ids=["finishes", "raises", "has no message"],
 )
-def test_a_trial_that_says_the_unspeakable_fails_at_most_itself(workplace: Path, statement: str, cause: str) -> None:
+def test_a_trial_that_says_the_unspeakable_fails_at_most_itself(
+    workplace: Path, statement: str, cause: str
+) -> None:
     write_faulty_task(workplace, f"if step == 3: {statement}", FINISHES)
     done = typed(workplace, "train", "task=small", "sweep.name=s")
     trial = workplace / "runs" / "s" / "base-s1"
     assert done.exit_code == bool(cause), done.output
     assert done.stdout.replace("\n", "").isprintable()
     if cause:
-        (line,) = [line for line in done.stdout.splitlines() if line.startswith("base-s1: FAILED: ")]
+        (line,) = [
+            line for line in done.stdout.splitlines() if line.startswith("base-s1: FAILED: ")
+        ]
         assert cause in line
         assert cause in (trial / "error.txt").read_text("utf-8")
     else:

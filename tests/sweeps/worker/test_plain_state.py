@@ -1,4 +1,5 @@
-"""A plain state comes back as it went in: every accepted type, drawn at random with fixed seeds, or refused by name."""
+"""A plain state comes back as it went in: every accepted type, drawn at random with fixed seeds, or
+refused by name."""
 
 import json
 import math
@@ -18,7 +19,18 @@ from sweeps.worker.checkpoints import Checkpoints
 
 FLOATS = (0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, 5e-324, 0.1, 1e308)
 INTEGERS = (0, 1, -1, 2**62, 2**63, -(2**63), -(2**64) - 1, 10**5000, -(10**5000))
-TEXTS = ("", "$", "of", "a/b", "ü", "\x00", "lone \ud800", "__metadata__", "tensors.safetensors", "1")
+TEXTS = (
+    "",
+    "$",
+    "of",
+    "a/b",
+    "ü",
+    "\x00",
+    "lone \ud800",
+    "__metadata__",
+    "tensors.safetensors",
+    "1",
+)
 ARRAY_TYPES = ("bool", *(f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)))
 ARRAY_TYPES += ("float16", "float32", "float64")
 TENSOR_TYPES = (*ARRAY_TYPES, "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -46,7 +58,9 @@ def tensor_of(chance: random.Random) -> Any:
     width = getattr(torch, name).itemsize
     shape = shape_of(chance)
     numbers = np.random.default_rng(chance.randrange(2**32))
-    raw = torch.frombuffer(bytearray(numbers.bytes(math.prod(shape) * width + width)), dtype=torch.uint8)[:-width]
+    raw = torch.frombuffer(
+        bytearray(numbers.bytes(math.prod(shape) * width + width)), dtype=torch.uint8
+    )[:-width]
     tensor = (raw % 2 if name == "bool" else raw).view(getattr(torch, name)).reshape(shape)
     tensor = tensor.permute(chance.sample(range(len(shape)), len(shape)))
     if name in LEARNED_TYPES and chance.random() < 0.3:
@@ -67,7 +81,10 @@ def key_of(chance: random.Random, depth: int) -> Any:
 
 def entries_of(chance: random.Random, depth: int) -> dict[Any, Any]:
     only_text = chance.random() < 0.5
-    keys = [chance.choice(TEXTS) if only_text else key_of(chance, depth) for _ in range(chance.randint(0, 5))]
+    keys = [
+        chance.choice(TEXTS) if only_text else key_of(chance, depth)
+        for _ in range(chance.randint(0, 5))
+    ]
     return {key: value_of(chance, depth - 1) for key in keys}
 
 
@@ -116,7 +133,9 @@ def returned(state: Any, folder: Path) -> Any:
 
 def layout(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     """The strides that matter: of the axes with more than one place, if there is anything."""
-    return [stride for size, stride in zip(shape, strides, strict=True) if size > 1 and 0 not in shape]
+    return [
+        stride for size, stride in zip(shape, strides, strict=True) if size > 1 and 0 not in shape
+    ]
 
 
 def check_same(one: Any, other: Any) -> None:
@@ -128,7 +147,9 @@ def check_same(one: Any, other: Any) -> None:
         assert (other.dtype, other.shape, other.tobytes()) == (one.dtype, one.shape, one.tobytes())
         if isinstance(one, np.ndarray):
             assert other.flags.writeable
-            assert layout(other.shape, other.strides) == layout(one.shape, one.copy(order="K").strides)
+            assert layout(other.shape, other.strides) == layout(
+                one.shape, one.copy(order="K").strides
+            )
     elif isinstance(one, Mapping):
         check_same(list(one.keys()), list(other.keys()))
         check_same(list(one.values()), list(other.values()))
@@ -143,9 +164,15 @@ def check_same(one: Any, other: Any) -> None:
 
 
 def check_same_tensor(one: torch.Tensor, other: torch.Tensor) -> None:
-    assert (other.dtype, other.shape, other.requires_grad) == (one.dtype, one.shape, one.requires_grad)
+    assert (other.dtype, other.shape, other.requires_grad) == (
+        one.dtype,
+        one.shape,
+        one.requires_grad,
+    )
     assert layout(other.shape, other.stride()) == layout(one.shape, one.detach().clone().stride())
-    bits = [each.detach().contiguous().reshape(-1).view(torch.uint8).tolist() for each in (one, other)]
+    bits = [
+        each.detach().contiguous().reshape(-1).view(torch.uint8).tolist() for each in (one, other)
+    ]
     assert bits[0] == bits[1]
 
 
@@ -174,7 +201,13 @@ def test_every_type_is_drawn() -> None:
 def test_what_stands_in_two_places_stays_one(tmp_path: Path) -> None:
     net = torch.nn.Linear(2, 2)
     array = np.zeros(3)
-    state = {"a": net.state_dict(), "b": net.state_dict(), "c": array, "d": array, "e": array.copy()}
+    state = {
+        "a": net.state_dict(),
+        "b": net.state_dict(),
+        "c": array,
+        "d": array,
+        "e": array.copy(),
+    }
     back = returned(state, tmp_path)
     assert back["a"]["weight"] is back["b"]["weight"]
     assert back["c"] is back["d"]
@@ -191,7 +224,10 @@ LEARNED = torch.ones(1, requires_grad=True)
         ({"p": Point(1, 2)}, "the state at p holds a test_plain_state.Point"),
         ({"d": defaultdict(lambda: 3)}, "the state at d holds a defaultdict of <function"),
         ({"d": defaultdict(set)}, "the state at d holds a defaultdict of <class 'set'>"),
-        ({"l": LEARNED * 2}, "the state at l holds a tensor that still has its graph: save tensor.detach()"),
+        (
+            {"l": LEARNED * 2},
+            "the state at l holds a tensor that still has its graph: save tensor.detach()",
+        ),
         ({"s": torch.Size([1])}, "the state at s holds a torch.Size"),
         ({LEARNED: 1}, "holds a torch.Tensor"),
         ({"a": np.zeros(1, ">f4")}, "the state at a holds a numpy.ndarray"),

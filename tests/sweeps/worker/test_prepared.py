@@ -1,4 +1,5 @@
-"""Prepared data of any task: made once, whole or not at all, and never another copy than the planned one."""
+"""Prepared data of any task: made once, whole or not at all, and never another copy than the
+planned one."""
 
 import io
 import json
@@ -82,8 +83,10 @@ FILES = {
     "others": "abcdef",
     "conf/task/letters/base.yaml": "model: {size: 9}\ndata: {file: some}\n",
     "conf/task/letters/row/small.yaml": HEAD + "row: {group: A, change: small}\nmodel: {size: 5}\n",
-    "conf/task/letters/row/other.yaml": HEAD + "row: {group: A, change: other}\ndata: {file: others}\n",
-    "conf/task/letters/row/both.yaml": HEAD + "row: {group: A, change: both}\nmodel: {size: 4}\ndata: {file: others}\n",
+    "conf/task/letters/row/other.yaml": HEAD
+    + "row: {group: A, change: other}\ndata: {file: others}\n",
+    "conf/task/letters/row/both.yaml": HEAD
+    + "row: {group: A, change: both}\nmodel: {size: 4}\ndata: {file: others}\n",
 }
 MADE = ["inner/letters", "prepared.json"]
 
@@ -98,7 +101,9 @@ def here(tmp_path: Path) -> Path:
 
 def planned(here: Path, *rows: str) -> Plan:
     named = f"sweep.rows=[{','.join(rows)}]"
-    return make_plan(compose_sweep(["task=letters", named, f"paths.data={here}/data"], here), [1, 2])
+    return make_plan(
+        compose_sweep(["task=letters", named, f"paths.data={here}/data"], here), [1, 2]
+    )
 
 
 def prepare_all(plan: Plan) -> None:
@@ -127,9 +132,14 @@ def test_trials_with_the_same_data_share_one_preparation(here: Path) -> None:
     prepare_all(plan)
     assert sorted(calls(here)) == ["9", "9 5"], "rows once, whatever their seeds"
     folders = {trial.prepared_folder for trial in plan.trials}
-    assert {folder for folder in (here / "data" / "letters").iterdir() if folder.is_dir()} == folders
+    assert {
+        folder for folder in (here / "data" / "letters").iterdir() if folder.is_dir()
+    } == folders
     for folder in folders:
-        assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == MADE
+        assert (
+            sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+            == MADE
+        )
         assert stat.S_IMODE(folder.stat().st_mode) == 0o755
     (here / "some").unlink()
     prepare_all(plan)
@@ -170,9 +180,12 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "fault"), [("inner/letters", fault) for fault in DAMAGES] + [("prepared.json", "was changed")]
+    ("name", "fault"),
+    [("inner/letters", fault) for fault in DAMAGES] + [("prepared.json", "was changed")],
 )
-def test_damaged_data_is_refused_with_the_name_of_its_file(here: Path, name: str, fault: str) -> None:
+def test_damaged_data_is_refused_with_the_name_of_its_file(
+    here: Path, name: str, fault: str
+) -> None:
     plan = planned(here, "base")
     prepare_all(plan)
     folder = plan.trials[0].prepared_folder
@@ -206,7 +219,9 @@ def test_a_trial_does_not_go_on_with_another_copy(here: Path) -> None:
     trial = planned(here, "base").trials[0]
     folder, place = TrialFolder(here / "base-s1", task_card(trial.task)), trial.prepared_folder
     folder.path.mkdir()
-    folder.provenance_path.write_text(json.dumps({"commit": "", "data_identity": trial.prepared_as()}))
+    folder.provenance_path.write_text(
+        json.dumps({"commit": "", "data_identity": trial.prepared_as()})
+    )
     assert check_data(folder, trial.prepared_as(), place) == []
     shutil.rmtree(place)
     assert trial.prepared_as() == ""
@@ -236,11 +251,17 @@ def test_two_processes_at_once_prepare_once(here: Path) -> None:
     assert len(folders) == len(calls(here)) == 1
 
 
-def test_preparing_and_checking_give_signs_of_life(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparing_and_checking_give_signs_of_life(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trial, told, signs = planned(here, "base").trials[0], list[str](), list[None]()
     monkeypatch.setattr("sweeps.worker.prepared.alive", lambda: signs.append(None))
     prepare_once(
-        trial.task, [trial.config], trial.prepared_folder, trial.fingerprint, lambda step, _: told.append(step)
+        trial.task,
+        [trial.config],
+        trial.prepared_folder,
+        trial.fingerprint,
+        lambda step, _: told.append(step),
     )
     assert told == ["reading", "checking"]
     assert len(signs) >= 4, "each line, and each file when it is written and when it is read"

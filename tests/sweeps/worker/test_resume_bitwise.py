@@ -1,4 +1,5 @@
-"""A process that is killed at two random steps and resumed ends bit for bit like an undisturbed one."""
+"""A process that is killed at two random steps and resumed ends bit for bit like an undisturbed
+one."""
 
 import random
 from collections.abc import Callable
@@ -29,11 +30,15 @@ WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
 
 
 @pytest.fixture(scope="module")
-def trials(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> tuple[Path, Path]:
+def trials(
+    tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]
+) -> tuple[Path, Path]:
     """The folders of an undisturbed trial and of one that was killed twice."""
     folder = furnish(tmp_path_factory.mktemp("bitwise"))
     undisturbed, killed = (folder / "runs" / name / "base-s1" for name in ("undisturbed", "killed"))
-    for attempt, step in enumerate(sorted(random.SystemRandom().sample(range(1, STEPS - 20), 2)), start=1):
+    for attempt, step in enumerate(
+        sorted(random.SystemRandom().sample(range(1, STEPS - 20), 2)), start=1
+    ):
         print(f"killed at step {step}")  # so that a failure can be repeated
         running = Running.start(*WORDS, "sweep.name=killed", cwd=folder, trial=killed)
         wait_for_step(running, step, attempt)
@@ -62,26 +67,36 @@ def test_weights_moments_and_position_are_the_same(trials: tuple[Path, Path]) ->
 
 
 def test_the_same_checkpoints_are_kept_and_no_other_file(trials: tuple[Path, Path]) -> None:
-    expected, found = (sorted(path.name for path in trial.glob("checkpoints/*/a*/*")) for trial in trials)
+    expected, found = (
+        sorted(path.name for path in trial.glob("checkpoints/*/a*/*")) for trial in trials
+    )
     assert found == expected
     assert len(found) >= 5
     files = [path.name for path in (trials[1] / "checkpoints").rglob("*") if path.is_file()]
-    assert sorted(files) == sorted([*["tensors.safetensors", "manifest.json"] * len(found), "owner.json"])
+    assert sorted(files) == sorted(
+        [*["tensors.safetensors", "manifest.json"] * len(found), "owner.json"]
+    )
 
 
 def test_every_journaled_step_loss_score_and_text_is_the_same(trials: tuple[Path, Path]) -> None:
     assert reasons(trials[1]) == ["lost", "lost", "finished"]
-    expected, found = ([_of_step(line) for line in lines(trial / "journal.jsonl")] for trial in trials)
+    expected, found = (
+        [_of_step(line) for line in lines(trial / "journal.jsonl")] for trial in trials
+    )
     assert [line["step"] for line in expected] == list(range(1, STEPS + 1))
     assert found == expected
-    results, texts = zip(*((computed(lines(trial / "result.json")), _texts(trial)) for trial in trials), strict=True)
+    results, texts = zip(
+        *((computed(lines(trial / "result.json")), _texts(trial)) for trial in trials), strict=True
+    )
     assert results[0] == results[1]
     assert texts[0] == texts[1] != {}
 
 
 def _of_step(line: dict[str, Any]) -> dict[str, Any]:
     """Without the newest checkpoint on disk, which is written while training goes on."""
-    kept: dict[str, Any] = computed({name: value for name, value in line.items() if name != "checkpoint"})
+    kept: dict[str, Any] = computed(
+        {name: value for name, value in line.items() if name != "checkpoint"}
+    )
     return kept
 
 

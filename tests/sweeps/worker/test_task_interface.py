@@ -1,4 +1,5 @@
-"""All of the interface of tasks, by a toy outside the tree, in this process. Its two workers are killed elsewhere."""
+"""All of the interface of tasks, by a toy outside the tree, in this process. Its two workers are
+killed elsewhere."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +33,9 @@ def result(trial: Path) -> dict[str, Any]:
 
 
 def saved_steps(trial: Path) -> list[int]:
-    return sorted(int(path.parent.name[5:]) for path in trial.glob("checkpoints/*/a*/step-*/manifest.json"))
+    return sorted(
+        int(path.parent.name[5:]) for path in trial.glob("checkpoints/*/a*/step-*/manifest.json")
+    )
 
 
 def test_what_it_leaves(alone: Path) -> None:
@@ -51,7 +54,9 @@ def test_what_it_leaves(alone: Path) -> None:
 
 
 def test_the_newest_the_best_and_the_named_steps_stay_as_arrays(alone: Path) -> None:
-    losses = {line["step"]: line["metrics"]["train/loss"] for line in lines(alone / "journal.jsonl")}
+    losses = {
+        line["step"]: line["metrics"]["train/loss"] for line in lines(alone / "journal.jsonl")
+    }
     best = min(losses, key=lambda step: (losses[step], -step))
     assert saved_steps(alone) == sorted({best, 40, 50, STEPS})
     (folder,) = alone.glob(f"checkpoints/*/a1/step-{STEPS}")
@@ -71,4 +76,7 @@ def test_named_steps_are_averaged_and_scored_again_without_training(alone: Path)
 
 
 def test_a_scale_and_words_of_its_own(alone: Path) -> None:
-    assert "width is 2" in typed(alone.parents[2], "plan", "task=toy", "scale=half", "sweep.name=t").stdout
+    assert (
+        "width is 2"
+        in typed(alone.parents[2], "plan", "task=toy", "scale=half", "sweep.name=t").stdout
+    )

@@ -41,7 +41,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_it_takes_nothing_from_elsewhere(page: str) -> None:
     addresses = re.findall(r'(?:href|src)="([^"]+)"', page)
     assert all(address.startswith(("#", "data:")) for address in addresses)
-    assert set(re.findall(r"\w+://[^\"\s]+", page)) <= {"http://www.w3.org/1999/xlink", "http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"\w+://[^\"\s]+", page)) <= {
+        "http://www.w3.org/1999/xlink",
+        "http://www.w3.org/2000/svg",
+    }
     assert "@import" not in page
 
 
@@ -128,7 +131,9 @@ class TestInABrowser:
             opened.set_viewport_size({"width": width, "height": 900})
             boxes = [part.bounding_box() for part in opened.query_selector_all("figure svg, h2")]
             assert opened.evaluate("document.documentElement.scrollWidth") <= width
-            assert all(box["x"] >= 0 and box["x"] + box["width"] <= width + 1 for box in boxes if box)
+            assert all(
+                box["x"] >= 0 and box["x"] + box["width"] <= width + 1 for box in boxes if box
+            )
 
     def test_rows_are_hidden_by_keyboard(self, opened: Any) -> None:
         opened.set_viewport_size({"width": 1400, "height": 900})
@@ -137,7 +142,9 @@ class TestInABrowser:
         opened.focus("#show-0")
         opened.keyboard.press("Tab")
         outline = opened.eval_on_selector("#show-1", "node => getComputedStyle(node).outlineStyle")
-        assert (opened.evaluate("document.activeElement.id"), outline) == ("show-1", "solid"), "the focus is visible"
+        assert (opened.evaluate("document.activeElement.id"), outline) == ("show-1", "solid"), (
+            "the focus is visible"
+        )
         opened.keyboard.press("Space")
         assert not any(visible(opened, "tr.row-1, svg g.row-1"))
         assert any(visible(opened, "tr.row-2"))
@@ -145,7 +152,9 @@ class TestInABrowser:
         assert visible(opened, "tr.row-1") == before
 
     def test_the_first_row_of_a_group_that_is_shown_has_its_letter(self, opened: Any) -> None:
-        opened.eval_on_selector("tr.row-2 .group", "cell => { cell.dataset.group = 'A'; }")  # as if of the same group
+        opened.eval_on_selector(
+            "tr.row-2 .group", "cell => { cell.dataset.group = 'A'; }"
+        )  # as if of the same group
         opened.uncheck("#show-0")
         assert groups_shown(opened) == ["A"]
         opened.uncheck("#show-1")
@@ -172,7 +181,8 @@ def visible(page: Any, selector: str) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(0.5, "0.5"), (500, "500"), (2e3, "2k"), (1.5e6, "1.5M"), (3e13, "30T"), (2.5e18, "2.5e18")]
+    ("value", "said"),
+    [(0.5, "0.5"), (500, "500"), (2e3, "2k"), (1.5e6, "1.5M"), (3e13, "30T"), (2.5e18, "2.5e18")],
 )
 def test_numbers_of_axes(value: float, said: str) -> None:
     assert counted(value) == said
@@ -183,7 +193,10 @@ def test_a_legend_reads_from_left_to_right() -> None:
     legend = legend_below(figure, [(name, Line2D([], [])) for name in "1234567"], 3)
     figure.draw_without_rendering()
     places = {text.get_text(): text.get_window_extent() for text in legend.get_texts()}
-    assert "".join(sorted(places, key=lambda name: (-round(places[name].y0), places[name].x0))) == "1234567"
+    assert (
+        "".join(sorted(places, key=lambda name: (-round(places[name].y0), places[name].x0)))
+        == "1234567"
+    )
 
 
 def test_steps_are_whole_and_bars_are_explained_only_where_there_are_some(tmp_path: Path) -> None:

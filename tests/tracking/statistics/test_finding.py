@@ -1,4 +1,5 @@
-"""What the numbers of a test are called: every case of mark, interval and margin, for either direction of a metric.
+"""What the numbers of a test are called: every case of mark, interval and margin, for either
+direction of a metric.
 
 Then what is said of seeds that were added or dropped after first results.
 """
@@ -34,21 +35,28 @@ UP, DOWN = Metric("bleu"), Metric("ppl", better="down")
         ((-0.1, 0.1), False, 0.2, "no worse"),
     ],
 )
-def test_each_case(ends: tuple[float, float], marked: bool, margin: float | None, kind: FindingKind) -> None:
+def test_each_case(
+    ends: tuple[float, float], marked: bool, margin: float | None, kind: FindingKind
+) -> None:
     low, high = ends
     assert kind_of(UP, (low + high) / 2, low, high, marked, margin) == kind
     assert kind_of(DOWN, -(low + high) / 2, -high, -low, marked, margin) == kind, "less is better"
 
 
 def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
-    assert len({mark for mark, _ in SAYS.values()}) == len(SAYS) == len({label(kind) for kind in SAYS})
+    assert (
+        len({mark for mark, _ in SAYS.values()}) == len(SAYS) == len({label(kind) for kind in SAYS})
+    )
     assert COLORS["better"] == COLORS["better by"]
     assert COLORS["worse"] == COLORS["worse within"]
     assert len({COLORS["better"], COLORS["worse"], COLORS["no worse"]}) == 3
 
 
 def test_what_would_decide_is_said_in_seeds_and_time() -> None:
-    assert Finding("undecided", seeds=9, hours=3.14).text == "undecided: 9 seeds, about 3 h 08 min would decide"
+    assert (
+        Finding("undecided", seeds=9, hours=3.14).text
+        == "undecided: 9 seeds, about 3 h 08 min would decide"
+    )
     assert Finding("undecided", seeds=9).text == "undecided: 9 seeds would decide"
     assert Finding("undecided", 0.3, seeds=9, enough=True).text == (
         "undecided, although 9 seeds would mark 0.3 with probability 0.8"
@@ -59,10 +67,19 @@ def test_what_would_decide_is_said_in_seeds_and_time() -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),  # commands: time, seeds of base that they add, trials that they drop
     [
-        ([(EARLY, [1], []), (LATE, [2, 3], []), (LATE, [], [])], "Seeds were added once after first results (2, 3):"),
-        ([(EARLY, [1, 2], []), (LATE, [3], []), (LATE, [4], [])], "Seeds were added twice after first results (3, 4):"),
+        (
+            [(EARLY, [1], []), (LATE, [2, 3], []), (LATE, [], [])],
+            "Seeds were added once after first results (2, 3):",
+        ),
+        (
+            [(EARLY, [1, 2], []), (LATE, [3], []), (LATE, [4], [])],
+            "Seeds were added twice after first results (3, 4):",
+        ),
         ([(EARLY, [1], []), (EARLY, [2, 3, 4], [])], ""),  # planned, though they finish late
-        ([(EARLY, [1, 2, 3, 4], []), (LATE, [], ["a-s1"])], "Trials were dropped once after first results:"),
+        (
+            [(EARLY, [1, 2, 3, 4], []), (LATE, [], ["a-s1"])],
+            "Trials were dropped once after first results:",
+        ),
         ([(LATE, [1, 2, 3, 4], [])], ""),  # a row that is new itself
     ],
 )
@@ -72,9 +89,19 @@ def test_what_was_added_or_dropped_after_first_results(
     study = make_study(tmp_path / "study", {"base": [1, 2, 3, 4]})
     finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
     commands = [
-        {"ts": ts, "command": "allelse sweep", "added": [f"base-s{seed}" for seed in seeds], "dropped": dropped}
+        {
+            "ts": ts,
+            "command": "allelse sweep",
+            "added": [f"base-s{seed}" for seed in seeds],
+            "dropped": dropped,
+        }
         for ts, seeds, dropped in asked
     ]
     assert later_note(replace(study, asked=tuple(commands))).partition(" p values")[0] == told
-    gone = replace(study, asked=({"ts": EARLY, "command": "allelse drop", "dropped": ["a-s1"], "saw_results": True},))
-    assert "dropped once" in later_note(gone), "though the result that was seen is dropped with its trial"
+    gone = replace(
+        study,
+        asked=({"ts": EARLY, "command": "allelse drop", "dropped": ["a-s1"], "saw_results": True},),
+    )
+    assert "dropped once" in later_note(gone), (
+        "though the result that was seen is dropped with its trial"
+    )

@@ -1,4 +1,5 @@
-"""Rows that score another row's weights differ from it seed by seed; trained rows do where the study is paired."""
+"""Rows that score another row's weights differ from it seed by seed; trained rows do where the
+study is paired."""
 
 import json
 import math
@@ -39,7 +40,9 @@ def differences_of(row: str, host: str) -> list[float]:
     return [score - made.BLEU[host][seed] for seed, score in made.BLEU[row].items()]
 
 
-def test_a_scoring_row_differs_from_its_host_by_a_paired_t_of_its_own_family(tmp_path: Path) -> None:
+def test_a_scoring_row_differs_from_its_host_by_a_paired_t_of_its_own_family(
+    tmp_path: Path,
+) -> None:
     rows = as_json(made.make(tmp_path / "study"))
     beams = ["beam_1", "beam_8"]
     by_hand = [stats.ttest_1samp(differences_of(row, "base"), 0.0).pvalue for row in beams]
@@ -47,10 +50,18 @@ def test_a_scoring_row_differs_from_its_host_by_a_paired_t_of_its_own_family(tmp
     holm = {min(by_hand): 2 * low, max(by_hand): max(2 * low, high)}
     for row, p in zip(beams, by_hand, strict=True):
         assert rows[row]["delta_bleu"] == pytest.approx(float(np.mean(differences_of(row, "base"))))
-        assert rows[row]["p_bleu"] == pytest.approx(min(1.0, holm[p])), "two rows: a plain paired t, Holm over these"
-        assert (rows[row]["reference"], rows[row]["weights"], rows[row]["paired"]) == ("base", "base", True)
+        assert rows[row]["p_bleu"] == pytest.approx(min(1.0, holm[p])), (
+            "two rows: a plain paired t, Holm over these"
+        )
+        assert (rows[row]["reference"], rows[row]["weights"], rows[row]["paired"]) == (
+            "base",
+            "base",
+            True,
+        )
     assert rows["beam_1"]["finding_bleu"] == "worse"
-    assert rows["beam_1"]["low_bleu"] < rows["beam_1"]["delta_bleu"] < rows["beam_1"]["high_bleu"] < 0
+    assert (
+        rows["beam_1"]["low_bleu"] < rows["beam_1"]["delta_bleu"] < rows["beam_1"]["high_bleu"] < 0
+    )
     assert rows["beam_8"]["finding_bleu"].startswith("undecided")
     assert (rows["deep"]["reference"], rows["deep"]["paired"]) == ("base", False)
 
@@ -60,22 +71,33 @@ def test_a_row_that_scores_another_host_differs_from_that_one(tmp_path: Path) ->
     alone = rows["big_beam_1"]
     assert alone["reference"] == alone["weights"] == "big"
     assert alone["delta_bleu"] == pytest.approx(float(np.mean(differences_of("big_beam_1", "big"))))
-    assert alone["p_bleu"] == pytest.approx(stats.ttest_1samp(differences_of("big_beam_1", "big"), 0.0).pvalue)
+    assert alone["p_bleu"] == pytest.approx(
+        stats.ttest_1samp(differences_of("big_beam_1", "big"), 0.0).pvalue
+    )
 
 
 def test_trained_rows_are_tested_as_if_no_row_scored_their_weights(tmp_path: Path) -> None:
     trained = {row: seeds for row, seeds in made.BLEU.items() if row not in made.HOSTS}
-    alone, with_scoring = as_json(made.make(tmp_path / "a", trained)), as_json(made.make(tmp_path / "b"))
+    alone, with_scoring = (
+        as_json(made.make(tmp_path / "a", trained)),
+        as_json(made.make(tmp_path / "b")),
+    )
     for row in ("deep", "big"):
         for column in ("delta_bleu", "p_bleu", "low_bleu", "high_bleu"):
             assert with_scoring[row][column] == alone[row][column]
 
 
 def test_differences_are_over_common_seeds_and_few_are_not_tested(tmp_path: Path) -> None:
-    bleu = {"base": {1: 30.0, 2: 31.0, 3: 29.0, 4: 40.0}, "beam_1": {1: 29.0, 2: 30.5}, "beam_8": {3: 29.1}}
+    bleu = {
+        "base": {1: 30.0, 2: 31.0, 3: 29.0, 4: 40.0},
+        "beam_1": {1: 29.0, 2: 30.5},
+        "beam_8": {3: 29.1},
+    }
     study = made.make(tmp_path / "few", bleu)
     rows = as_json(study)
-    assert rows["beam_1"]["delta_bleu"] == pytest.approx(-0.75), "seed 4 of base is in no difference"
+    assert rows["beam_1"]["delta_bleu"] == pytest.approx(-0.75), (
+        "seed 4 of base is in no difference"
+    )
     assert rows["beam_1"]["finding_bleu"] == "not tested: 2 seeds"
     text = layout.written("md", whole_table(study))
     assert "Δ is over the seeds in common with base, 1, 2: beam_1." in text
@@ -104,7 +126,10 @@ def test_what_cannot_be_tested_says_why(
     study = made.make(tmp_path / "study", bleu, paired)
     rows = as_json(study)
     assert rows["beam_1"]["delta_bleu"] is not None
-    assert (rows["beam_1"]["finding_bleu"], rows["beam_1"]["p_bleu"]) == (f"not tested: {reason}", None)
+    assert (rows["beam_1"]["finding_bleu"], rows["beam_1"]["p_bleu"]) == (
+        f"not tested: {reason}",
+        None,
+    )
     assert f"not tested ({reason})" in whole_table(study).findings.summary
     assert layout.written("tex", whole_table(study))
     assert methods(whole_table(study)).startswith("In an ablation study")
@@ -118,7 +143,9 @@ def diverge(study: Study, name: str) -> None:
 
 
 def test_a_seed_at_which_the_host_diverged_is_in_no_difference(tmp_path: Path) -> None:
-    study = made.make(tmp_path / "study", {row: made.BLEU[row] for row in ("base", "beam_1", "beam_8")})
+    study = made.make(
+        tmp_path / "study", {row: made.BLEU[row] for row in ("base", "beam_1", "beam_8")}
+    )
     diverge(study, "base-s2")
     row = as_json(study)["beam_1"]
     differences = [*differences_of("beam_1", "base")]
@@ -126,12 +153,16 @@ def test_a_seed_at_which_the_host_diverged_is_in_no_difference(tmp_path: Path) -
     assert row["delta_bleu"] == pytest.approx(float(np.mean(differences)))
     assert row["finding_bleu"] == "worse"
     text = layout.written("md", whole_table(study))
-    assert "computed from the real lengths; Δ of rows that score base's weights: " in text, "no other Δ is there"
+    assert "computed from the real lengths; Δ of rows that score base's weights: " in text, (
+        "no other Δ is there"
+    )
     assert "Δ is over the seeds in common with base, 1, 3, 4, 5: beam_1 and beam_8." in text
 
 
 def test_a_trained_row_of_a_paired_study_with_a_diverged_seed_is_not_tested(tmp_path: Path) -> None:
-    study = made.make(tmp_path / "study", {row: made.BLEU[row] for row in ("base", "deep")}, paired=True)
+    study = made.make(
+        tmp_path / "study", {row: made.BLEU[row] for row in ("base", "deep")}, paired=True
+    )
     diverge(study, "deep-s2")
     assert as_json(study)["deep"]["finding_bleu"] == "not tested: 1 of 5 diverged"
 
@@ -139,7 +170,10 @@ def test_a_trained_row_of_a_paired_study_with_a_diverged_seed_is_not_tested(tmp_
 def test_equal_scores_are_no_difference_and_weaken_no_other_row(tmp_path: Path) -> None:
     bleu = {**made.BLEU, "beam_8": made.BLEU["base"]}
     rows = as_json(made.make(tmp_path / "equal", bleu))
-    assert (rows["beam_8"]["delta_bleu"], rows["beam_8"]["finding_bleu"]) == (0.0, "not tested: same scores as base")
+    assert (rows["beam_8"]["delta_bleu"], rows["beam_8"]["finding_bleu"]) == (
+        0.0,
+        "not tested: same scores as base",
+    )
     expected = stats.ttest_1samp(differences_of("beam_1", "base"), 0.0).pvalue
     assert rows["beam_1"]["p_bleu"] == pytest.approx(expected)
 
@@ -152,17 +186,24 @@ def test_first_line_and_caption_name_both_families(tmp_path: Path) -> None:
     assert line.endswith("BLEU with big's weights: 1 row worse than big (3 seeds)")
     assert "PPL with" not in line, "beams change no perplexity"
     text = layout.written("md", table)
-    assert "Seed by seed, 2 rows that score base's weights are compared with base at 5 seeds" in text
+    assert (
+        "Seed by seed, 2 rows that score base's weights are compared with base at 5 seeds" in text
+    )
     assert "Seed by seed, 1 row that scores big's weights is compared with big at 3 seeds" in text
     assert "Δ of rows that score the weights of base or big: difference from that row" in text
     assert "▼: worse than its reference." in text
     paragraph = methods(table)
-    assert "we trained the configuration base (N 6, 63.046M parameters) and two variants of it" in paragraph
+    assert (
+        "we trained the configuration base (N 6, 63.046M parameters) and two variants of it"
+        in paragraph
+    )
     assert "Three further rows score these weights with other settings" in paragraph
     assert "For rows that only score the weights of big, differences from big" in paragraph
 
 
-def test_a_scoring_row_as_the_reference_is_compared_with_its_host_seed_by_seed(tmp_path: Path) -> None:
+def test_a_scoring_row_as_the_reference_is_compared_with_its_host_seed_by_seed(
+    tmp_path: Path,
+) -> None:
     from tracking.statistics.findings import find
     from tracking.statistics.rows import table
 
@@ -215,7 +256,10 @@ def test_a_study_file_without_the_new_fields_is_read(tmp_path: Path) -> None:
     for trial in content["trials"]:
         del trial["weights"]
     path.write_text(json.dumps(content))
-    assert (read_study(study.folder).paired, hosts_of(read_study(study.folder))) == (NEUTRAL["paired"], {})
+    assert (read_study(study.folder).paired, hosts_of(read_study(study.folder))) == (
+        NEUTRAL["paired"],
+        {},
+    )
     assert by_name(read_study(study.folder))["base"].weights == ""
 
 
@@ -247,7 +291,9 @@ def test_the_interval_of_a_perplexity_holds_zero_where_that_of_its_logarithm_doe
     assert ((ends[0] > 0) == (low > 0)).all()
     assert ((ends[1] < 0) == (high < 0)).all()
     exact = paired_exponential_intervals(found, 1.5, 0.0, 0.0)
-    assert exact[1] == pytest.approx(math.exp(1.5) * np.expm1(high)), "a reference without noise scales the interval"
+    assert exact[1] == pytest.approx(math.exp(1.5) * np.expm1(high)), (
+        "a reference without noise scales the interval"
+    )
 
 
 def test_told_seeds_are_enough_in_simulated_studies() -> None:

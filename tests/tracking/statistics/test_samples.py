@@ -1,4 +1,5 @@
-"""Scores from sums of counts: exactly sacreBLEU's, and exactly those of the head of a statistics file."""
+"""Scores from sums of counts: exactly sacreBLEU's, and exactly those of the head of a statistics
+file."""
 
 import math
 import random
@@ -40,17 +41,25 @@ def counted(formula: str, hypotheses: list[str], references: list[str]) -> count
 def test_a_score_of_sums_is_that_of_sacrebleu(formula: str, sentences: int, longest: int) -> None:
     for seed in range(6):
         references = text(sentences, seed, longest)
-        for hypotheses in (near(references, seed), text(sentences, seed + 100, longest), references):
+        for hypotheses in (
+            near(references, seed),
+            text(sentences, seed + 100, longest),
+            references,
+        ):
             table = counted(formula, hypotheses, references)
             (found,) = counts.scores(formula, table.sum(0, keepdims=True), len(table))
-            assert found == pytest.approx(KINDS[formula].corpus_score(hypotheses, [references]).score, abs=1e-9)
+            assert found == pytest.approx(
+                KINDS[formula].corpus_score(hypotheses, [references]).score, abs=1e-9
+            )
 
 
 def test_one_sentence_is_scored_by_the_orders_that_it_has_as_in_sacrebleu() -> None:
     whole = sacrebleu.BLEU(tokenize="none", force=True, effective_order=True)
     references = text(80, 1, 6)
     hypotheses = near(references, 2)
-    found = counts.scores("ngram_precision", counted("ngram_precision", hypotheses, references), 1, partly=True)
+    found = counts.scores(
+        "ngram_precision", counted("ngram_precision", hypotheses, references), 1, partly=True
+    )
     pairs = zip(hypotheses, references, strict=True)
     expected = [whole.sentence_score(ours, [reference]).score for ours, reference in pairs]
     assert found == pytest.approx(expected, abs=1e-9)
@@ -93,13 +102,23 @@ def test_simple_formulas_by_hand() -> None:
     [
         ("mean", [{"it": 1}, {}], "line 3 must have numbers as it, but has None"),
         ("mean", [{"it": [1, 2]}], "it has 2 counts, which mean cannot take"),
-        ("ngram_f", [{"it": [1, 2, 3]}, {"it": [1, 2]}], "line 3 has another number of counts as it than line 2"),
+        (
+            "ngram_f",
+            [{"it": [1, 2, 3]}, {"it": [1, 2]}],
+            "line 3 has another number of counts as it than line 2",
+        ),
         ("mean", [{"it": math.inf}], "line 2 has a count that is not finite"),
-        ("ngram_precision", [{"it": [1, 2, 3]}], "it has 3 counts, which ngram_precision cannot take"),
+        (
+            "ngram_precision",
+            [{"it": [1, 2, 3]}],
+            "it has 3 counts, which ngram_precision cannot take",
+        ),
         ("ngram_precision", [{"it": [5, 5, None, 1]}], "line 2 must have numbers as it"),
     ],
 )
-def test_unusable_counts_are_named_with_their_line(formula: str, lines: list[dict[str, object]], fault: str) -> None:
+def test_unusable_counts_are_named_with_their_line(
+    formula: str, lines: list[dict[str, object]], fault: str
+) -> None:
     with pytest.raises(ValueError, match=r"line|counts") as refused:
         counts.counts(lines, (formula, "it"))
     assert fault in str(refused.value)

@@ -1,4 +1,5 @@
-"""Chance over sentences, for studies on disk: what is tested against what, and why something is not."""
+"""Chance over sentences, for studies on disk: what is tested against what, and why something is
+not."""
 
 import json
 import re
@@ -26,7 +27,10 @@ def against_base(study: Study, metric: Metric) -> dict[str, SampleTest | str]:
     pairs = {}
     for trial in study.trials:
         if trial.row != "base":
-            pairs[trial.name] = _evaluated(study, trial, metric), _evaluated(study, bases[trial.seed], metric)
+            pairs[trial.name] = (
+                _evaluated(study, trial, metric),
+                _evaluated(study, bases[trial.seed], metric),
+            )
     return paired_tests(metric, pairs, "sample")
 
 
@@ -46,7 +50,9 @@ def test_every_trial_is_tested_against_base_s_of_its_seed(study: Study) -> None:
     for name, test in tests.items():
         assert isinstance(test, SampleTest)
         seed = name[-1]
-        ours, base = (made.scores(_lines(study, trial))["accuracy"] for trial in (name, f"base-s{seed}"))
+        ours, base = (
+            made.scores(_lines(study, trial))["accuracy"] for trial in (name, f"base-s{seed}")
+        )
         assert test.difference == pytest.approx(ours - base)
         assert test.low < test.difference < test.high
         assert (test.p < 0.05) == name.startswith("better")
@@ -83,7 +89,11 @@ def test_without_base_no_row_of_that_seed_is_tested(study: Study) -> None:
     (study.folder / "base-s2" / "result.json").unlink()
     _path(study, "better-s1").unlink()
     missing, interrupted = "better-s1 has no statistics/dev.jsonl", "base-s2 is interrupted"
-    assert reasons(study) == {"better-s1": missing, "better-s2": interrupted, "like-s2": interrupted}
+    assert reasons(study) == {
+        "better-s1": missing,
+        "better-s2": interrupted,
+        "like-s2": interrupted,
+    }
 
 
 def test_other_samples_are_not_compared(study: Study) -> None:
@@ -92,7 +102,9 @@ def test_other_samples_are_not_compared(study: Study) -> None:
     made.finish(study, 3, [line | {"tokens": 9} for line in base])  # better-s2
     assert reasons(study) == {"better-s1": "39 samples, but base-s1 has 40"}
     by_loss = against_base(study, made.LOSS)
-    assert by_loss["better-s2"] == "has different samples than base-s2, or counts them in other units"
+    assert (
+        by_loss["better-s2"] == "has different samples than base-s2, or counts them in other units"
+    )
 
 
 def test_other_data_means_other_samples_where_counts_cannot_show_it(study: Study) -> None:
@@ -105,7 +117,8 @@ def test_other_data_means_other_samples_where_counts_cannot_show_it(study: Study
 
 
 def test_a_difference_with_its_interval_and_p_by_hand() -> None:
-    """Differences 1 … 9, mean 5: shifted by it, |-4| and |4| reach 4; with one added to both counts, p is 3 / 10."""
+    """Differences 1 … 9, mean 5: shifted by it, |-4| and |4| reach 4; with one added to both
+    counts, p is 3 / 10."""
     differences = np.arange(1.0, 10.0)
     found = resampled(differences + 20, np.full(9, 20.0), 4.0, 7)
     assert found == SampleTest(4.0, 1.2, 8.8, 0.3, 7)

@@ -27,13 +27,16 @@ POINTS = 0.045  # of the simulation, and of the 400 draws behind Power
 
 
 def by_hand(rows: list[Floats]) -> tuple[list[float], list[float], list[float]]:
-    """Smyth's (2004) formulas one number at a time, by scipy's root search and distributions: variances, df, p.
+    """Smyth's (2004) formulas one number at a time, by scipy's root search and distributions:
+    variances, df, p.
 
     The posterior is integrated over the prior of 1 / σ², rather than written down.
     """
     df = [len(row) - 1 for row in rows]
     own = [float(np.var(row, ddof=1)) for row in rows]
-    logs = [math.log(v) - special.psi(d / 2) + math.log(d / 2) for v, d in zip(own, df, strict=True)]
+    logs = [
+        math.log(v) - special.psi(d / 2) + math.log(d / 2) for v, d in zip(own, df, strict=True)
+    ]
     excess = float(np.var(logs, ddof=1)) - float(np.mean([special.polygamma(1, d / 2) for d in df]))
     assert excess > 0, "the test's rows must differ in variance"
     d0 = 2 * float(optimize.brentq(lambda half: special.polygamma(1, half) - excess, 1e-6, 1e6))
@@ -43,7 +46,11 @@ def by_hand(rows: list[Floats]) -> tuple[list[float], list[float], list[float]]:
         """1 / E[1 / σ² | v], with 1 / σ² ~ χ²(d0) / (d0 s0) a priori and d v / σ² ~ χ²(d)."""
 
         def weight(precision: float) -> float:
-            return float(stats.chi2.pdf(precision * d0 * s0, d0) * stats.chi2.pdf(d * v * precision, d) * precision)
+            return float(
+                stats.chi2.pdf(precision * d0 * s0, d0)
+                * stats.chi2.pdf(d * v * precision, d)
+                * precision
+            )
 
         top = 60 / s0
         whole = integrate.quad(weight, 0, top, limit=500)[0]
@@ -57,14 +64,20 @@ def by_hand(rows: list[Floats]) -> tuple[list[float], list[float], list[float]]:
     for row, v, d in zip(rows[1:], kept[1:], gained[1:], strict=True):
         a, b = v / len(row), kept[0] / len(rows[0])
         t = (np.mean(row) - np.mean(rows[0])) / math.sqrt(a + b)
-        p.append(float(2 * stats.t.sf(abs(t), min((a + b) ** 2 / (a**2 / d + b**2 / gained[0]), sum(df)))))
+        p.append(
+            float(
+                2 * stats.t.sf(abs(t), min((a + b) ** 2 / (a**2 / d + b**2 / gained[0]), sum(df)))
+            )
+        )
     return kept, gained, p
 
 
 def holm_by_hand(p: list[float]) -> list[float]:
     """The i-th smallest of k times k − i, and never less than the one before."""
     ordered = sorted(p)
-    return [min(1.0, max((len(p) - i) * of for i, of in enumerate(ordered) if of <= each)) for each in p]
+    return [
+        min(1.0, max((len(p) - i) * of for i, of in enumerate(ordered) if of <= each)) for each in p
+    ]
 
 
 def moments(rows: list[Floats]) -> tuple[Floats, Floats, Floats]:
@@ -78,7 +91,10 @@ def moments(rows: list[Floats]) -> tuple[Floats, Floats, Floats]:
 @pytest.mark.parametrize("sizes", [[9, 3, 3, 3, 3], [4, 3, 5, 3, 6]], ids=str)
 def test_an_independent_computation_agrees(sizes: list[int]) -> None:
     chance = np.random.default_rng(5)
-    rows = [chance.normal(place / 3, math.exp(chance.normal()), size) for place, size in enumerate(sizes)]
+    rows = [
+        chance.normal(place / 3, math.exp(chance.normal()), size)
+        for place, size in enumerate(sizes)
+    ]
     means, variances, seeds = moments(rows)
     kept, gained, p = by_hand(rows)
     found, tested = moderated(variances, seeds), differences(means, variances, seeds)
@@ -89,8 +105,13 @@ def test_an_independent_computation_agrees(sizes: list[int]) -> None:
 
 
 def test_rows_that_share_one_variance_are_students_t() -> None:
-    """Equal sample variances vary less than chance would make them: the prior is all, as in a pooled t-test."""
-    base, row, other = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0]), np.array([0.0, 1.0, 2.0])
+    """Equal sample variances vary less than chance would make them: the prior is all, as in a
+    pooled t-test."""
+    base, row, other = (
+        np.array([1.0, 2.0, 3.0]),
+        np.array([4.0, 5.0, 6.0]),
+        np.array([0.0, 1.0, 2.0]),
+    )
     found = differences(*moments([base, row, other]))
     pooled = stats.t.sf(3 / math.sqrt(2 / 3), 6) * 2
     assert found.p[0] == pytest.approx(pooled)
@@ -100,7 +121,11 @@ def test_rows_that_share_one_variance_are_students_t() -> None:
 def test_intervals_hold_zero_exactly_where_bonferroni_shows_nothing(sd: float) -> None:
     """So do those of exponentials, whose ends are extremes over the ellipse of both errors."""
     chance = np.random.default_rng(4)
-    means, variances, seeds = 1.5 + sd * chance.normal(size=(200, 6)), sd**2 * chance.chisquare(2, (200, 6)) / 2, 3
+    means, variances, seeds = (
+        1.5 + sd * chance.normal(size=(200, 6)),
+        sd**2 * chance.chisquare(2, (200, 6)) / 2,
+        3,
+    )
     found = differences(means, variances, np.full(6, seeds))
     shown = found.p * 5 < 0.05
     assert 0 < shown.mean() < 1
@@ -145,14 +170,20 @@ def marked(sds: list[float], seeds: list[int], difference: float) -> float:
     ],
     ids=str,
 )
-def test_power_and_the_detectable_difference(sds: list[float], seeds: list[int], difference: float) -> None:
+def test_power_and_the_detectable_difference(
+    sds: list[float], seeds: list[int], difference: float
+) -> None:
     power = Power([sd**2 for sd in sds])
-    assert power.of(seeds, difference)[0] == pytest.approx(marked(sds, seeds, difference), abs=POINTS)
+    assert power.of(seeds, difference)[0] == pytest.approx(
+        marked(sds, seeds, difference), abs=POINTS
+    )
     assert marked(sds, seeds, float(power.detectable(seeds)[0])) == pytest.approx(POWER, abs=POINTS)
 
 
 @pytest.mark.parametrize(("difference", "now"), [(1.5, [3] * 20), (2.0, [9] + [3] * 19)])
-def test_the_seeds_that_are_told_are_enough_and_the_next_fewer_are_not(difference: float, now: list[int]) -> None:
+def test_the_seeds_that_are_told_are_enough_and_the_next_fewer_are_not(
+    difference: float, now: list[int]
+) -> None:
     def share(seeds: int) -> float:
         return marked([1.0] * 20, [max(now[0], seeds), seeds, *now[2:]], difference)
 

@@ -43,7 +43,9 @@ def texts(study: Study) -> dict[str, list[str]]:
     return {row: [each.text for each in differences] for row, differences in unlike(study).items()}
 
 
-def test_trials_of_one_machine_and_commit_are_alike_whatever_their_host_is_called(study: Study) -> None:
+def test_trials_of_one_machine_and_commit_are_alike_whatever_their_host_is_called(
+    study: Study,
+) -> None:
     came_from(study, "deep-s1", host="two", cpu={"model": "AMD EPYC", "count": 64})
     assert unlike(study) == {}
 
@@ -60,7 +62,9 @@ def test_trials_of_one_machine_and_commit_are_alike_whatever_their_host_is_calle
         ({"code": "c" * 64}, "code cccccccccccc, not dddddddddddd"),
     ],
 )
-def test_each_difference_is_named_with_the_usual_value(study: Study, other: dict[str, Any], text: str) -> None:
+def test_each_difference_is_named_with_the_usual_value(
+    study: Study, other: dict[str, Any], text: str
+) -> None:
     came_from(study, "deep-s2", **other)
     assert texts(study) == {"deep": [f"{text} (seed 2)"]}
     came_from(study, "deep-s1", **other)
@@ -101,9 +105,21 @@ def test_every_attempt_counts_whose_steps_are_in_the_weights_and_no_other(study:
 @pytest.mark.parametrize(
     ("trained", "scored", "told"),
     [
-        ({}, {"base": "2.6", "deep": "2.6", "wide": "2.0"}, {"wide": ["torch of scoring 2.0, not 2.6 (seed 1)"]}),
-        ({"base": "2.6"}, {"base": "2.6", "deep": "2.6", "wide": "2.6"}, {"base": ["torch 2.6, not 2.13.0 (seed 1)"]}),
-        ({"deep": "2.6"}, {"deep": "2.6"}, {"deep": ["torch 2.6, not 2.13.0 (seed 1)"]}),  # said once
+        (
+            {},
+            {"base": "2.6", "deep": "2.6", "wide": "2.0"},
+            {"wide": ["torch of scoring 2.0, not 2.6 (seed 1)"]},
+        ),
+        (
+            {"base": "2.6"},
+            {"base": "2.6", "deep": "2.6", "wide": "2.6"},
+            {"base": ["torch 2.6, not 2.13.0 (seed 1)"]},
+        ),
+        (
+            {"deep": "2.6"},
+            {"deep": "2.6"},
+            {"deep": ["torch 2.6, not 2.13.0 (seed 1)"]},
+        ),  # said once
     ],
 )
 def test_another_package_that_scored_is_told_even_if_all_were_trained_alike(
@@ -111,6 +127,8 @@ def test_another_package_that_scored_is_told_even_if_all_were_trained_alike(
 ) -> None:
     for row in ROWS:
         versions = {"torch": trained.get(row, "2.13.0")}
-        scorings = [{"scoring": 1, "sets": ["dev"], "versions": {"torch": scored.get(row, "2.13.0")}}]
+        scorings = [
+            {"scoring": 1, "sets": ["dev"], "versions": {"torch": scored.get(row, "2.13.0")}}
+        ]
         came_from(study, f"{row}-s1", versions=versions, scorings=scorings)
     assert texts(study) == told

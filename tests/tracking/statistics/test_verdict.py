@@ -20,7 +20,9 @@ PUBLISHED = {"base": 25.8, "better": 26.4, "worse": 24.9, "same": 25.7}
 def a_family(metric: Metric = BLEU, marked: bool = True, **ends: tuple[float, float]) -> Family:
     """Rows with these intervals, around their middles."""
     tests = {
-        row: RowTest(middle, low, high, 0.01 if marked else 0.2, Finding("better"), (middle, low, high))
+        row: RowTest(
+            middle, low, high, 0.01 if marked else 0.2, Finding("better"), (middle, low, high)
+        )
         for row, (low, high) in ends.items()
         for middle in [(low + high) / 2]
     }
@@ -42,8 +44,18 @@ def words(found: Family, published: dict[str, float | None]) -> dict[str, str]:
         (26.4, (0.1, 0.9), False, "not shown"),
         (24.9, (0.1, 0.9), True, "disagrees"),
         (24.9, (-0.9, -0.1), True, "agrees"),
-        (25.7, (-0.5, 0.5), False, "agrees (none in the paper)"),  # −0.1000000000000014 in floating point
-        (25.7, (0.1, 0.4), True, "agrees (none in the paper)"),  # a difference is shown, but it is within the margin
+        (
+            25.7,
+            (-0.5, 0.5),
+            False,
+            "agrees (none in the paper)",
+        ),  # −0.1000000000000014 in floating point
+        (
+            25.7,
+            (0.1, 0.4),
+            True,
+            "agrees (none in the paper)",
+        ),  # a difference is shown, but it is within the margin
         (25.7, (-0.6, 0.1), False, "not shown (none in the paper)"),
         (25.7, (0.1, 0.6), True, "not shown (none in the paper)"),
         (25.7, (0.6, 0.9), True, "disagrees (none in the paper)"),
@@ -56,12 +68,18 @@ def test_a_row_s_verdict(paper: float, ends: tuple[float, float], marked: bool, 
 
 def test_numbers_of_the_rule_are_the_metric_s_and_printed_with_it() -> None:
     found = replace(a_family(row=(-0.005, 0.01)), metric=PPL)
-    assert words(found, {"base": 4.92, "row": 4.94}) == {"row": "agrees (none in the paper)"}  # 0.020000000000000462
+    assert words(found, {"base": 4.92, "row": 4.94}) == {
+        "row": "agrees (none in the paper)"
+    }  # 0.020000000000000462
     assert words(found, {"base": 4.92, "row": 4.95}) == {"row": "agrees"}
-    assert words(a_family(replace(BLEU, agrees_within=None), row=(0, 0)), {"base": 25.8, "row": 25.8}) == {
-        "row": "not shown (none in the paper)"
-    }
-    for told in ("at most 0.02 is none", "within ± 0.02 in ln PPL", "For that, PPL is compared as ln PPL."):
+    assert words(
+        a_family(replace(BLEU, agrees_within=None), row=(0, 0)), {"base": 25.8, "row": 25.8}
+    ) == {"row": "not shown (none in the paper)"}
+    for told in (
+        "at most 0.02 is none",
+        "within ± 0.02 in ln PPL",
+        "For that, PPL is compared as ln PPL.",
+    ):
         assert told in rule(PPL, "base")
     assert "within ± 0.5 BLEU" in rule(BLEU, "base")
     assert "No margin is stated" in rule(Metric("accuracy"), "base")
@@ -70,7 +88,10 @@ def test_numbers_of_the_rule_are_the_metric_s_and_printed_with_it() -> None:
 def test_rows_without_a_test_or_a_published_value() -> None:
     tested = a_family(better=(1, 2), mine=(1, 2))
     found = replace(tested, rows={**tested.rows, "worse": "1 seed", "other": "2 seeds"})
-    assert words(found, {**PUBLISHED, "other": None}) == {"better": "agrees", "worse": "not tested: 1 seed"}
+    assert words(found, {**PUBLISHED, "other": None}) == {
+        "better": "agrees",
+        "worse": "not tested: 1 seed",
+    }
     assert verdict(found, {"better": 26.4}) is None
     assert verdict(found, {"base": 25.8, "other": None}) is None
     assert verdict(found, {"base": 25.8, "elsewhere": 1.0}) is None
@@ -80,7 +101,9 @@ def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
     chance = np.random.default_rng(3)
     ours, theirs = chance.normal(size=6), np.round(chance.normal(size=6), 1)
     theirs[0] = theirs[1]  # a tie
-    orders = [abs(stats.kendalltau(order, theirs).statistic) for order in itertools.permutations(ours)]
+    orders = [
+        abs(stats.kendalltau(order, theirs).statistic) for order in itertools.permutations(ours)
+    ]
     found = rank_agreement(list(zip(ours, theirs, strict=True)))
     assert found is not None
     (spearman, _), (kendall, p) = found
@@ -92,6 +115,12 @@ def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
 
 
 def test_the_order_is_told_in_words() -> None:
-    given = verdict(a_family(low=(1, 1), middle=(2, 2), high=(3, 3)), {"base": 5, "low": 6, "middle": 7, "high": 8})
+    given = verdict(
+        a_family(low=(1, 1), middle=(2, 2), high=(3, 3)),
+        {"base": 5, "low": 6, "middle": 7, "high": 8},
+    )
     assert given is not None
-    assert "Order of the 3 tested rows against the published order: Spearman's ρ 1.00 (p 0." in given.lines()[1]
+    assert (
+        "Order of the 3 tested rows against the published order: Spearman's ρ 1.00 (p 0."
+        in given.lines()[1]
+    )

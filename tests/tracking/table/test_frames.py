@@ -40,14 +40,19 @@ def study(tmp_path: Path) -> Study:
 
 
 def types(frames: StudyFrames) -> dict[str, dict[str, str]]:
-    return {name: {column: str(kind) for column, kind in getattr(frames, name).dtypes.items()} for name in COLUMNS}
+    return {
+        name: {column: str(kind) for column, kind in getattr(frames, name).dtypes.items()}
+        for name in COLUMNS
+    }
 
 
 def test_the_columns_and_types_are_fixed(study: Study, tmp_path: Path) -> None:
     frames = allelse.load(study.folder)
     assert types(frames) == COLUMNS
     assert types(allelse.load(make_study(tmp_path / "runs/empty", {}).folder)) == COLUMNS
-    assert [list(types(frames)[name]) for name in COLUMNS] == [list(columns) for columns in COLUMNS.values()]
+    assert [list(types(frames)[name]) for name in COLUMNS] == [
+        list(columns) for columns in COLUMNS.values()
+    ]
 
 
 def test_what_the_frames_hold(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,20 +69,44 @@ def test_what_the_frames_hold(study: Study, monkeypatch: pytest.MonkeyPatch) -> 
     scores = frames.scores.pivot(index="row", columns=["set", "metric"], values="value")
     assert (scores.loc["base", ("dev", "ppl")], scores.loc["base", ("test", "bleu")]) == (4.5, 30.0)
     assert frames.scores.query("set == 'dev' and metric == 'bleu'").value.isna().tolist() == [True]
-    losses = [(line.step, line.value) for line in frames.curves.query("metric == 'loss'").itertuples()]
+    losses = [
+        (line.step, line.value) for line in frames.curves.query("metric == 'loss'").itertuples()
+    ]
     assert losses == [(10, 20.0), (20, 30.0)]
 
 
 DAMAGES = [  # file, pattern, what stands there instead, and what is said of it
-    ("journal.jsonl", r"\A.*\n", "{}\n", "journal.jsonl:1 is damaged: must have a whole number as its step"),
-    ("attempts.jsonl", '"pid": .*?, ', "", "attempts.jsonl:1 is damaged: must have a whole number as its pid"),
-    ("attempts.jsonl", '"end": true, ', "", "attempts.jsonl:2 is damaged: must have text as its host"),
-    ("result.json", '"ppl": .*?,', '"ppl": NaN,', "result.json is damaged: must have a number as its scores.dev.ppl"),
+    (
+        "journal.jsonl",
+        r"\A.*\n",
+        "{}\n",
+        "journal.jsonl:1 is damaged: must have a whole number as its step",
+    ),
+    (
+        "attempts.jsonl",
+        '"pid": .*?, ',
+        "",
+        "attempts.jsonl:1 is damaged: must have a whole number as its pid",
+    ),
+    (
+        "attempts.jsonl",
+        '"end": true, ',
+        "",
+        "attempts.jsonl:2 is damaged: must have text as its host",
+    ),
+    (
+        "result.json",
+        '"ppl": .*?,',
+        '"ppl": NaN,',
+        "result.json is damaged: must have a number as its scores.dev.ppl",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "pattern", "damage", "said"), DAMAGES)
-def test_a_damaged_trial_is_kept_and_named(study: Study, name: str, pattern: str, damage: str, said: str) -> None:
+def test_a_damaged_trial_is_kept_and_named(
+    study: Study, name: str, pattern: str, damage: str, said: str
+) -> None:
     edit(study.folder / "base-s1" / name, pattern, damage)
     frames = allelse.load(study.folder)
     assert said in frames.trials.note[0]
@@ -107,7 +136,11 @@ def edit(path: Path, pattern: str, text: str) -> None:
 
 def test_a_wrong_folder_is_one_clear_error(study: Study) -> None:
     shutil.copytree(study.folder, study.folder.parent / "apart")
-    for folder in (study.folder / "base-s1", study.folder.parent / "mien", study.folder.parent.parent / "mien"):
+    for folder in (
+        study.folder / "base-s1",
+        study.folder.parent / "mien",
+        study.folder.parent.parent / "mien",
+    ):
         with pytest.raises(StudyMissing, match=rf"^no study at /.*such as {study.folder}$"):
             allelse.load(folder)
     (study.folder / "study.json").write_text("{")

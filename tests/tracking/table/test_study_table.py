@@ -1,4 +1,5 @@
-"""Means, differences and states of a study's rows, the formats that print them, and the paragraph on methods.
+"""Means, differences and states of a study's rows, the formats that print them, and the paragraph
+on methods.
 
 Scores of rows or seeds with different settings of `decode` are not compared.
 """
@@ -29,7 +30,8 @@ HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_ble
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Study:
-    """base: seeds 1 and 2 of 2; a_heads_1: 3 of 3 and 4, the other failed; c_layers_2: not begun."""
+    """base: seeds 1 and 2 of 2; a_heads_1: 3 of 3 and 4, the other failed; c_layers_2: not
+    begun."""
     study = make_study(tmp_path / "mixed", {"base": [1, 2], "a_heads_1": [3, 4], "c_layers_2": [1]})
     for trial, ppl, bleu in zip(study.trials, (4.0, 5.0, 6.0), (30.0, 32.0, 28.0), strict=False):
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl, bleu=bleu)
@@ -48,8 +50,12 @@ def test_means_and_differences_are_over_finished_seeds_of_both(mixed: Study) -> 
     assert (heads.sd, heads.seed_values["ppl"]) == ({"ppl": None, "bleu": None}, {3: 6.0})
     assert (base.steps, base.params, base.seconds) == (30, 63_045_632, 3700.0)
     assert (base.deltas["ppl"], base.deltas["bleu"]) == (0.0, 0.0)
-    assert (heads.seeds, heads.asked, heads.deltas["bleu"]) == (1, 2, -3.0), "no seed needs to be in common"
-    assert heads.deltas["ppl"] == pytest.approx(6 - math.sqrt(20)), "from the mean over all seeds of base"
+    assert (heads.seeds, heads.asked, heads.deltas["bleu"]) == (1, 2, -3.0), (
+        "no seed needs to be in common"
+    )
+    assert heads.deltas["ppl"] == pytest.approx(6 - math.sqrt(20)), (
+        "from the mean over all seeds of base"
+    )
     assert heads.published_deltas == {"ppl": 0.37, "bleu": -0.9}
     assert heads.note == "1 of 2 seeds; s4 FAILED: CUDA out of memory | 3 GiB"
     assert "Δ: difference from base, between means over all seeds of both" in written("md", mixed)
@@ -61,7 +67,11 @@ def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
     folders[1].attempts.end(begin(folders[1]), "interrupted")
     folders[2].attempts.end(begin(folders[2]), "failed")
     folders[2].write_error("ValueError: no")
-    assert [row.note for row in table(study)] == ["running", "interrupted", "FAILED: ValueError: no"]
+    assert [row.note for row in table(study)] == [
+        "running",
+        "interrupted",
+        "FAILED: ValueError: no",
+    ]
 
 
 def test_a_result_of_another_key_does_not_count(study: Study) -> None:
@@ -85,8 +95,15 @@ def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study
     base, heads, layers = csv.DictReader(io.StringIO(text))
     assert (base["steps"], base["params"], base["bleu"]) == ("30", "63045632", "31")
     assert [base[f"ppl_s{seed}"] for seed in (1, 2)] == ["4", "5"]
-    assert (heads["ppl_s3"], heads["ppl_s1"], heads["sd_ppl"], heads["paper_params_m"]) == ("6", "", "", "")
-    assert {layers[name] for name in ("steps", "ppl", "params", "flops", "seconds", "delta_ppl")} == {"missing"}
+    assert (heads["ppl_s3"], heads["ppl_s1"], heads["sd_ppl"], heads["paper_params_m"]) == (
+        "6",
+        "",
+        "",
+        "",
+    )
+    assert {
+        layers[name] for name in ("steps", "ppl", "params", "flops", "seconds", "delta_ppl")
+    } == {"missing"}
     rows = json.loads(written("json", mixed))
     assert [row["bleu"] for row in rows] == [31.0, 28.0, None]
     assert rows[0]["seed_values"] == {"ppl": {"1": 4.0, "2": 5.0}, "bleu": {"1": 30.0, "2": 32.0}}
@@ -96,13 +113,36 @@ def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study
 
 def test_markdown_and_latex_have_the_columns_and_words_of_the_terminal(mixed: Study) -> None:
     lines = written("md", mixed).splitlines()
-    cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
+    cells = [
+        [cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]
+    ]
     head, _, base, heads, layers = cells
-    columns = ["change", "PPL", "ΔPPL", "paper Δ", "BLEU", "ΔBLEU", "paper Δ", "params", "FLOPs", "time"]
+    columns = [
+        "change",
+        "PPL",
+        "ΔPPL",
+        "paper Δ",
+        "BLEU",
+        "ΔBLEU",
+        "paper Δ",
+        "params",
+        "FLOPs",
+        "time",
+    ]
     assert head == ["", *columns]
     assert {len(line) for line in cells} == {len(head)}
     assert base[1] == "base"
-    assert heads[2:] == ["6.00", "+1.53", "+0.37", "28.0", "−3.0", "−0.9", "63.046M", "9.52e17", "1 h 01 min"]
+    assert heads[2:] == [
+        "6.00",
+        "+1.53",
+        "+0.37",
+        "28.0",
+        "−3.0",
+        "−0.9",
+        "63.046M",
+        "9.52e17",
+        "1 h 01 min",
+    ]
     assert layers[2:4] == ["missing", "–"]
     assert "measured on dev" in written("md", mixed)
     assert "differences not tested" in written("md", mixed)
@@ -117,10 +157,14 @@ def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
         assert text in written("md", mixed)
         assert text not in written("tex", mixed), "its caption is that of a paper"
     chosen = {
-        name: layout.written("md", replace(whole_table(mixed, mixed.task.headline), view=View(columns=(name,))))
+        name: layout.written(
+            "md", replace(whole_table(mixed, mixed.task.headline), view=View(columns=(name,)))
+        )
         for name in ("bleu", "ppl_s1", "paper_ppl", "best_ppl")
     }
-    assert any(line.startswith("BLEU: measured on dev, beam 4") for line in chosen["bleu"].splitlines())
+    assert any(
+        line.startswith("BLEU: measured on dev, beam 4") for line in chosen["bleu"].splitlines()
+    )
     assert [name for name, text in chosen.items() if "measured on" in text] == ["bleu", "ppl_s1"]
     assert [name for name, text in chosen.items() if "±: standard" in text] == ["bleu"]
     assert "best PPL: the best one measured while training" in chosen["best_ppl"]
@@ -143,7 +187,9 @@ OTHERS: list[tuple[Mapping[str, Any], tuple[float | None, float | None], str]] =
 def test_a_row_scored_with_other_settings_has_no_difference_that_they_change(
     tmp_path: Path, other: Mapping[str, float], deltas: tuple[float | None, float | None], note: str
 ) -> None:
-    study = scored(tmp_path / "other", ("base", 1, {}), ("a_heads_1", 1, other), ("c_layers_2", 1, {}))
+    study = scored(
+        tmp_path / "other", ("base", 1, {}), ("a_heads_1", 1, other), ("c_layers_2", 1, {})
+    )
     base, heads, layers = table(study)
     assert ((heads.deltas["ppl"], heads.deltas["bleu"]), heads.note) == (deltas, note)
     assert (heads.scores["bleu"], base.note, layers.note) == (30.0, "", "")
@@ -160,7 +206,12 @@ def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: 
     told = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
     assert told in paragraph(usual)
     assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged)
-    study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
+    study = scored(
+        tmp_path / "beams",
+        ("a_heads_1", 1, {}),
+        ("base", 1, {"beam": 8}),
+        ("c_layers_2", 1, {"beam": 8}),
+    )
     text = written("md", study)
     assert "decode.beam 4, not 8 | 4.50 | 0.00 |" in text
     assert "measured on dev, beam 8," in text

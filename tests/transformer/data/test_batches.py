@@ -1,4 +1,5 @@
-"""Batches: the token budget, the epoch, the order, the shares of workers, the content of the tensors, prefetching."""
+"""Batches: the token budget, the epoch, the order, the shares of workers, the content of the
+tensors, prefetching."""
 
 import math
 from collections import Counter
@@ -79,7 +80,9 @@ def test_the_order_of_an_epoch_is_made_once(monkeypatch: pytest.MonkeyPatch) -> 
 MIXED = random_pairs(3000, longest=40, seed=3)
 
 
-@pytest.mark.parametrize(("budget", "blocks"), [(499, 1), (500, 2), (1999, 2), (2000, 2), (4000, 4), (25_000, 8)])
+@pytest.mark.parametrize(
+    ("budget", "blocks"), [(499, 1), (500, 2), (1999, 2), (2000, 2), (4000, 4), (25_000, 8)]
+)
 def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> None:
     batches = TrainingBatches(MIXED, budget, 40, seed=1)
     sizes = [len(batches.blocks(step)) for step in range(1, len(batches) + 1)]
@@ -89,10 +92,15 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
     for number in (0, 2):
         assert sorted(chain(*epoch(batches, number))) == list(range(3000))
         pieces = [MIXED.target.lengths[indices].sum() for indices in epoch(batches, number)]
-        assert min(pieces) > (0.35 if blocks == 2 else 0.5) * np.mean(pieces)  # no batch is a remainder
+        assert min(pieces) > (0.35 if blocks == 2 else 0.5) * np.mean(
+            pieces
+        )  # no batch is a remainder
     for step in range(1, len(batches) + 1):
         micro_batches = batches.micro_batches(step, 0, 1, tokens_per_micro_batch=25_000)
-        assert sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in micro_batches) <= budget
+        assert (
+            sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in micro_batches)
+            <= budget
+        )
     lengths = [MIXED.longest_sides[block].max() for block in batches.blocks(1)]
     assert len(set(lengths)) > blocks // 2
 
@@ -100,7 +108,9 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
 @pytest.mark.parametrize("world", [1, 3, 4])
 def test_micro_batches_of_all_workers_make_up_the_batch_and_hold_its_totals(world: int) -> None:
     batches = TrainingBatches(MIXED, 4000, 40, seed=1)
-    shares = [batches.micro_batches(1, rank, world, tokens_per_micro_batch=700) for rank in range(world)]
+    shares = [
+        batches.micro_batches(1, rank, world, tokens_per_micro_batch=700) for rank in range(world)
+    ]
     found = Counter(row for share in shares for batch in share for row in rows(batch))
     assert found == Counter(rows(collate(MIXED, batches.indices(1))))
     totals = _lengths(MIXED, batches.indices(1))
@@ -114,13 +124,17 @@ def test_micro_batches_of_all_workers_make_up_the_batch_and_hold_its_totals(worl
 def test_joined_blocks_are_the_same_batch_in_one_micro_batch(world: int) -> None:
     batches = TrainingBatches(MIXED, 4000, 40, seed=1)
     joined = batches.joined()
-    shares = [joined.micro_batches(1, rank, world, tokens_per_micro_batch=25_000) for rank in range(world)]
+    shares = [
+        joined.micro_batches(1, rank, world, tokens_per_micro_batch=25_000) for rank in range(world)
+    ]
     assert [len(share) for share in shares] == [1] * world
     assert Counter(row for (batch,) in shares for row in rows(batch)) == Counter(
         rows(collate(MIXED, batches.indices(1)))
     )
     assert {batch.lengths for (batch,) in shares} == {_lengths(MIXED, batches.indices(1))}
-    assert [len(share) for share in (batches.micro_batches(1, 0, 1, 25_000), batches.blocks(1))] == [4, 4]
+    assert [
+        len(share) for share in (batches.micro_batches(1, 0, 1, 25_000), batches.blocks(1))
+    ] == [4, 4]
 
 
 def test_shapes_of_joined_blocks_are_those_of_the_first_epochs() -> None:
@@ -151,7 +165,9 @@ def test_evaluating_covers_each_sentence_once_over_all_workers(world: int) -> No
         for indices, batch in evaluation_batches(PAIRS, BUDGET, rank, world):
             seen += indices.tolist()
             assert max(batch.source.numel(), batch.target.numel()) <= BUDGET
-            expected = [(tuple(PAIRS.source[i].tolist()), tuple(PAIRS.target[i].tolist())) for i in indices]
+            expected = [
+                (tuple(PAIRS.source[i].tolist()), tuple(PAIRS.target[i].tolist())) for i in indices
+            ]
             assert [(source, target) for source, _, target in rows(batch)] == expected
     assert sorted(seen) == list(range(300))
 

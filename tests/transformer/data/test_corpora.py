@@ -1,4 +1,5 @@
-"""Parallel text line by line; and text that cannot be used: what is said of each fault, and of Multi30k's files."""
+"""Parallel text line by line; and text that cannot be used: what is said of each fault, and of
+Multi30k's files."""
 
 import bz2
 import gzip
@@ -17,8 +18,14 @@ from transformer.data.corpora import MULTI30K_SHA256, read_lines
 from transformer.faults import Fault, FaultyError
 from transformer.task import fingerprint
 
-ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
-GERMAN = [f"der {size} Hund sieht einen Mann und Nummer {n}" for n in range(10) for size in ("kleine", "große")]
+ENGLISH = [
+    f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")
+]
+GERMAN = [
+    f"der {size} Hund sieht einen Mann und Nummer {n}"
+    for n in range(10)
+    for size in ("kleine", "große")
+]
 SPLITS = {"train": 20, "dev": 3, "test": 3}
 ONE = "must be one sentence per line"
 Said = list[tuple[str, str]]
@@ -26,7 +33,11 @@ Said = list[tuple[str, str]]
 
 def good(folder: Path, vocab_size: int = 310) -> DataConfig:
     """Six good files."""
-    return files_data(folder, vocab_size, **{split: (ENGLISH[:size], GERMAN[:size]) for split, size in SPLITS.items()})
+    return files_data(
+        folder,
+        vocab_size,
+        **{split: (ENGLISH[:size], GERMAN[:size]) for split, size in SPLITS.items()},
+    )
 
 
 def refused(data: DataConfig, folder: Path) -> list[Fault]:
@@ -45,8 +56,12 @@ KNOWN_WITHOUT_READING: dict[str, tuple[str, Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("names", [[name] for name in KNOWN_WITHOUT_READING] + [["empty", "named pipe", "missing"]])
-def test_what_shows_without_reading_is_refused_when_a_plan_is_made(tmp_path: Path, names: list[str]) -> None:
+@pytest.mark.parametrize(
+    "names", [[name] for name in KNOWN_WITHOUT_READING] + [["empty", "named pipe", "missing"]]
+)
+def test_what_shows_without_reading_is_refused_when_a_plan_is_made(
+    tmp_path: Path, names: list[str]
+) -> None:
     data, said = good(tmp_path), Said()
     for name in names:
         file, make, found = KNOWN_WITHOUT_READING[name]
@@ -62,15 +77,27 @@ def test_what_shows_without_reading_is_refused_when_a_plan_is_made(tmp_path: Pat
 LINES = lines_of(ENGLISH)
 RANDOM = gzip.compress(os.urandom(9000).hex("\n", 40).encode())
 TRAIN: dict[str, tuple[bytes, str, str]] = {
-    "cut gzip": (RANDOM[:-900], " cannot be read: Compressed file ended", "must be a complete file"),
+    "cut gzip": (
+        RANDOM[:-900],
+        " cannot be read: Compressed file ended",
+        "must be a complete file",
+    ),
     "damaged gzip": (RANDOM[:4000] + b"\0" * 999 + RANDOM[4999:], "", "must be"),
-    "gzip and more": (gzip.compress(LINES) + b"more", " cannot be read: ", "must be a complete file"),
+    "gzip and more": (
+        gzip.compress(LINES) + b"more",
+        " cannot be read: ",
+        "must be a complete file",
+    ),
     "gzip of nothing": (gzip.compress(b""), " is empty", "UTF-8"),
     "only a mark": (b"\xef\xbb\xbf", " is empty", "UTF-8"),
     "latin-1": (b"a\n" + b"\xe4\n" * 19, ":2 is not UTF-8 text", "UTF-8"),
     "zero byte": (LINES.replace(b"big", b"b\0g", 1), ":2 is not UTF-8 text", "UTF-8"),
     "utf-16": (LINES.decode().encode("utf-16-le"), ":1 is not UTF-8 text", "UTF-8"),
-    "another compression": (bz2.compress(LINES), ":1 is not UTF-8 text", "plain or compressed by gzip"),
+    "another compression": (
+        bz2.compress(LINES),
+        ":1 is not UTF-8 text",
+        "plain or compressed by gzip",
+    ),
     "no line ends": (b"the dog sees " * 300_000, ":1 has more than 524288 bytes", ONE),
 }
 
@@ -128,7 +155,9 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_the_content_says_how_a_file_is_compressed_and_not_its_name(tmp_path: Path, name: str) -> None:
+def test_the_content_says_how_a_file_is_compressed_and_not_its_name(
+    tmp_path: Path, name: str
+) -> None:
     for path in (tmp_path / "text", tmp_path / "text.gz"):
         path.write_bytes(GOOD[name])
         assert list(read_lines(path, "data")) == ENGLISH
@@ -152,9 +181,24 @@ RELEASED = MULTI30K_SHA256["train.en.gz"]
 @pytest.mark.parametrize(
     ("changes", "content", "found", "allowed"),
     [
-        ({"mirror": "FOLDER"}, None, "FOLDER lacks train.en.gz, train.de.gz, ", "must hold the files"),
-        ({"mirror": "FOLDER"}, b"another text\n", "FOLDER/train.en.gz has SHA-256 ", f"released file, {RELEASED}"),
-        ({"mirror": "http://127.0.0.1:9/"}, None, "cannot fetch http://127.0.0.1:9/train.en.gz", "data.mirror=DIR"),
+        (
+            {"mirror": "FOLDER"},
+            None,
+            "FOLDER lacks train.en.gz, train.de.gz, ",
+            "must hold the files",
+        ),
+        (
+            {"mirror": "FOLDER"},
+            b"another text\n",
+            "FOLDER/train.en.gz has SHA-256 ",
+            f"released file, {RELEASED}",
+        ),
+        (
+            {"mirror": "http://127.0.0.1:9/"},
+            None,
+            "cannot fetch http://127.0.0.1:9/train.en.gz",
+            "data.mirror=DIR",
+        ),
         ({"source": "xx"}, None, "has no train.xx.gz", "must be en or de"),
     ],
 )

@@ -55,7 +55,9 @@ def test_references_are_the_target_text_to_the_last_character(tmp_path: Path) ->
     assert prepared.references("dev") == odd
 
 
-def test_training_pairs_with_a_blank_side_are_left_out_and_evaluated_ones_are_not(tmp_path: Path) -> None:
+def test_training_pairs_with_a_blank_side_are_left_out_and_evaluated_ones_are_not(
+    tmp_path: Path,
+) -> None:
     """A tenth of train may be left."""
     gaps = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer", " "] * 18]
     prepared = prepared_text(texts(tmp_path, train=gaps, dev=gaps), tmp_path)
@@ -64,7 +66,8 @@ def test_training_pairs_with_a_blank_side_are_left_out_and_evaluated_ones_are_no
 
 
 def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
-    """More lines than one batch; studies must find the same bytes again that were prepared in memory."""
+    """More lines than one batch; studies must find the same bytes again that were prepared in
+    memory."""
     data = copy_data(tmp_path, (12_000, 5, 5), "abcdefgh", longest=8, vocab_size=275)
     prepared = prepared_text(data, tmp_path)
     lines = Path(data.train[0]).read_text("utf-8").splitlines()  # type: ignore[index]
@@ -80,9 +83,21 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
     for side in ("source", "target"):
         assert (prepared.folder / f"train.{side}.npy").read_bytes() == pieces.getvalue()
         assert (prepared.folder / f"train.{side}.offsets.npy").read_bytes() == offsets.getvalue()
-    kinds = {"train": ("npy", "offsets.npy"), **dict.fromkeys(("dev", "test"), ("npy", "offsets.npy", "txt"))}
-    files = {f"{name}.{side}.{kind}" for name in kinds for side in ("source", "target") for kind in kinds[name]}
-    assert {path.name for path in prepared.folder.iterdir()} == files | {"vocabulary.model", "sets.json", "notes.json"}
+    kinds = {
+        "train": ("npy", "offsets.npy"),
+        **dict.fromkeys(("dev", "test"), ("npy", "offsets.npy", "txt")),
+    }
+    files = {
+        f"{name}.{side}.{kind}"
+        for name in kinds
+        for side in ("source", "target")
+        for kind in kinds[name]
+    }
+    assert {path.name for path in prepared.folder.iterdir()} == files | {
+        "vocabulary.model",
+        "sets.json",
+        "notes.json",
+    }
 
 
 def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> None:
@@ -92,7 +107,10 @@ def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> Non
         replace(data, source="fr"),
         replace(data, target="fr"),
         replace(data, vocab_size=301),
-        *(replace(data, **{split: getattr(data, split)[::-1]}) for split in ("train", "dev", "test")),
+        *(
+            replace(data, **{split: getattr(data, split)[::-1]})
+            for split in ("train", "dev", "test")
+        ),
         SYNTHETIC,
         replace(SYNTHETIC, vocab_size=999),
         replace(SYNTHETIC, name="multi30k"),
@@ -100,16 +118,23 @@ def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> Non
     assert len({fingerprint(each) for each in declared}) == len(declared)
 
 
-def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_names(tmp_path: Path) -> None:
+def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_names(
+    tmp_path: Path,
+) -> None:
     places = [tmp_path / name for name in ("copy", "train", "dev", "test")]
     for place in places:
         place.mkdir()
-    changed = [texts(place, 300, **{place.name: (SENTENCES, [*TRANSLATED[:3], "anders"])}) for place in places[1:]]
+    changed = [
+        texts(place, 300, **{place.name: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+        for place in places[1:]
+    ]
     assert fingerprint(texts(tmp_path)) == fingerprint(texts(places[0]))
     assert len({fingerprint(each) for each in (texts(tmp_path), *changed)}) == 4
 
 
-def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_training_pairs(tmp_path: Path) -> None:
+def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_training_pairs(
+    tmp_path: Path,
+) -> None:
     data = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
     prepared = prepared_text(data, tmp_path)
 
@@ -120,10 +145,16 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
 
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
     needed = sorted(prepared.pairs("train").longest_sides.tolist())[2]  # the third of thirty
-    of_sets = [f"must be at least {length}, the longest sentence of {name}" for name, length in longest.items()]
+    of_sets = [
+        f"must be at least {length}, the longest sentence of {name}"
+        for name, length in longest.items()
+    ]
     assert allowed(max(longest.values())) == []
     assert allowed(needed) == of_sets
-    assert allowed(needed - 1) == [f"must be at least {needed}, which keeps a tenth of them", *of_sets]
+    assert allowed(needed - 1) == [
+        f"must be at least {needed}, which keeps a tenth of them",
+        *of_sets,
+    ]
 
 
 def test_the_longest_sentence_is_named_by_its_file_and_line(tmp_path: Path) -> None:
@@ -145,7 +176,10 @@ def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> No
 
 
 def numbered(size: int) -> Iterator[SentencePair]:
-    return ((f"source {number:07d} {'x' * 80}", f"target {number:07d} {'y' * 80}") for number in range(size))
+    return (
+        (f"source {number:07d} {'x' * 80}", f"target {number:07d} {'y' * 80}")
+        for number in range(size)
+    )
 
 
 @pytest.mark.parametrize(("parts", "every"), [(1, 1), (1.01, 2), (40, 40)])
@@ -155,4 +189,6 @@ def test_a_vocabulary_is_learned_from_evenly_spaced_pairs_of_a_larger_text(
     copy_text({"train": numbered(1000)}, tmp_path, untold)
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
     monkeypatch.setattr(module, "SAMPLED_ABOVE", int(size / parts))
-    assert list(lines_to_learn(tmp_path)) == [line for pair in list(numbered(1000))[::every] for line in pair]
+    assert list(lines_to_learn(tmp_path)) == [
+        line for pair in list(numbered(1000))[::every] for line in pair
+    ]

@@ -12,9 +12,18 @@ from sweeps.task import RefusedError
 from transformer.config import DataConfig
 from transformer.task import TRANSLATION, fingerprint
 
-ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
-GERMAN = [f"der {size} Hund sieht einen Mann und Nummer {n}" for n in range(10) for size in ("kleine", "große")]
-DEV_SOURCE, DEV_TARGET = "A dog sees a man.\nTwo\u2028dogs.\n", "Ein Hund sieht einen Mann.\nZwei Hunde.\n"
+ENGLISH = [
+    f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")
+]
+GERMAN = [
+    f"der {size} Hund sieht einen Mann und Nummer {n}"
+    for n in range(10)
+    for size in ("kleine", "große")
+]
+DEV_SOURCE, DEV_TARGET = (
+    "A dog sees a man.\nTwo\u2028dogs.\n",
+    "Ein Hund sieht einen Mann.\nZwei Hunde.\n",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +51,9 @@ def data(tmp_path: Path) -> DataConfig:
     return replace(files, dev=["sacrebleu:wmt13"], test=None)
 
 
-def test_dev_is_read_from_sacrebleu_and_test_may_be_missing(data: DataConfig, tmp_path: Path) -> None:
+def test_dev_is_read_from_sacrebleu_and_test_may_be_missing(
+    data: DataConfig, tmp_path: Path
+) -> None:
     config = small_trial(data)
     assert list(config.problems()) == []
     prepared = prepared_text(config.data, tmp_path)
@@ -52,7 +63,9 @@ def test_dev_is_read_from_sacrebleu_and_test_may_be_missing(data: DataConfig, tm
     assert len(prepared.pairs("train")) == len(ENGLISH)
 
 
-def test_a_set_by_name_has_the_fingerprint_of_its_files(data: DataConfig, sacrebleu_folder: Path) -> None:
+def test_a_set_by_name_has_the_fingerprint_of_its_files(
+    data: DataConfig, sacrebleu_folder: Path
+) -> None:
     files = [str(sacrebleu_folder / f"wmt13/wmt13.en-de.{side}") for side in ("src", "ref")]
     assert fingerprint(data) == fingerprint(replace(data, dev=files))
     assert fingerprint(data) != fingerprint(replace(data, test=["sacrebleu:wmt13"]))
@@ -77,8 +90,14 @@ def test_a_name_is_no_path(data: DataConfig, tmp_path: Path) -> None:
             {"test": ["sacrebleu:WMT14/ful"]},
             'data.test sacreBLEU has no set "WMT14/ful" … did you mean data.test=[sacrebleu:wmt14/full]?',
         ),
-        ({"target": "letters"}, "data.dev wmt13 has no en-letters wmt13 has … en-de, … data.source and data.target"),
-        ({"test": ["sacrebleu:wmt14/full"]}, "data.test wmt14/full cannot be fetched: no way to … or be in … as wmt14"),
+        (
+            {"target": "letters"},
+            "data.dev wmt13 has no en-letters wmt13 has … en-de, … data.source and data.target",
+        ),
+        (
+            {"test": ["sacrebleu:wmt14/full"]},
+            "data.test wmt14/full cannot be fetched: no way to … or be in … as wmt14",
+        ),
     ],
 )
 def test_a_set_that_is_not_there_is_refused_when_a_plan_is_made(
@@ -114,7 +133,9 @@ def test_a_split_has_two_files_or_one_set(
     assert [problem.key for problem in config.problems()] == keys
 
 
-def test_a_sentence_of_a_set_that_is_too_long_is_named_by_set_and_line(data: DataConfig, tmp_path: Path) -> None:
+def test_a_sentence_of_a_set_that_is_too_long_is_named_by_set_and_line(
+    data: DataConfig, tmp_path: Path
+) -> None:
     prepared = prepared_text(data, tmp_path)
     longest = int(prepared.pairs("dev").longest_sides.max())
     config = small_trial(data, replace(SMALL, max_positions=longest - 1))

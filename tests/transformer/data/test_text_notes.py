@@ -6,12 +6,19 @@ from small_trials import files_data, prepared_text
 
 from transformer.data.text_notes import caution
 
-CLEAN = (["a dog", "a cat", "two men", "a child"], ["ein Hund", "eine Katze", "zwei Männer", "ein Kind"])
+CLEAN = (
+    ["a dog", "a cat", "two men", "a child"],
+    ["ein Hund", "eine Katze", "zwei Männer", "ein Kind"],
+)
 OTHER = (["a man", "a tree"], ["ein Mann", "ein Baum"])
 
 
-def noted(folder: Path, train: tuple[list[str], list[str]], **sets: tuple[list[str], list[str]]) -> str | None:
-    prepared = prepared_text(files_data(folder, 300, train=train, **{"dev": OTHER, "test": OTHER} | sets), folder)
+def noted(
+    folder: Path, train: tuple[list[str], list[str]], **sets: tuple[list[str], list[str]]
+) -> str | None:
+    prepared = prepared_text(
+        files_data(folder, 300, train=train, **{"dev": OTHER, "test": OTHER} | sets), folder
+    )
     return caution(prepared.folder)
 
 
@@ -29,7 +36,9 @@ def test_only_whole_pairs_count_as_standing_in_train_each_time(tmp_path: Path) -
 def test_blank_pairs_are_counted_in_every_set(tmp_path: Path) -> None:
     train = ([*CLEAN[0], "", "a man"], [*CLEAN[1], "ein Mann", " "])
     dev = (["a man", ""], ["ein Mann", ""])
-    assert noted(tmp_path, train, dev=dev) == "pairs with a blank side: 2 of 6 in train, 1 of 2 in dev"
+    assert (
+        noted(tmp_path, train, dev=dev) == "pairs with a blank side: 2 of 6 in train, 1 of 2 in dev"
+    )
 
 
 def test_a_target_that_is_the_source_is_named(tmp_path: Path) -> None:
@@ -40,6 +49,8 @@ def test_a_target_that_is_the_source_is_named(tmp_path: Path) -> None:
 
 
 def test_data_of_an_earlier_version_has_no_notes(tmp_path: Path) -> None:
-    prepared = prepared_text(files_data(tmp_path, 300, train=CLEAN, dev=CLEAN, test=OTHER), tmp_path)
+    prepared = prepared_text(
+        files_data(tmp_path, 300, train=CLEAN, dev=CLEAN, test=OTHER), tmp_path
+    )
     (prepared.folder / "notes.json").unlink()
     assert caution(prepared.folder) is None

@@ -13,12 +13,17 @@ FINGERPRINTS = ("ab" * 32, "cd" * 32)
 
 
 def with_fingerprint(prepared: Prepared, fingerprint: str) -> Prepared:
-    (prepared.folder / "prepared.json").write_text(json.dumps({"fingerprint": fingerprint}), "utf-8")
+    (prepared.folder / "prepared.json").write_text(
+        json.dumps({"fingerprint": fingerprint}), "utf-8"
+    )
     return prepared
 
 
 def pairs_of(pairs: ParallelSet) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    return [(tuple(pairs.source[i].tolist()), tuple(pairs.target[i].tolist())) for i in range(len(pairs))]
+    return [
+        (tuple(pairs.source[i].tolist()), tuple(pairs.target[i].tolist()))
+        for i in range(len(pairs))
+    ]
 
 
 @pytest.fixture

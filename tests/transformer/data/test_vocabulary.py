@@ -7,7 +7,11 @@ import pytest
 from transformer.data import vocabulary
 from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
-TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund", "Größe, Übung, ähnlich: schön!"] * 5
+TEXT = [
+    "the old man sees the small dog",
+    "der alte Mann sieht den kleinen Hund",
+    "Größe, Übung, ähnlich: schön!",
+] * 5
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +21,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
     return Vocabulary(folder / "vocabulary.model")
 
 
-def test_any_text_survives_encoding_and_decoding_unseen_characters_by_their_bytes(small: Vocabulary) -> None:
+def test_any_text_survives_encoding_and_decoding_unseen_characters_by_their_bytes(
+    small: Vocabulary,
+) -> None:
     odd = [
         "Füße über Äpfeln",
         "a 😀 and a 👩‍👩‍👧 smile",
@@ -31,7 +37,9 @@ def test_any_text_survives_encoding_and_decoding_unseen_characters_by_their_byte
     assert UNK not in chain(*pieces)
 
 
-def test_control_pieces_have_the_first_four_ids_end_each_line_and_are_dropped_from_text(small: Vocabulary) -> None:
+def test_control_pieces_have_the_first_four_ids_end_each_line_and_are_dropped_from_text(
+    small: Vocabulary,
+) -> None:
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
     pieces, nothing = small.encode(["the dog", ""])
     assert (pieces[-1], nothing) == (EOS, [EOS])

@@ -1,4 +1,5 @@
-"""Evaluation of a set: perplexity of its references, and scores of the translations of its sources."""
+"""Evaluation of a set: perplexity of its references, and scores of the translations of its
+sources."""
 
 from dataclasses import replace
 from itertools import islice
@@ -38,7 +39,9 @@ def nats(model: Transformer, pairs: ParallelSet) -> list[float]:
     """−log P of every target, one sentence at a time."""
     found = []
     for i in range(len(pairs)):
-        source, target = (torch.tensor(side[i].tolist())[None] for side in (pairs.source, pairs.target))
+        source, target = (
+            torch.tensor(side[i].tolist())[None] for side in (pairs.source, pairs.target)
+        )
         shifted = torch.cat([torch.tensor([[BOS]]), target[:, :-1]], 1)
         log_p = torch.log_softmax(model.logits(model(source, shifted)).double(), -1)
         found.append(-float(log_p.gather(2, target[:, :, None]).sum()))
@@ -47,7 +50,8 @@ def nats(model: Transformer, pairs: ParallelSet) -> list[float]:
 
 @torch.no_grad()
 def right_pieces(model: Transformer, pairs: ParallelSet, place: int) -> int:
-    """Piece by piece: those of one target that the model ranks first after the gold pieces before them."""
+    """Piece by piece: those of one target that the model ranks first after the gold pieces before
+    them."""
     source, target = (side[place].tolist() for side in (pairs.source, pairs.target))
     right = 0
     for position, piece in enumerate(target):
@@ -63,7 +67,9 @@ def wordy(copies: Prepared) -> Translator:
 
 
 @pytest.mark.parametrize("tokens_per_micro_batch", [20, 97, 5000])
-def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(tokens_per_micro_batch: int) -> None:
+def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(
+    tokens_per_micro_batch: int,
+) -> None:
     """Without dropout or smoothing."""
     model, pairs, worker = (
         small_model(p_drop=0.3),
@@ -90,7 +96,9 @@ def test_of_equally_likely_pieces_the_first_counts() -> None:
     assert [sentence.right for sentence in likelihoods(model, pairs, "fp32", Worker())] == [0] * 5
 
 
-def test_a_sentence_has_its_counts_and_the_set_their_share(wordy: Translator, copies: Prepared) -> None:
+def test_a_sentence_has_its_counts_and_the_set_their_share(
+    wordy: Translator, copies: Prepared
+) -> None:
     found = evaluate_set(wordy, EvaluationSet.of(copies, "dev", small_trial()), Worker())
     assert found is not None
     pairs = copies.pairs("dev")
@@ -104,7 +112,9 @@ def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Pr
     found = translate_set(wordy, copies.pairs("dev").source, Worker())
     pairs, expected = copies.pairs("dev"), []
     for i in range(len(pairs)):
-        best = beam_search(wordy.model, torch.tensor(pairs.source[i].tolist())[None], wordy.decode)[0][0]
+        best = beam_search(wordy.model, torch.tensor(pairs.source[i].tolist())[None], wordy.decode)[
+            0
+        ][0]
         expected += copies.vocabulary.decode([best.pieces])
     assert found == [" ".join(line.splitlines()) for line in expected]
     assert len(set(found)) > 10
@@ -143,9 +153,15 @@ def test_scores_say_over_which_pieces_they_are(tmp_path: Path) -> None:
         folder.mkdir()
         data = copy_data(folder, (60, 4, 3), "abcdef", longest=8, vocab_size=vocab_size)
         text = prepared_text(data, folder)
-        translator = Translator(small_model(vocab_size), text.vocabulary, replace(DECODE, beam=1), "fp32")
+        translator = Translator(
+            small_model(vocab_size), text.vocabulary, replace(DECODE, beam=1), "fp32"
+        )
         for name in ("dev", "test"):
-            found = evaluate_set(translator, EvaluationSet.of(text, name, replace(small_trial(), data=data)), Worker())
+            found = evaluate_set(
+                translator,
+                EvaluationSet.of(text, name, replace(small_trial(), data=data)),
+                Worker(),
+            )
             assert found is not None
             digests.setdefault((vocab_size, name), set()).add(found.scores["pieces"])
     assert all(len(of) == 1 for of in digests.values()), "equal text and vocabulary, equal digest"

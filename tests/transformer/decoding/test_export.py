@@ -1,4 +1,5 @@
-"""Exported weights give exactly the exported model and run no code; unmodified CTranslate2 computes the same."""
+"""Exported weights give exactly the exported model and run no code; unmodified CTranslate2 computes
+the same."""
 
 import json
 import sys
@@ -15,7 +16,12 @@ from small_trials import small_model, small_trial
 from transformer.config import DataConfig, TrialConfig
 from transformer.data.prepared import Prepared
 from transformer.data.vocabulary import BOS, PAD
-from transformer.decoding.export import export_ctranslate2, export_weights, new_folder, open_exported
+from transformer.decoding.export import (
+    export_ctranslate2,
+    export_weights,
+    new_folder,
+    open_exported,
+)
 from transformer.faults import FaultyError
 from transformer.model.encoder_decoder import Transformer
 
@@ -59,8 +65,14 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 def test_an_exported_model_is_the_model(
     model: Transformer, trial: TrialConfig, copies: Prepared, exported: Path
 ) -> None:
-    found, about = open_exported(exported), json.loads((exported / "config.json").read_text("utf-8"))
-    assert all(torch.equal(found.model.state_dict()[name], weight) for name, weight in model.state_dict().items())
+    found, about = (
+        open_exported(exported),
+        json.loads((exported / "config.json").read_text("utf-8")),
+    )
+    assert all(
+        torch.equal(found.model.state_dict()[name], weight)
+        for name, weight in model.state_dict().items()
+    )
     assert found.vocabulary.texts() == copies.vocabulary.texts()
     assert (found.decode, found.precision) == (trial.decode, trial.train.precision)
     kept = replace(trial, data=replace(trial.data, mirror=None, train=None, dev=None, test=None))
@@ -72,9 +84,16 @@ def cut(path: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
-    **{f"cut {name}": (name, cut, name) for name in ("model.safetensors", "config.json", "vocabulary.model")},
+    **{
+        f"cut {name}": (name, cut, name)
+        for name in ("model.safetensors", "config.json", "vocabulary.model")
+    },
     "missing": ("vocabulary.model", Path.unlink, "vocabulary.model: cannot be read"),
-    "another format": ("config.json", lambda path: edit(path, lambda tree: tree.update(format=9)), "its format is 9"),
+    "another format": (
+        "config.json",
+        lambda path: edit(path, lambda tree: tree.update(format=9)),
+        "its format is 9",
+    ),
     "weights that do not fit": (
         "config.json",
         lambda path: edit(path, lambda tree: tree["trial"]["model"].update(d_ff=127)),
@@ -105,19 +124,29 @@ def test_weights_that_would_run_code_are_refused(exported: Path, tmp_path: Path)
 
 @torch.no_grad()
 def log_p(model: Transformer, source: list[int], target: list[int]) -> list[float]:
-    """log P of each piece of a target in nats; padding and beginning-of-sentence are never generated."""
+    """log P of each piece of a target in nats; padding and beginning-of-sentence are never
+    generated."""
     logits = model.logits(model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])))[0]
     logits[:, [PAD, BOS]] = -torch.inf
-    chosen: list[float] = torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0].tolist()
+    chosen: list[float] = (
+        torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0].tolist()
+    )
     return chosen
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"positions": "learned"}, {"attention_bias": True}, {"d_k": 3, "d_v": 8}, {"d_k": 24, "d_v": 5}],
+    [
+        {"positions": "learned"},
+        {"attention_bias": True},
+        {"d_k": 3, "d_v": 8},
+        {"d_k": 24, "d_v": 5},
+    ],
     ids=str,
 )
-def test_any_model_is_the_same_function_of_its_input(changes: dict[str, Any], copies: Prepared, tmp_path: Path) -> None:
+def test_any_model_is_the_same_function_of_its_input(
+    changes: dict[str, Any], copies: Prepared, tmp_path: Path
+) -> None:
     vocabulary = copies.vocabulary
     model, texts = small_model(len(vocabulary), **changes), vocabulary.texts()
     for parameter in model.parameters():
@@ -126,7 +155,9 @@ def test_any_model_is_the_same_function_of_its_input(changes: dict[str, Any], co
     export_ctranslate2(model, copies.vocabulary_path, tmp_path)
     source, target = vocabulary.encode(["c a b d", "f e b"])
     opened = ctranslate2.Translator(str(tmp_path), compute_type="float32", intra_threads=1)
-    (scored,) = opened.score_batch([[texts[piece] for piece in source[:-1]]], [[texts[piece] for piece in target[:-1]]])
+    (scored,) = opened.score_batch(
+        [[texts[piece] for piece in source[:-1]]], [[texts[piece] for piece in target[:-1]]]
+    )
     assert scored.log_probs == pytest.approx(log_p(model, source, target), abs=1e-4)
 
 
@@ -134,6 +165,8 @@ def test_without_the_package_the_refusal_names_its_installation(
     model: Transformer, copies: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
-    with pytest.raises(FaultyError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
+    with pytest.raises(
+        FaultyError, match=r"is not installed; must be: pip install 'allelse\[export\]'"
+    ):
         export_ctranslate2(model, copies.vocabulary_path, tmp_path)
     assert list(tmp_path.iterdir()) == []

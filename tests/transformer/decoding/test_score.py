@@ -72,7 +72,9 @@ def test_the_paper_s_bleu_is_cased_unsmoothed_and_signed() -> None:
 
 def test_a_score_is_computed_from_the_sums_over_sentences() -> None:
     scores, counts = text_scores(HYPOTHESES, REFERENCES, "de")
-    length, reference, *grams = (sum(column) for column in zip(*(each["bleu"] for each in counts), strict=True))
+    length, reference, *grams = (
+        sum(column) for column in zip(*(each["bleu"] for each in counts), strict=True)
+    )
     precision = [math.log(grams[n] / grams[4 + n]) for n in range(4)]
     brevity = min(0.0, 1 - reference / length)
     assert scores["bleu"] == pytest.approx(100 * math.exp(brevity + sum(precision) / 4))
@@ -94,7 +96,10 @@ def test_a_set_of_sacrebleu_is_read_from_its_folder(sets: Path) -> None:
     (sets / "wmt14/full").mkdir(parents=True)
     (sets / "wmt14/full/wmt14_full.en-de.src").write_text("A dog.\nTwo\u2028dogs.\n", "utf-8")
     (sets / "wmt14/full/wmt14_full.en-de.ref").write_text("Ein Hund.\nZwei Hunde.\n", "utf-8")
-    assert read_set("wmt14/full", "en", "de") == (["A dog.", "Two\u2028dogs."], ["Ein Hund.", "Zwei Hunde."])
+    assert read_set("wmt14/full", "en", "de") == (
+        ["A dog.", "Two\u2028dogs."],
+        ["Ein Hund.", "Zwei Hunde."],
+    )
 
 
 @pytest.mark.parametrize(("name", "reference"), [("wmt21/B", "B"), ("wmt21/AB", "A")])
@@ -106,8 +111,13 @@ def test_the_reference_is_the_one_that_the_set_names(sets: Path, name: str, refe
 def test_a_set_that_cannot_be_fetched_is_refused_with_the_place_for_its_files(
     sets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "download_file", lambda *_, **__: sys.exit(1))  # as sacreBLEU does at a wrong checksum
-    with pytest.raises(FaultyError, match=rf"wmt13 cannot be fetched: .* or be in {sets}/wmt13/ as wmt13\.en-de\.src"):
+    monkeypatch.setattr(
+        base, "download_file", lambda *_, **__: sys.exit(1)
+    )  # as sacreBLEU does at a wrong checksum
+    with pytest.raises(
+        FaultyError,
+        match=rf"wmt13 cannot be fetched: .* or be in {sets}/wmt13/ as wmt13\.en-de\.src",
+    ):
         read_set("wmt13", "en", "de")
 
 
@@ -126,7 +136,8 @@ def fetched(folder: Path, name: str, pair: str, translators: tuple[str | None, .
         (raw / dataset._get_tarball_filename(url)).write_text("unpacked")
     named = ((each, f' translator="{each}"' if each else "") for each in translators)
     references = [
-        f'<ref lang="{target}"{credit}><p><seg id="1">As {each} has it.</seg></p></ref>' for each, credit in named
+        f'<ref lang="{target}"{credit}><p><seg id="1">As {each} has it.</seg></p></ref>'
+        for each, credit in named
     ]
     text = f'<src lang="{source}"><p><seg id="1">A dog.</seg></p></src>{"".join(references)}'
     file.write_text(f'<dataset><doc id="1" origlang="{source}">{text}</doc></dataset>', "utf-8")

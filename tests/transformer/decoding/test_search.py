@@ -69,7 +69,9 @@ def score(model: Transformer, sentence: Tensor, pieces: tuple[int, ...], alpha: 
     return float(log_p(model, sentence, pieces) / ((5 + len(pieces)) / 6) ** alpha)
 
 
-def every_output(model: Transformer, sentence: Tensor, longest: int, alpha: float) -> list[Hypothesis]:
+def every_output(
+    model: Transformer, sentence: Tensor, longest: int, alpha: float
+) -> list[Hypothesis]:
     """Every finished output of at most ``longest`` pieces, best first."""
     found = []
     going_on = [piece for piece in range(model.vocab_size) if piece not in (PAD, BOS, EOS)]
@@ -80,7 +82,8 @@ def every_output(model: Transformer, sentence: Tensor, longest: int, alpha: floa
 
 
 def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[Hypothesis]:
-    """The same beam search without cache, batch or early stop: it always continues to the longest output."""
+    """The same beam search without cache, batch or early stop: it always continues to the longest
+    output."""
     unfinished: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     finished: list[Hypothesis] = []
     for length in range(1, sentence.shape[1] + decode.max_extra + 1):
@@ -91,9 +94,13 @@ def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[
         grown.sort(key=lambda h: -h[1])
         for pieces, total in grown[: decode.beam]:
             if pieces[-1] == EOS and total > -math.inf:
-                finished.append(Hypothesis(list(pieces[:-1]), total / ((5 + length) / 6) ** decode.alpha))
+                finished.append(
+                    Hypothesis(list(pieces[:-1]), total / ((5 + length) / 6) ** decode.alpha)
+                )
         unfinished = [h for h in grown if h[0][-1] != EOS][: decode.beam]
-    best_unfinished = [Hypothesis(list(p), total / ((5 + length) / 6) ** decode.alpha) for p, total in unfinished]
+    best_unfinished = [
+        Hypothesis(list(p), total / ((5 + length) / 6) ** decode.alpha) for p, total in unfinished
+    ]
     return sorted(finished, key=lambda h: -h.score)[: decode.beam] or best_unfinished
 
 
@@ -111,7 +118,9 @@ def greedy(model: Transformer, sentence: Tensor, longest: int) -> tuple[list[int
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
     assert [h.pieces for h in found] == [h.pieces for h in expected]
-    assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-4, abs=1e-5)
+    assert [h.score for h in found] == pytest.approx(
+        [h.score for h in expected], rel=1e-4, abs=1e-5
+    )
 
 
 SENTENCES = [source(5, 4, 6), source(7), source(4, 4, 4, 4), source(6, 5), source(1, 7, 4, 6, 5)]
@@ -119,7 +128,9 @@ SENTENCES = [source(5, 4, 6), source(7), source(4, 4, 4, 4), source(6, 5), sourc
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 @pytest.mark.parametrize(("vocab_size", "longest"), [(8, 2), (5, 4)])
-def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(alpha: float, vocab_size: int, longest: int) -> None:
+def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(
+    alpha: float, vocab_size: int, longest: int
+) -> None:
     model, sentence = peaked(vocab_size), source(4)
     decode = replace(DECODE, beam=31, alpha=alpha, max_extra=longest - sentence.shape[1])
     (found,) = beam_search(model, sentence, decode)
@@ -142,7 +153,9 @@ def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
     for seed, sentence in itertools.product(range(11, 15), SENTENCES):
         model, longest = peaked(seed=seed), sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
-        ((found,),) = beam_search(model, sentence, replace(DECODE, beam=1, alpha=alpha, max_extra=6))
+        ((found,),) = beam_search(
+            model, sentence, replace(DECODE, beam=1, alpha=alpha, max_extra=6)
+        )
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
         assert_same([found], [Hypothesis(pieces, expected)])
         ended += ends
@@ -161,9 +174,13 @@ def test_a_translation_does_not_depend_on_its_batch(beam: int) -> None:
 
 
 @pytest.mark.parametrize("max_extra", [0, 3])
-def test_without_an_end_each_sentence_has_the_best_outputs_of_its_own_longest_length(max_extra: int) -> None:
+def test_without_an_end_each_sentence_has_the_best_outputs_of_its_own_longest_length(
+    max_extra: int,
+) -> None:
     model, decode = never_ending(), replace(DECODE, max_extra=max_extra)
-    for sentence, found in zip(SENTENCES, beam_search(model, padded(*SENTENCES), decode), strict=True):
+    for sentence, found in zip(
+        SENTENCES, beam_search(model, padded(*SENTENCES), decode), strict=True
+    ):
         assert {len(h.pieces) for h in found} == {sentence.shape[1] + max_extra}
         assert_same(found, patient(model, sentence, decode))
 
@@ -175,7 +192,9 @@ def test_no_output_is_longer_than_the_position_tables(positions: str) -> None:
     assert {len(h.pieces) for h in found} == {6}
 
 
-@pytest.mark.parametrize("sentence", [source(EOS), source(5), source(5, EOS), source(1, EOS)], ids=str)
+@pytest.mark.parametrize(
+    "sentence", [source(EOS), source(5), source(5, EOS), source(1, EOS)], ids=str
+)
 @pytest.mark.parametrize("beam", [1, 4])
 def test_the_shortest_sentences_are_searched_like_any_other(sentence: Tensor, beam: int) -> None:
     decode = replace(DECODE, beam=beam, alpha=0.0, max_extra=3)
@@ -188,7 +207,11 @@ def test_the_shortest_sentences_are_searched_like_any_other(sentence: Tensor, be
 
 @pytest.mark.parametrize(("beam", "n_best"), [(1, None), (4, None), (4, 1)])
 def test_nan_is_an_error_that_names_the_sentences(beam: int, n_best: int | None) -> None:
-    sentences = padded(source(4, EOS), source(*[5] * 8, EOS), source(*[4] * 5, EOS), source(*[6] * 6, EOS))
-    with pytest.raises(NotFiniteError, match=r"^sentence 2: the model's output is not a finite number\. ") as raised:
+    sentences = padded(
+        source(4, EOS), source(*[5] * 8, EOS), source(*[4] * 5, EOS), source(*[6] * 6, EOS)
+    )
+    with pytest.raises(
+        NotFiniteError, match=r"^sentence 2: the model's output is not a finite number\. "
+    ) as raised:
         beam_search(damaged_model(longest=6), sentences, replace(DECODE, beam=beam), n_best)
     assert raised.value.places == [1, 3]

@@ -39,7 +39,10 @@ def randomized(ours: Any, theirs: Any) -> None:
     if isinstance(ours, DecoderLayer):
         copy_attention(ours.cross, theirs.multihead_attn)
         norms.insert(1, ours.cross_residual.norm)
-    for mine, other in [*parts, *((norm, getattr(theirs, f"norm{i + 1}")) for i, norm in enumerate(norms))]:
+    for mine, other in [
+        *parts,
+        *((norm, getattr(theirs, f"norm{i + 1}")) for i, norm in enumerate(norms)),
+    ]:
         other.load_state_dict(mine.state_dict())
 
 
@@ -59,7 +62,10 @@ def padding(length: int) -> Tensor:
 
 
 def layers(ours: type, theirs: type) -> tuple[Any, Any]:
-    mine, other = ours(MODEL), theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True)
+    mine, other = (
+        ours(MODEL),
+        theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True),
+    )
     randomized(mine, other)
     return mine, other
 
@@ -68,7 +74,9 @@ def layers(ours: type, theirs: type) -> tuple[Any, Any]:
 def test_encoder_layer_equals_that_of_torch(padded: bool) -> None:
     ours, theirs = layers(EncoderLayer, nn.TransformerEncoderLayer)
     x, pad = torch.randn(B, S, D), padding(S) if padded else None
-    assert_close(ours(x, None if pad is None else padding_mask(pad)), theirs(x, src_key_padding_mask=pad))
+    assert_close(
+        ours(x, None if pad is None else padding_mask(pad)), theirs(x, src_key_padding_mask=pad)
+    )
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -77,7 +85,9 @@ def test_decoder_layer_equals_that_of_torch(padded: bool, causal: bool) -> None:
     ours, theirs = layers(DecoderLayer, nn.TransformerDecoderLayer)
     x, memory, pad = torch.randn(B, T, D), torch.randn(B, S, D), padding(S) if padded else None
     source_mask = None if pad is None else padding_mask(pad)
-    mine = ours(x, ours.cross.memory(memory), source_mask, causal_mask(T, x.device) if causal else None)
+    mine = ours(
+        x, ours.cross.memory(memory), source_mask, causal_mask(T, x.device) if causal else None
+    )
     mask = nn.Transformer.generate_square_subsequent_mask(T) if causal else None
     assert_close(mine, theirs(x, memory, tgt_mask=mask, memory_key_padding_mask=pad))
 
@@ -98,21 +108,32 @@ def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_
 def attended(attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dtype) -> list[Tensor]:
     """The output of a kind of attention, and the gradients of query, key and value."""
     torch.manual_seed(1)
-    query, key, value = (torch.randn(B, 3, T, width, requires_grad=True) for width in (d_k, d_k, d_v))
+    query, key, value = (
+        torch.randn(B, 3, T, width, requires_grad=True) for width in (d_k, d_k, d_v)
+    )
     with torch.autocast("cpu", precision, enabled=precision != torch.float32):
         answer = attention(query, KeyValue(key, value), mask, 0.0)
     (answer * torch.linspace(-1, 1, answer.numel()).view_as(answer)).sum().backward()
-    return [part.float() for part in (answer.detach(), query.grad, key.grad, value.grad) if part is not None]
+    return [
+        part.float()
+        for part in (answer.detach(), query.grad, key.grad, value.grad)
+        if part is not None
+    ]
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)]
+)
 @pytest.mark.parametrize(("d_k", "d_v"), [(4, 7), (16, 4)])
 @pytest.mark.parametrize("masked", ["not at all", "causal", "padding"])
 def test_fused_attention_equals_the_explicit_one(
     masked: str, d_k: int, d_v: int, precision: torch.dtype, tolerance: float
 ) -> None:
     cpu = torch.device("cpu")
-    masks: dict[str, Any] = {"causal": ("causal", causal_mask(T, cpu)), "padding": (padding_mask(padding(T)),) * 2}
+    masks: dict[str, Any] = {
+        "causal": ("causal", causal_mask(T, cpu)),
+        "padding": (padding_mask(padding(T)),) * 2,
+    }
     of_fused, of_explicit = masks.get(masked, (None, None))
     found = attended(attention_module._fused, of_fused, d_k, d_v, precision)
     expected = attended(attention_module._explicit, of_explicit, d_k, d_v, precision)

@@ -1,4 +1,5 @@
-"""The complete encoder–decoder: positions, masks, places of dropout, initialization, and cached decoding."""
+"""The complete encoder–decoder: positions, masks, places of dropout, initialization, and cached
+decoding."""
 
 import math
 from typing import Any
@@ -29,7 +30,8 @@ def test_sinusoids_are_interleaved_sines_and_cosines_of_the_papers_formula(d_mod
 
 @pytest.mark.parametrize("k", [1, 7, 40])
 def test_the_encoding_k_positions_later_is_a_linear_function_of_the_encoding(k: int) -> None:
-    """§3.5: one matrix for all positions, which turns each pair of sine and cosine by k times its frequency."""
+    """§3.5: one matrix for all positions, which turns each pair of sine and cosine by k times its
+    frequency."""
     table = sinusoids(100, 16).double()
     turned = torch.zeros(16, 16, dtype=torch.float64)
     for i in range(0, 16, 2):
@@ -51,7 +53,11 @@ def test_learned_positions_are_two_tables_with_gradients_for_both() -> None:
         assert (table.grad[used:] == 0).all()
 
 
-VARIANTS: list[dict[str, Any]] = [{}, {"positions": "learned"}, {"attention_bias": True, "d_k": 5, "d_v": 3}]
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"positions": "learned"},
+    {"attention_bias": True, "d_k": 5, "d_v": 3},
+]
 
 
 def pieces(*shape: int, seed: int = 0) -> Tensor:
@@ -92,7 +98,10 @@ def test_no_position_sees_a_later_one(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
     model = small_model(**changes)
-    sources, targets = [pieces(n, seed=n) for n in (9, 3, 1)], [pieces(m, seed=20 + m) for m in (2, 8, 5)]
+    sources, targets = (
+        [pieces(n, seed=n) for n in (9, 3, 1)],
+        [pieces(m, seed=20 + m) for m in (2, 8, 5)],
+    )
     together = model(padded(sources), padded(targets))
     for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
         alone = model(source[None], target[None])
@@ -131,11 +140,17 @@ def glorot(part: Tensor, gain: float = 1) -> None:
     assert part.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
 
 
-def test_projections_start_glorot_uniform_each_by_its_own_shape_embeddings_normal_biases_zero() -> None:
-    model = small_model(vocab_size=2000, d_model=64, d_ff=96, n_heads=4, d_k=12, d_v=24, attention_bias=True)
+def test_projections_start_glorot_uniform_each_by_its_own_shape_embeddings_normal_biases_zero() -> (
+    None
+):
+    model = small_model(
+        vocab_size=2000, d_model=64, d_ff=96, n_heads=4, d_k=12, d_v=24, attention_bias=True
+    )
     assert model.embedding.std().item() == pytest.approx(64**-0.5, rel=0.02)
     assert model.embedding.abs().max().item() > 3.5 * 64**-0.5  # a uniform draw would end at 1.7
-    assert not any(weight.any() for name, weight in model.named_parameters() if name.endswith("bias"))
+    assert not any(
+        weight.any() for name, weight in model.named_parameters() if name.endswith("bias")
+    )
     for module in model.modules():
         if isinstance(module, SelfAttention | CrossAttention):
             weights = [weight for weight, _ in module.projections()]
@@ -173,7 +188,9 @@ def test_cached_decoding_gives_the_logits_of_the_full_forward_pass(changes: dict
     full, cache = all_logits(model), model.start(SOURCES)
     for place in range(10):
         assert cache.length == place
-        torch.testing.assert_close(model.step(OUTPUTS[:, :, place], cache), full[:, :, place], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            model.step(OUTPUTS[:, :, place], cache), full[:, :, place], rtol=1e-5, atol=1e-5
+        )
 
 
 def test_a_cache_of_selected_sentences_continues_with_any_of_their_outputs() -> None:

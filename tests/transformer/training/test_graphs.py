@@ -1,4 +1,5 @@
-"""Buckets: few and optimal, each batch in the smallest that holds it; and padding changes no result."""
+"""Buckets: few and optimal, each batch in the smallest that holds it; and padding changes no
+result."""
 
 from itertools import combinations, pairwise
 
@@ -33,10 +34,15 @@ def test_no_other_buckets_of_neighbors_have_fewer_cells(most: int) -> None:
     assert buckets(shapes, most) == sorted(set(best), key=best.index)
 
 
-def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_is_unchanged_if_none_does() -> None:
+def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_is_unchanged_if_none_does() -> (
+    None
+):
     batch = collate(PAIRS, np.arange(4))
     sentences, source, target = batch.shape
-    larger, wide = Shape(sentences + 2, source + 1, target), Shape(sentences, source + 99, target + 99)
+    larger, wide = (
+        Shape(sentences + 2, source + 1, target),
+        Shape(sentences, source + 99, target + 99),
+    )
     short = Shape(sentences + 50, source, target - 1)
     assert into_bucket(batch, [wide, larger, short]).shape == larger
     assert into_bucket(batch, [short, wide]).shape == wide
@@ -56,7 +62,15 @@ def test_padding_up_changes_neither_loss_nor_gradient(
     losses, moments = [], []
     for each in (batch, pad_up(batch, Shape(sentences + rows, source + columns, target + columns))):
         state = start(trial, 30, torch.device("cpu"))
-        losses.append(train_step(state, [each], trial, Worker(), make_forward_backward(state.model, trial)).loss.item())
-        moments.append(torch.cat([state.optimizer.state[p]["exp_avg"].flatten() for p in state.model.parameters()]))
+        losses.append(
+            train_step(
+                state, [each], trial, Worker(), make_forward_backward(state.model, trial)
+            ).loss.item()
+        )
+        moments.append(
+            torch.cat(
+                [state.optimizer.state[p]["exp_avg"].flatten() for p in state.model.parameters()]
+            )
+        )
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
     assert (moments[1] - moments[0]).norm() <= 1e-6 * moments[0].norm()

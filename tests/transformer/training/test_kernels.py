@@ -1,4 +1,5 @@
-"""What a GPU would run for a training step: few kernels, since small models wait for launches, and no host waits."""
+"""What a GPU would run for a training step: few kernels, since small models wait for launches, and
+no host waits."""
 
 from collections import Counter
 from dataclasses import replace
@@ -24,13 +25,22 @@ from transformer.training.worker_group import Worker
 
 HALF, VOCAB_SIZE = replace(PAPER_BASE, n_layers=3, d_model=256, d_ff=1024, d_k=32, d_v=32), 8000
 # The current numbers. Lower these after an improvement; an increase needs a reason.
-BUDGET = {"bf16": 694, "fp32": 522}  # 172 of the former are casts; 119 are dropouts, which are 34 on a GPU
-ALLOCATIONS = {"empty.memory_format", "empty_like.default", "new_empty.default", "_unsafe_view.default"}
+BUDGET = {
+    "bf16": 694,
+    "fp32": 522,
+}  # 172 of the former are casts; 119 are dropouts, which are 34 on a GPU
+ALLOCATIONS = {
+    "empty.memory_format",
+    "empty_like.default",
+    "new_empty.default",
+    "_unsafe_view.default",
+}
 READS = {"_local_scalar_dense", "nonzero", "masked_select"}
 
 
 class Kernels(TorchDispatchMode):
-    """Counts the operations below autograd that compute or copy something, and those whose result the host reads.
+    """Counts the operations below autograd that compute or copy something, and those whose result
+    the host reads.
 
     An operation is about one launch on a GPU; a dropout, here five operations, is one launch.
     """
@@ -40,19 +50,26 @@ class Kernels(TorchDispatchMode):
         self.launched: Counter[str] = Counter()
         self.read: list[str] = []
 
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         name = operation.overloadpacket.__name__
         aliases = [returned.alias_info for returned in operation._schema.returns]
         is_view = any(alias is not None and not alias.is_write for alias in aliases)
         if not is_view and f"{name}.{operation._overloadname}" not in ALLOCATIONS:
             self.launched[name] += 1
-        if name in READS or (name == "index" and any(isinstance(i, Tensor) and i.dtype == torch.bool for i in args[1])):
+        if name in READS or (
+            name == "index"
+            and any(isinstance(i, Tensor) and i.dtype == torch.bool for i in args[1])
+        ):
             self.read.append(name)
         return operation(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("precision", BUDGET)
-def test_a_forward_and_backward_pass_of_base_at_half_keeps_its_budget_of_kernels(precision: Precision) -> None:
+def test_a_forward_and_backward_pass_of_base_at_half_keeps_its_budget_of_kernels(
+    precision: Precision,
+) -> None:
     source, target = torch.randint(4, VOCAB_SIZE, (20, 20)), torch.randint(4, VOCAB_SIZE, (20, 18))
     source[::3, -3:], target[::4, -5:] = PAD, PAD
     model, shifted = Transformer(HALF, VOCAB_SIZE).train(), target.roll(1, dims=1)
@@ -77,7 +94,9 @@ def test_a_step_in_the_gpu_s_form_reads_nothing_from_the_device(
     state = start(trial, 30, torch.device("cpu"))
     state.optimizer = adam(state.model, trial.train, capturable=True)
     with Kernels() as kernels:
-        train_step(state, [batch, batch], trial, Worker(), make_forward_backward(state.model, trial))
+        train_step(
+            state, [batch, batch], trial, Worker(), make_forward_backward(state.model, trial)
+        )
     assert batch.source_padded
     assert kernels.read == []
     with Kernels() as kernels:

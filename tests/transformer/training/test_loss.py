@@ -24,7 +24,9 @@ def plain(embedding: Tensor, output: Tensor, target: Tensor, epsilon: float) -> 
     for row, sentence in enumerate(target.tolist()):
         for place, gold in enumerate(sentence):
             if gold != PAD:
-                q = torch.full((len(embedding),), epsilon / (len(embedding) - 1), dtype=torch.float64)
+                q = torch.full(
+                    (len(embedding),), epsilon / (len(embedding) - 1), dtype=torch.float64
+                )
                 q[gold] = 1 - epsilon
                 total = total - (q * log_p[row, place]).sum()
     return total

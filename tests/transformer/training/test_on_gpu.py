@@ -1,4 +1,5 @@
-"""Tests that need a GPU: its steps match a CPU's, never make the host wait, and stay the same in replay."""
+"""Tests that need a GPU: its steps match a CPU's, never make the host wait, and stay the same in
+replay."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,10 +29,14 @@ STEPS = range(1, 13)
 
 
 def batches(trial: TrialConfig) -> TrainingBatches:
-    return TrainingBatches(PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
+    return TrainingBatches(
+        PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
+    )
 
 
-def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) -> tuple[TrainState, list[Step]]:
+def trained(
+    trial: TrialConfig, device: torch.device, replayed: bool = False
+) -> tuple[TrainState, list[Step]]:
     """All steps, of two micro-batches each, over few buckets, so that each bucket occurs often."""
     source = batches(trial)
     shapes = buckets(source.shapes(), most=3)
@@ -40,7 +45,10 @@ def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) ->
     run = make_forward_backward(state.model, trial, shapes if replayed else [])
     made: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
     worker = Worker(device=device)
-    return state, [train_step(state, list(two), trial, worker, run) for two in zip(made, made[::-1], strict=True)]
+    return state, [
+        train_step(state, list(two), trial, worker, run)
+        for two in zip(made, made[::-1], strict=True)
+    ]
 
 
 def weights(state: TrainState) -> torch.Tensor:
@@ -59,7 +67,9 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("replayed", [False, True])
 @pytest.mark.parametrize("attention_bias", [False, True])
 def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, attention_bias: bool) -> None:
-    trial = small_trial(model=replace(SMALL, d_k=8, d_v=16, attention_bias=attention_bias), warmup_steps=100)
+    trial = small_trial(
+        model=replace(SMALL, d_k=8, d_v=16, attention_bias=attention_bias), warmup_steps=100
+    )
     (expected, steps), (found, found_steps) = trained(trial, CPU), trained(trial, GPU, replayed)
     for mine, other in zip(found_steps, steps, strict=True):
         assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
@@ -70,24 +80,36 @@ def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, attention_bias: bool) ->
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_replayed_step_equals_the_eager_one_dropout_included(precision: str) -> None:
     trial = small_trial(model=DROPPED_OUT, precision=precision, warmup_steps=100)
-    (expected, steps), (found, found_steps) = trained(trial, GPU), trained(trial, GPU, replayed=True)
+    (expected, steps), (found, found_steps) = (
+        trained(trial, GPU),
+        trained(trial, GPU, replayed=True),
+    )
     for mine, other in zip(found_steps, steps, strict=True):
         assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
     assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
 
 def test_joined_blocks_take_the_steps_of_single_ones() -> None:
-    trial = small_trial(model=replace(SMALL, d_k=8, d_v=16), warmup_steps=100, tokens_per_batch=1_000)
+    trial = small_trial(
+        model=replace(SMALL, d_k=8, d_v=16), warmup_steps=100, tokens_per_batch=1_000
+    )
     pairs, limit = random_pairs(400, longest=12), 32_000
-    blocks = TrainingBatches(pairs, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
-    joined, shapes = plan_graphs(blocks, trial, 30, Worker(device=GPU, tokens_per_micro_batch=limit))
+    blocks = TrainingBatches(
+        pairs, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
+    )
+    joined, shapes = plan_graphs(
+        blocks, trial, 30, Worker(device=GPU, tokens_per_micro_batch=limit)
+    )
     assert joined.joins_blocks
     found: list[torch.Tensor] = []
     for batches in (blocks, joined):
         state = start(trial, 30, GPU)
         run = make_forward_backward(state.model, trial, shapes)
         for step in STEPS:
-            given = [into_bucket(batch, shapes).to(GPU) for batch in batches.micro_batches(step, 0, 1, limit)]
+            given = [
+                into_bucket(batch, shapes).to(GPU)
+                for batch in batches.micro_batches(step, 0, 1, limit)
+            ]
             assert len(given) == (1 if batches is joined else len(blocks.blocks(step)))
             train_step(state, given, trial, Worker(device=GPU), run)
         found.append(weights(state))
@@ -107,8 +129,15 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
     source = batches(trial)
     shape = max(source.shapes())
     state = start(trial, 30, GPU)
-    worker, run = Worker(device=GPU), make_forward_backward(state.model, trial, [shape] if replayed else [])
-    batch = next(into_bucket(share(source, s), [shape]).to(GPU) for s in STEPS if share(source, s).shape == shape)
+    worker, run = (
+        Worker(device=GPU),
+        make_forward_backward(state.model, trial, [shape] if replayed else []),
+    )
+    batch = next(
+        into_bucket(share(source, s), [shape]).to(GPU)
+        for s in STEPS
+        if share(source, s).shape == shape
+    )
     for _ in range(3):
         train_step(state, [batch, batch], trial, worker, run)
     with no_waiting():
@@ -121,7 +150,9 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(GPU, CPU), (CPU, GPU)], ids=str)
 def test_a_run_resumes_on_another_device(first: Any, second: Any) -> None:
-    config = small_trial(steps=20, warmup_steps=100, log_every=5, evaluate_every=10, checkpoint_every=10)
+    config = small_trial(
+        steps=20, warmup_steps=100, log_every=5, evaluate_every=10, checkpoint_every=10
+    )
 
     def fitted(trial: ToyTrial, device: torch.device) -> TrainState:
         state = start(config, 30, device)

@@ -56,14 +56,18 @@ def test_only_wide_models_in_float32_switch_and_the_switch_is_restored() -> None
 
 
 @pytest.mark.parametrize(("vendor", "d_model"), [("AuthenticAMD", 128), ("GenuineIntel", 256)])
-def test_amd_takes_onednn_for_narrower_models(vendor: str, d_model: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_amd_takes_onednn_for_narrower_models(
+    vendor: str, d_model: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the vendor, not by a clock: a resumed trial takes the same matmuls."""
     monkeypatch.setattr(Path, "exists", lambda path: True)
     monkeypatch.setattr(Path, "read_text", lambda path: f"vendor_id : {vendor}")
     assert onednn_from.__wrapped__() == d_model
 
 
-def test_onednn_keeps_few_kernels_unless_the_user_sets_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onednn_keeps_few_kernels_unless_the_user_sets_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     capacity = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
     monkeypatch.delenv(capacity, raising=False)
     with efficient(SMALL, "fp32", CPU):
@@ -83,24 +87,33 @@ def losses_of_40_steps(onednn_from_width: int, monkeypatch: pytest.MonkeyPatch) 
         state = start(trial, 30, CPU)
         forward_backward = make_forward_backward(state.model, trial)
         steps = [batches.micro_batches(step, 0, 1, 8_000) for step in range(1, 41)]
-        return [train_step(state, step, trial, worker, forward_backward).loss.item() for step in steps]
+        return [
+            train_step(state, step, trial, worker, forward_backward).loss.item() for step in steps
+        ]
 
 
 def test_both_libraries_train_alike_over_40_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     through_onednn = losses_of_40_steps(128, monkeypatch)
-    assert through_onednn == losses_of_40_steps(128, monkeypatch), "the same library gives the same bits"
+    assert through_onednn == losses_of_40_steps(128, monkeypatch), (
+        "the same library gives the same bits"
+    )
     assert through_onednn == pytest.approx(losses_of_40_steps(10_000, monkeypatch), rel=0, abs=1e-5)
     assert through_onednn[-1] < through_onednn[0]
 
 
 @pytest.mark.parametrize(
-    ("precision", "device", "is_refused"), [("bf16", "cuda", True), ("fp32", "cuda", False), ("bf16", "cpu", False)]
+    ("precision", "device", "is_refused"),
+    [("bf16", "cuda", True), ("fp32", "cuda", False), ("bf16", "cpu", False)],
 )
 def test_a_card_without_bfloat16_is_refused_by_name_before_training(
     precision: Precision, device: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation
+    )
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla V100")
-    expected = pytest.raises(FaultyError, match=r"train\.precision: is bf16, but Tesla V100 .* must be fp32")
+    expected = pytest.raises(
+        FaultyError, match=r"train\.precision: is bf16, but Tesla V100 .* must be fp32"
+    )
     with expected if is_refused else nullcontext():
         check_precision(precision, torch.device(device))

@@ -50,7 +50,9 @@ def assert_close(first: TrainState, second: TrainState) -> None:
 )
 def test_the_papers_learning_rate_at_base(step: int, rate: float) -> None:
     assert learning_rate(PAPER, 512, step) == pytest.approx(rate, rel=1e-6)
-    assert learning_rate(replace(PAPER, lr_factor=2.0), 512, step) == pytest.approx(2 * rate, rel=1e-6)
+    assert learning_rate(replace(PAPER, lr_factor=2.0), 512, step) == pytest.approx(
+        2 * rate, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("capturable", [False, True])

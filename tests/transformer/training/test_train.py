@@ -27,7 +27,9 @@ GOLDEN_LOSSES, GOLDEN_NLL = [3.884123, 3.574511, 3.449555, 3.699124], 3.374437
 
 
 def batches(trial: TrialConfig) -> TrainingBatches:
-    return TrainingBatches(PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
+    return TrainingBatches(
+        PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
+    )
 
 
 def fresh(trial: TrialConfig) -> TrainState:
@@ -45,7 +47,10 @@ def trained(trial: ToyTrial) -> TrainState:
 
 def gradients(state: TrainState) -> dict[str, Tensor]:
     """Gradients of the first step, from Adam's first moment, which is a tenth of them."""
-    return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
+    return {
+        name: state.optimizer.state[p]["exp_avg"] / 0.1
+        for name, p in state.model.named_parameters()
+    }
 
 
 PAPERS_ADAM = {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-9}
@@ -63,15 +68,23 @@ def test_a_step_is_adam_on_the_mean_loss_of_a_target_piece(settings: dict[str, A
         batch = share(batches(trial), step)
         loss = summed_loss(twin.model, twin.model(batch.source, batch.shifted), batch.target, 0.1)
         (loss / int((batch.target != 0).sum())).backward()
-        found = train_step(state, [batch], trial, Worker(), make_forward_backward(state.model, trial)).loss
+        found = train_step(
+            state, [batch], trial, Worker(), make_forward_backward(state.model, trial)
+        ).loss
         assert found.item() == pytest.approx(loss.item() / batch.total_targets, rel=1e-6)
         with torch.no_grad():
             for name, weight in twin.model.named_parameters():
                 assert weight.grad is not None
-                m = first_moment[name] = beta1 * first_moment.get(name, 0) + (1 - beta1) * weight.grad
-                v = second_moment[name] = beta2 * second_moment.get(name, 0) + (1 - beta2) * weight.grad**2
+                m = first_moment[name] = (
+                    beta1 * first_moment.get(name, 0) + (1 - beta1) * weight.grad
+                )
+                v = second_moment[name] = (
+                    beta2 * second_moment.get(name, 0) + (1 - beta2) * weight.grad**2
+                )
                 corrected = (v / (1 - beta2**step)).sqrt() + epsilon
-                weight.sub_(learning_rate(trial.train, 16, step) * m / (1 - beta1**step) / corrected)
+                weight.sub_(
+                    learning_rate(trial.train, 16, step) * m / (1 - beta1**step) / corrected
+                )
                 weight.grad = None
         for name, weight in state.model.named_parameters():
             torch.testing.assert_close(weight, twin.model.get_parameter(name), rtol=1e-4, atol=2e-6)
@@ -84,7 +97,11 @@ def test_dropout_differs_between_steps_and_seeds_and_workers() -> None:
         state = start(small_trial(model=DROPPED_OUT), 30, CPU)
         state.step = step - 1
         return train_step(
-            state, [share(batches(small_trial()), 1)], trial, Worker(rank), make_forward_backward(state.model, trial)
+            state,
+            [share(batches(small_trial()), 1)],
+            trial,
+            Worker(rank),
+            make_forward_backward(state.model, trial),
         ).loss.item()
 
     assert loss() == loss()
@@ -106,7 +123,11 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
     trained(first)
     saved = first.checkpoints[10]
     wider = start(small_trial(model=replace(SMALL, d_ff=32)), 30, CPU)
-    others = [replace(saved, state={**saved.state, "optimizer": {"state": {}}}), Saved(10, {}), Saved(10, None)]
+    others = [
+        replace(saved, state={**saved.state, "optimizer": {"state": {}}}),
+        Saved(10, {}),
+        Saved(10, None),
+    ]
     for state, other in [(wider, saved), *((fresh(config), other) for other in others)]:
         with pytest.raises(StateError, match=r"^the checkpoint of step 10 does not fit .*$"):
             state.load(other)
@@ -116,7 +137,9 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
 def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step() -> None:
     trial = ToyTrial(small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5))
     trained(trial)
-    found = {step: {name.split("/")[0] for name in metrics} for step, metrics in trial.reports.items()}
+    found = {
+        step: {name.split("/")[0] for name in metrics} for step, metrics in trial.reports.items()
+    }
     evaluated = {step for step, groups in found.items() if "dev" in groups}
     assert list(found) == [2, 3, 4, 5, 6, 8, 9, 10, 11]
     assert evaluated == {3, 6, 9, 11}
@@ -124,13 +147,22 @@ def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step() -> None:
 
 
 def test_a_checkpoint_comes_after_the_report_of_its_step_with_the_dev_nll_as_its_score() -> None:
-    """At its own steps, at those of an average, at the best so far, and at the end or where the trial is stopped."""
+    """At its own steps, at those of an average, at the best so far, and at the end or where the
+    trial is stopped."""
     averaged = replace(DECODE, average_checkpoints=2, average_every=3)
-    config = small_trial(decode=averaged, steps=20, checkpoint_every=7, evaluate_every=4, log_every=50)
+    config = small_trial(
+        decode=averaged, steps=20, checkpoint_every=7, evaluate_every=4, log_every=50
+    )
     trial = ToyTrial(config, stops_after=19)
     trained(trial)
-    nll = {step: metrics["dev/nll"] for step, metrics in trial.reports.items() if "dev/nll" in metrics}
-    best = {step for step, value in nll.items() if value == min(nll[other] for other in nll if other <= step)}
+    nll = {
+        step: metrics["dev/nll"] for step, metrics in trial.reports.items() if "dev/nll" in metrics
+    }
+    best = {
+        step
+        for step, value in nll.items()
+        if value == min(nll[other] for other in nll if other <= step)
+    }
     assert 4 in best < set(nll) == {4, 8, 12, 16}
     saved = sorted({7, 14, 15, 18, 19} | best)
     assert trial.said("checkpoint") == [(step, nll.get(step)) for step in saved]
@@ -143,12 +175,16 @@ def test_a_checkpoint_comes_after_the_report_of_its_step_with_the_dev_nll_as_its
 def test_a_step_in_several_micro_batches_is_the_same_step(micro_batches: int) -> None:
     trial, indices = small_trial(tokens_per_batch=400), np.arange(30)
     whole, split = fresh(trial), fresh(trial)
-    first = train_step(whole, [collate(PAIRS, indices)], trial, Worker(), make_forward_backward(whole.model, trial))
+    first = train_step(
+        whole, [collate(PAIRS, indices)], trial, Worker(), make_forward_backward(whole.model, trial)
+    )
     parts = [collate(PAIRS, indices, part, micro_batches) for part in range(micro_batches)]
     second = train_step(split, parts, trial, Worker(), make_forward_backward(split.model, trial))
     assert second.loss.item() == pytest.approx(first.loss.item(), rel=1e-6)
     assert second.gradient_norm.item() == pytest.approx(first.gradient_norm.item(), rel=1e-6)
-    mine, other = (torch.cat([g.flatten() for g in gradients(state).values()]) for state in (whole, split))
+    mine, other = (
+        torch.cat([g.flatten() for g in gradients(state).values()]) for state in (whole, split)
+    )
     assert (mine - other).norm() < 1e-6 * mine.norm()
 
 
@@ -176,10 +212,15 @@ def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept() -> No
 
 
 def test_the_loss_falls_in_bf16_and_weights_and_moments_stay_float32() -> None:
-    trial = ToyTrial(small_trial(precision="bf16", steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10))
+    trial = ToyTrial(
+        small_trial(precision="bf16", steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10)
+    )
     state = trained(trial)
     losses = [metrics["train/loss"] for metrics in trial.reports.values()]
     assert losses[-1] < losses[0] - 0.25
     assert losses[-1] < math.log(30)  # the loss of a uniform guess among all pieces
-    kept = [*state.model.parameters(), *(m for s in state.optimizer.state.values() for m in s.values())]
+    kept = [
+        *state.model.parameters(),
+        *(m for s in state.optimizer.state.values() for m in s.values()),
+    ]
     assert {tensor.dtype for tensor in kept} == {torch.float32}

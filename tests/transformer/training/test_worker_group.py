@@ -45,16 +45,23 @@ BATCHES = {  # sentences and micro-batches
 def first_gradients(
     trial: TrialConfig, worker: Worker, sentences: Sequence[int], micro_batches: int
 ) -> dict[str, torch.Tensor]:
-    """Gradients of a batch of these sentences, from Adam's first moment, which is a tenth of them."""
+    """Gradients of a batch of these sentences, from Adam's first moment, which is a tenth of
+    them."""
     state = start(trial, 30, worker.device)
     parts = [worker.rank + worker.world * i for i in range(micro_batches)]
-    shares = [collate(PAIRS, np.array(sentences), part, worker.world * micro_batches) for part in parts]
+    shares = [
+        collate(PAIRS, np.array(sentences), part, worker.world * micro_batches) for part in parts
+    ]
     train_step(state, shares, trial, worker, make_forward_backward(state.model, trial))
-    return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
+    return {
+        name: state.optimizer.state[p]["exp_avg"] / 0.1
+        for name, p in state.model.named_parameters()
+    }
 
 
 def raised(kind: type[Exception], call: Callable[..., object], *arguments: object) -> str:
-    """What is said when this worker leaves a call; all workers leave together, or the next one would wait for ever."""
+    """What is said when this worker leaves a call; all workers leave together, or the next one
+    would wait for ever."""
     try:
         call(*arguments)
     except kind as error:
@@ -63,9 +70,13 @@ def raised(kind: type[Exception], call: Callable[..., object], *arguments: objec
 
 
 def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
-    """This worker's results. At the end one worker alone finds NaN, starts with other weights, and is told to stop."""
+    """This worker's results. At the end one worker alone finds NaN, starts with other weights, and
+    is told to stop."""
     dev, vocabulary = prepared.pairs("dev").source, prepared.vocabulary
-    model, evaluated = start(trial, 270, worker.device).model.eval(), EvaluationSet.of(prepared, "dev", trial)
+    model, evaluated = (
+        start(trial, 270, worker.device).model.eval(),
+        EvaluationSet.of(prepared, "dev", trial),
+    )
     translator = Translator(model, vocabulary, trial.decode, "fp32")
     damaged = Translator(damaged_model(270, int(dev.lengths.max()) - 1), vocabulary, DECODE, "fp32")
     other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
@@ -83,11 +94,18 @@ def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str,
     }
 
 
-def be_a_worker(rank: int, folder: Path, prepared: Prepared, single: ToyTrial, addresses: list[str]) -> None:
+def be_a_worker(
+    rank: int, folder: Path, prepared: Prepared, single: ToyTrial, addresses: list[str]
+) -> None:
     torch.set_num_threads(1)
     trial, worker = single.config, Worker(rank, 2, tokens_per_micro_batch=100)
-    with pytest.MonkeyPatch.context() as patch, ToyTrial(trial, Path(), rank, 2, addresses[0]).process_group():
-        patch.setattr(parallel, "BUCKET_BYTES", 3000)  # several buckets, although the model is small
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ToyTrial(trial, Path(), rank, 2, addresses[0]).process_group(),
+    ):
+        patch.setattr(
+            parallel, "BUCKET_BYTES", 3000
+        )  # several buckets, although the model is small
         torch.save(results(worker, prepared, trial), folder / f"results-{rank}.pt")
     toy = single.again(died_after=2, rank=rank, world=2, address=addresses[1])
     work(toy)
@@ -125,7 +143,10 @@ def together(
     """The results of each of two workers, and each worker's side of a trial."""
     as_two_workers(be_a_worker, folder, prepared, single, [free_address(), free_address()])
     kinds = ("results", "trial")
-    return [tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds) for rank in (0, 1)]
+    return [
+        tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds)
+        for rank in (0, 1)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +167,16 @@ def test_two_workers_hold_the_gradients_of_one_and_both_the_same_bits(
     for name, expected in alone[batch].items():
         mine, other = (results[batch][name] for results in found)
         assert torch.equal(mine, other)
-        assert (mine - expected).norm() <= 1e-6 * max(expected.norm().item(), 1e-2 * whole.item()), name
+        assert (mine - expected).norm() <= 1e-6 * max(
+            expected.norm().item(), 1e-2 * whole.item()
+        ), name
 
 
-def test_a_worker_whose_gpu_is_lost_does_not_train_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA then sees none. A worker without an assigned one takes the CPU, and so does any build without CUDA."""
+def test_a_worker_whose_gpu_is_lost_does_not_train_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CUDA then sees none. A worker without an assigned one takes the CPU, and so does any build
+    without CUDA."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for cuda, visible in (("13.0", ""), ("13.0", "-1"), (None, "0")):
         monkeypatch.setattr(torch.version, "cuda", cuda)
@@ -162,7 +188,9 @@ def test_a_worker_whose_gpu_is_lost_does_not_train_on_the_cpu(monkeypatch: pytes
         pick_device()
 
 
-def test_two_workers_evaluate_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
+def test_two_workers_evaluate_and_translate_as_one(
+    found: list[dict[str, Any]], alone: dict[str, Any]
+) -> None:
     for result in found:
         assert result["nll"] == pytest.approx(alone["nll"], rel=1e-6)
         assert result["accuracy"] == alone["accuracy"]
@@ -180,7 +208,9 @@ def test_two_workers_go_on_with_a_trial_of_one_and_end_like_it(
         assert first.reports[4][name] == pytest.approx(single.reports[4][name], rel=1e-4)
     assert first.said("spent") == single.said("spent")
     assert second.said("evaluated") == []
-    for (name, mine, *_), (other, expected, *_) in zip(first.said("evaluated"), single.said("evaluated"), strict=True):
+    for (name, mine, *_), (other, expected, *_) in zip(
+        first.said("evaluated"), single.said("evaluated"), strict=True
+    ):
         assert name == other
         assert mine["nll"] == pytest.approx(expected["nll"], rel=1e-4)
 
