@@ -37,6 +37,7 @@ from tracking.statistics.family import RowTest
 from tracking.statistics.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
+from tracking.observed.record import observed_line
 from tracking.study import Study, read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import number, plural, signed
@@ -333,6 +334,8 @@ def _lock_lines(pairs: Sequence[Compared]) -> list[str]:
     reference = first.row if first.is_row and first.study.folder == second.study.folder else BASE
     lines = []
     for folder in dict.fromkeys([first.study.folder, second.study.folder]):
+        if line := observed_line(folder):
+            lines.append(f"{folder.name}: {line}")
         if (folder / LOCK_FILE).exists():
             study = read_study(folder)
             lines.append(f"{study.name}: {lock_line(study, Output(study, metrics, reference))}")

@@ -1,0 +1,39 @@
+"""From a source to everything that was understood of it: ``csv`` or ``mlflow:URI``, then columns,
+runs, rows and doubts."""
+
+from pathlib import Path
+
+from tracking.observed.audit import doubts_of
+from tracking.observed.csv_file import read_csv
+from tracking.observed.mlflow_store import MLFLOW, read_mlflow
+from tracking.observed.roles import Asked, roles_of
+from tracking.observed.rows import rows_of
+from tracking.observed.runs import runs_of
+from tracking.observed.source_table import ImportFault, ImportRefusedError, SourceTable
+from tracking.observed.writing import Observation
+
+CSV_ENDINGS = (".csv", ".tsv", ".txt")
+
+
+def read_source(source: str, experiment: str | None) -> SourceTable:
+    """Raises ImportRefusedError, DamagedFileError."""
+    if source.startswith(MLFLOW):
+        return read_mlflow(source.removeprefix(MLFLOW), experiment)
+    if experiment is not None:
+        fault = "is for a source that begins with mlflow:"
+        raise ImportRefusedError([ImportFault("--experiment", fault, "leave it out")])
+    path = Path(source).expanduser()
+    if path.suffix.lower() not in CSV_ENDINGS:
+        fault = f"is {source}"
+        allowed = "must be a csv file, or mlflow: and the address of a store"
+        near = f"{MLFLOW}{source}" if "://" in source else None
+        raise ImportRefusedError([ImportFault("SOURCE", fault, allowed, near)])
+    return read_csv(path)
+
+
+def observed(table: SourceTable, asked: Asked) -> Observation:
+    """Raises ImportRefusedError with what is wrong with columns, or with base."""
+    roles = roles_of(table, asked)
+    runs, left_out = runs_of(table, roles)
+    rows = rows_of(table, roles, runs, asked)
+    return Observation(table, roles, rows, tuple(left_out), doubts_of(rows, roles, left_out))
