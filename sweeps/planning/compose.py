@@ -76,7 +76,9 @@ def refuse_observed(study: Study) -> None:
     """Raises RefusedError for a study that was imported: no task of ours trained its trials."""
     if is_observed(study.folder):
         fault = f"is {study.name}, which was imported: allelse did not run its trials"
-        allowed = f"type `{command('table', by_name(study.folder))}`, or choose another name to train"
+        allowed = (
+            f"type `{command('table', by_name(study.folder))}`, or choose another name to train"
+        )
         raise RefusedError([Problem("sweep.name", fault, allowed)])
 
 

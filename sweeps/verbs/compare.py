@@ -21,6 +21,7 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Checked, Named, meant, print_notices, rows_of, unfinished, unknown
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric
+from tracking.observed.record import observed_line
 from tracking.statistics.comparison import (
     FIRST,
     SECOND,
@@ -37,7 +38,6 @@ from tracking.statistics.family import RowTest
 from tracking.statistics.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
-from tracking.observed.record import observed_line
 from tracking.study import Study, read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import number, plural, signed

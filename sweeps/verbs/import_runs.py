@@ -32,6 +32,7 @@ MLFLOW = "mlflow:"
 MOST_COLUMNS = 12
 """Of columns that are only listed."""
 INDENT = (0, 0, 0, 2)
+TWICE = (0, 0, 0, 4)
 DIRECTIONS = {"up": "higher is better", "down": "lower is better"}
 Source = Annotated[
     str,
@@ -224,7 +225,7 @@ def _print(study: Study, record: ObservedRecord, observation: "Observation") -> 
     grid.add_column(overflow="fold")
     for name, words in _facts(study, record, observation):
         grid.add_row(name, Text(words))
-    OUT.print(Padding(grid, INDENT))
+    OUT.print(Padding(grid, INDENT, expand=False))
     _print_doubts(record)
     OUT.print(f"Wrote [bold]{escape(str(study.folder))}[/], observed: not run by allelse")
     number = len(record.doubts)
@@ -291,8 +292,8 @@ def _print_doubts(record: ObservedRecord) -> None:
     verb = "thing" if number == 1 else "things"
     OUT.print(f"\n[bold yellow]{number} {verb} that cannot be defended[/]")
     for title in dict.fromkeys(doubt.title for doubt in record.doubts):
-        OUT.print(Padding(Text(title, style="bold"), INDENT))
+        OUT.print(Padding(Text(title, style="bold"), INDENT, expand=False))
         for doubt in record.doubts:
             if doubt.title == title:
-                OUT.print(Padding(Text(doubt.text), (0, 0, 0, 4)))
+                OUT.print(Padding(Text(doubt.text), TWICE, expand=False))
     OUT.print()

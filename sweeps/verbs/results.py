@@ -25,10 +25,10 @@ from sweeps.verbs.command import (
     rows_of,
     taken_study,
 )
+from tracking.observed.record import is_observed
 from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
-from tracking.observed.record import is_observed
 from tracking.study import Study, study_of_metrics, study_of_seeds
 from tracking.table.columns import StudyTable, View
 from tracking.table.layout import column_names, viewed

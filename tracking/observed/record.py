@@ -62,9 +62,7 @@ def read_record(study: Path) -> ObservedRecord | None:
 
 
 def _doubt(content: dict[str, Any]) -> Doubt:
-    return Doubt(
-        content["kind"], content["text"], tuple(content["runs"]), tuple(content["rows"])
-    )
+    return Doubt(content["kind"], content["text"], tuple(content["runs"]), tuple(content["rows"]))
 
 
 def observed_line(study: Path) -> str:

@@ -245,7 +245,8 @@ def _with_own_names(metrics: Sequence[MetricColumn]) -> list[MetricColumn]:
 def _role(table: SourceTable, column: str) -> Role:
     """Of a column that nobody named."""
     if column.startswith("metrics."):
-        return _cost_or(column, "measured")
+        is_step = is_called(column, (*STEPS_REACHED, "steps"))
+        return "steps" if is_step else _cost_or(column, "measured")
     by_name = _attribute(column) or _origin(column)
     if by_name is not None:
         return by_name

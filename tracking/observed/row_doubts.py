@@ -11,11 +11,33 @@ from tracking.observed.source_table import Value, is_number, value_text
 from tracking.observed.words_of_columns import DATA, LENGTHS, last_part, words_of
 from tracking.words import listed, shortened
 
-GENERAL = frozenset("size num number rate use max min type n the of per model train dim".split())
+GENERAL = frozenset(
+    (
+        "size",
+        "num",
+        "number",
+        "rate",
+        "use",
+        "max",
+        "min",
+        "type",
+        "n",
+        "the",
+        "of",
+        "per",
+        "model",
+        "train",
+        "dim",
+    )
+)
 """Words of settings that say nothing by themselves."""
 FEWEST_LETTERS = 3
 """Of a word that may be shortened, such as drop for dropout."""
 BATCH = "batch"
+NOT_LENGTHS = frozenset(
+    ("warmup", "size", "every", "interval", "decay", "per", "accumulation", "gradient", "log")
+)
+"""With these words a number of steps is another setting."""
 Values = Mapping[str, Value]
 
 
@@ -31,7 +53,7 @@ def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
             for column, value in row.changed.items()
             if any(_says(name, column, value) for name in names)
         ]
-        hidden = [column for column in row.changed if column not in said]
+        hidden = [column for column in row.changed if column not in said and not _is_length(column)]
         if not hidden or not (said or are_named):
             continue
         words = listed([_change(rows, row, column) for column in hidden])
@@ -112,7 +134,13 @@ def _kind_of(column: str) -> DoubtKind:
     words = words_of(last_part(column))
     if not DATA.isdisjoint(words):
         return "unlike-data"
-    return "unlike-settings" if LENGTHS.isdisjoint(words) else "unequal-steps"
+    return "unequal-steps" if _is_length(column) else "unlike-settings"
+
+
+def _is_length(column: str) -> bool:
+    """Whether the setting says how long a run trains."""
+    words = {*words_of(last_part(column))}
+    return not LENGTHS.isdisjoint(words) and NOT_LENGTHS.isdisjoint(words)
 
 
 def strays(rows: ObservedRows) -> list[tuple[ObservedRow, ObservedRow]]:
@@ -134,9 +162,7 @@ def _is_home(row: ObservedRow, stray: ObservedRow, usual: Sequence[int]) -> bool
 
 
 def differing(row: ObservedRow, another: ObservedRow) -> list[str]:
-    return [
-        column for column, value in row.settings.items() if another.settings[column] != value
-    ]
+    return [column for column, value in row.settings.items() if another.settings[column] != value]
 
 
 def _stray(rows: ObservedRows, stray: ObservedRow, home: ObservedRow) -> Doubt:
@@ -173,12 +199,20 @@ def unlike_origins(rows: ObservedRows) -> Iterator[Doubt]:
 
 
 def unequal_steps(rows: ObservedRows) -> Iterator[Doubt]:
-    """Runs that ended at another step than the others of their row, or than base."""
+    """Rows that change their length beside something else, and runs that ended at another step
+    than the others of their row, or than base."""
 
     def steps_of(run: ObservedRun) -> Values:
         return run.steps
 
     rows_with_doubts = set[str]()
+    for row in rows.rows[1:]:
+        lengths = [column for column in row.changed if _is_length(column)]
+        if lengths and len(lengths) < len(row.changed):
+            rows_with_doubts.add(row.name)
+            words = listed([_change(rows, row, column) for column in lengths])
+            text = f"{row.change} was trained with {words}, beside its other changes."
+            yield Doubt("unequal-steps", text, _names(row.runs), (row.name,))
     for column in _columns(rows, steps_of):
         for doubt in _unlike_values(rows, "unequal-steps", column, steps_of):
             if doubt.rows[0] not in rows_with_doubts:
@@ -203,9 +237,7 @@ def _unlike_values(
     label = last_part(column)
     for row in rows.rows:
         usual = usual_values[row.name]
-        others = [
-            run for run in row.every_run if values_of(run).get(column) not in (None, usual)
-        ]
+        others = [run for run in row.every_run if values_of(run).get(column) not in (None, usual)]
         if others:
             values = list(dict.fromkeys(_short(values_of(run)[column]) for run in others))
             names = listed([run.name for run in others])
@@ -228,9 +260,7 @@ def _unlike_values(
         yield Doubt(kind, text, tuple(names), tuple(row.name for row in unlike_rows))
 
 
-def _usual(
-    row: ObservedRow, column: str, values_of: Callable[[ObservedRun], Values]
-) -> Value:
+def _usual(row: ObservedRow, column: str, values_of: Callable[[ObservedRun], Values]) -> Value:
     values = [values_of(run)[column] for run in row.every_run if column in values_of(run)]
     return Counter(values).most_common(1)[0][0] if values else None
 

@@ -94,7 +94,7 @@ def rows_of(
     if roles.row is None:
         ordered[1:] = sorted(ordered[1:], key=lambda group: _order(group, base, columns))
     elif all("order" in group.runs[0].words for group in ordered):
-        ordered[1:] = sorted(ordered[1:], key=lambda group: group.runs[0].words["order"])
+        ordered[1:] = sorted(ordered[1:], key=_recorded_order)
     rows = [_row(group, base, labels) for group in ordered]
     rows = [replace(row, name=name) for row, name in zip(rows, _names(rows), strict=True)]
     numbered = tuple(run for run in runs if run.seed is None)
@@ -165,15 +165,12 @@ def usual_settings(runs: Sequence[ObservedRun], columns: Sequence[str]) -> dict[
     }
 
 
-def _base_of(
-    table: SourceTable, roles: Roles, groups: Sequence[_Group], asked: Asked
-) -> _Group:
+def _base_of(table: SourceTable, roles: Roles, groups: Sequence[_Group], asked: Asked) -> _Group:
     if not asked.base:
         return _guessed_base(groups)
     conditions = _conditions(table, asked.base)
     matching = {
-        id(group): [run for run in group.runs if _meets(table, run, conditions)]
-        for group in groups
+        id(group): [run for run in group.runs if _meets(table, run, conditions)] for group in groups
     }
     candidates = [group for group in groups if matching[id(group)]]
     if not candidates:
@@ -252,6 +249,11 @@ def _order(group: _Group, base: _Group, columns: Sequence[str]) -> tuple[object,
     places = tuple(columns.index(column) for column in changed)
     values = [group.settings[column] for column in changed]
     return len(changed) > 1, places, [_value_order(value) for value in values]
+
+
+def _recorded_order(group: _Group) -> tuple[bool, float, str]:
+    """The place of the row's first run in the table of the study that ran it."""
+    return _value_order(cell_value(group.runs[0].words["order"]))
 
 
 def _value_order(value: Value) -> tuple[bool, float, str]:

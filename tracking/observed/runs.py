@@ -101,6 +101,8 @@ def _run(table: SourceTable, roles: Roles, place: int) -> ObservedRun:
     name = "" if name_column is None else value_text(line.get(name_column))
     began = _time(line, roles.first("start"))
     ended = _time(line, roles.first("end"))
+    curves = table.curves(place, _columns_of_scores(roles))
+    steps = _values(line, roles.columns("steps")) or _last_step(roles, curves)
     return ObservedRun(
         name=name or f"run {place + 1}",
         place=place,
@@ -114,12 +116,12 @@ def _run(table: SourceTable, roles: Roles, place: int) -> ObservedRun:
         packages=_values(line, roles.columns("package")),
         data=_values(line, roles.columns("data")),
         device=_device(line, roles.columns("device")),
-        steps=_values(line, roles.columns("steps")),
+        steps=steps,
         costs=_costs(line, roles.columns("cost"), began, ended),
         began=began,
         ended=ended,
         measured=_values(line, roles.columns("measured")),
-        curves=table.curves(place, _columns_of_scores(roles)),
+        curves=curves,
     )
 
 
@@ -128,6 +130,12 @@ def _columns_of_scores(roles: Roles) -> list[str]:
     stems = {score_stem(metric.column) for metric in roles.metrics}
     measured = roles.columns("metric", "measured")
     return [column for column in measured if score_stem(column) in stems]
+
+
+def _last_step(roles: Roles, curves: Curves) -> dict[str, Value]:
+    """Of the run's scores, where no column has it."""
+    points = [curves[metric.column][-1] for metric in roles.metrics if metric.column in curves]
+    return {"step": max(point.step for point in points)} if points else {}
 
 
 def _values(line: Mapping[str, Value], columns: Sequence[str]) -> dict[str, Value]:

@@ -57,9 +57,7 @@ def _doubt(
     return Doubt("best-and-last", text, names, tuple(with_them))
 
 
-def _rows_of_best(
-    rows: Sequence[ObservedRow], moments: Mapping[int, When]
-) -> list[ObservedRun]:
+def _rows_of_best(rows: Sequence[ObservedRow], moments: Mapping[int, When]) -> list[ObservedRun]:
     """Runs of rows in which every score is the best one, where no score of another row is."""
     of_rows = {row.name: [moments[run.place] for run in row.runs] for row in rows}
     mixed = [name for name, of in of_rows.items() if 0 < of.count("perhaps best") < len(of)]
@@ -85,7 +83,11 @@ def _moment(run: ObservedRun, metric: MetricColumn) -> When:
         return _of(newest, _best(metric, before), before[-1])
     for column, points in run.curves.items():
         values = [point.value for point in points]
-        if column != metric.column and len(values) > 1 and score_stem(column) == score_stem(metric.column):
+        if (
+            column != metric.column
+            and len(values) > 1
+            and score_stem(column) == score_stem(metric.column)
+        ):
             moment = _of(score, _best(metric, values), values[-1])
             if moment:
                 return moment
@@ -123,7 +125,11 @@ def _companion(
     """The value of a column that is called like the metric, and best or last."""
     for column, value in values.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and words & {*words_of(column)} and score_stem(column) == score_stem(metric.column):
+        if (
+            is_number
+            and words & {*words_of(column)}
+            and score_stem(column) == score_stem(metric.column)
+        ):
             return float(value)  # type: ignore[arg-type]
     return None
 

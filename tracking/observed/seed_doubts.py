@@ -154,5 +154,3 @@ def left_out_runs(left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
         noun = plural("run", len(names))
         text = f"{len(names)} {noun} left out ({why}): {named(names)}."
         yield Doubt("left-out-runs", text, names, ())
-
-

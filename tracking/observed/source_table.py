@@ -41,11 +41,11 @@ class SourceTable:
         return [cell for cell in cells if cell is not None]
 
     def curves(self, place: int, columns: Sequence[str]) -> dict[str, Sequence[CurvePoint]]:
-        """Of the run in this line, each column that has more than one value over time."""
+        """Of the run in this line. A score that was logged once is a curve of one point."""
         if self.read_curve is None:
             return {}
         curves = {column: self.read_curve(place, column) for column in columns}
-        return {column: points for column, points in curves.items() if len(points) > 1}
+        return {column: points for column, points in curves.items() if points}
 
 
 @dataclass(frozen=True)

@@ -3,34 +3,39 @@ as W&B, MLflow, Lightning and Trainer write them."""
 
 import re
 
-LOWER_IS_BETTER = frozenset(
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+LOWER_IS_BETTER = _set(
     "loss ppl perplexity nll error err mse rmse mae mape wer cer ter fid bpc bpb eer ece brier "
-    "crossentropy regret".split()
+    "crossentropy regret"
 )
-HIGHER_IS_BETTER = frozenset(
+HIGHER_IS_BETTER = _set(
     "acc accuracy bleu chrf rouge meteor comet f1 f auc auroc auprc ap map miou iou dice recall "
     "precision score reward return em r2 spearman pearson psnr ssim mcc success ndcg mrr hits "
-    "top1 top5 pass kappa correct".split()
+    "top1 top5 pass kappa correct"
 )
-NOT_MEASURED = frozenset(
+NOT_MEASURED = _set(
     "weight coef coefficient alpha lambda scale smoothing margin type fn name threshold target "
-    "rate lr".split()
+    "rate lr"
 )
 """A column with one of these in its name is a setting, although it may speak of a loss."""
-HYPERPARAMETERS = frozenset(
+HYPERPARAMETERS = _set(
     "lr learning rate decay dropout momentum beta beta1 beta2 eps epsilon alpha gamma lambda "
     "temperature warmup weight smoothing clip ratio prob probability width depth sigma tau "
-    "threshold margin coef scale".split()
+    "threshold margin coef scale"
 )
 SETS = ("test", "dev", "val", "valid", "validation", "eval", "train")
 TRAINING = ("train", "training")
-IDENTITIES = frozenset(
+IDENTITIES = _set(
     "name run_name runname run trial id run_id uuid experiment_id experiment_name url link path "
     "notes note tags user username agent sweep sweep_name group job_type jobtype description "
     "updated created createdat created_at start_time starttime started end_time endtime timestamp "
     "_timestamp artifact_uri artifact_location output_dir out_dir output out log_dir logdir "
     "logging_dir save_dir run_dir workdir report_to host hostname node pid key change attempts "
-    "heartbeatat lifecycle_stage group_name worker device_flops mfu".split()
+    "heartbeatat lifecycle_stage group_name worker device_flops mfu"
 )
 """These never tell one row from another."""
 NAMES = ("name", "run_name", "runname", "tags.mlflow.runname", "trial", "run", "run_id", "id")
@@ -51,20 +56,20 @@ DEVICES = ("device", "gpu", "gpu_type", "gpu_name", "accelerator")
 MACHINE = ("gpu_count", "cpu_count", "gpus", "num_gpus", "cpu", "n_gpu", "num_workers")
 STEPS_REACHED = ("step", "_step", "global_step", "trainer/global_step", "iteration", "epoch")
 """Counters at the end of a run. A number of epochs or steps that was asked for is a setting."""
-LENGTHS = frozenset("step steps epoch epochs iter iters iteration iterations updates".split())
-CODE = frozenset("commit sha revision dirty branch".split())
+LENGTHS = _set("step steps epoch epochs iter iters iteration iterations updates")
+CODE = _set("commit sha revision dirty branch")
 CODE_NAMES = ("code_version", "code_hash", "git_hash", "code", "git_rev", "githash")
-DATA = frozenset("data dataset datasets corpus split".split())
-DIGESTS = frozenset("hash digest fingerprint checksum version revision sha md5 sha256".split())
-PACKAGES = frozenset(
+DATA = _set("data dataset datasets corpus split")
+DIGESTS = _set("hash digest fingerprint checksum version revision sha md5 sha256")
+PACKAGES = _set(
     "python torch pytorch tensorflow jax numpy transformers cuda cudnn driver lightning keras "
-    "sklearn scipy xgboost tokenizers flax framework library pandas".split()
+    "sklearn scipy xgboost tokenizers flax framework library pandas"
 )
 PACKAGE_FOLDERS = ("versions", "version", "packages", "package", "requirements", "env", "pip")
-FINISHED = frozenset("finished completed complete success succeeded done ok".split())
-RUNNING = frozenset("running pending queued scheduled preempting paused started".split())
-BEST_WORDS = frozenset("best max min peak".split())
-LAST_WORDS = frozenset("last final end".split())
+FINISHED = _set("finished completed complete success succeeded done ok")
+RUNNING = _set("running pending queued scheduled preempting paused started")
+BEST_WORDS = _set("best max min peak")
+LAST_WORDS = _set("last final end")
 PREFIXES = ("params.", "metrics.", "tags.", "config.", "summary.", "config/", "summary/")
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")

@@ -193,7 +193,7 @@ def _journal(roles: Roles, run: ObservedRun) -> str:
     reports: dict[int, dict[str, float]] = {}
     times: dict[int, float] = {}
     for column, points in run.curves.items():
-        for point in points:
+        for point in points if len(points) > 1 else ():
             name = names.get(column) or plain_name(column)
             reports.setdefault(point.step, {})[name] = point.value
             times[point.step] = max(point.ts, times.get(point.step, 0.0))

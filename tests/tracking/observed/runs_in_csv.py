@@ -77,7 +77,9 @@ class Runs:
         if self.form == "pandas":
             return {"": number, **line}
         folders = dict.fromkeys([*BASE_SETTINGS, "seed", "variant"], "params.")
-        folders |= dict.fromkeys(["bleu", "train_loss", "seconds", "steps", "best_bleu"], "metrics.")
+        folders |= dict.fromkeys(
+            ["bleu", "train_loss", "seconds", "steps", "best_bleu"], "metrics."
+        )
         folders |= dict.fromkeys(["last_bleu"], "metrics.")
         folders |= {"git_commit": "tags.", "torch_version": "tags.", "dataset_hash": "tags."}
         renamed = {"name": "tags.mlflow.runName", "state": "status", "created": "start_time"}
