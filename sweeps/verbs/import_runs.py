@@ -84,8 +84,9 @@ def import_runs(
 ) -> None:
     """Make a study of runs that exist already, and list what cannot be defended about them.
 
-    Rows are the settings that differ from base. sweep.name=NAME names the study. Repeat the command
-    when the source has more runs.
+    Rows are the settings that differ from base. sweep.name=NAME names the study.
+
+    Repeat the command when the source has more runs.
     """
     from tracking.observed.reading import observed, read_source
     from tracking.observed.roles import Asked
