@@ -26,7 +26,7 @@ from tracking.study import Study
 from tracking.words import listed, plural
 
 if TYPE_CHECKING:
-    from tracking.observed.writing import Observation
+    from tracking.observed.observed_study import Observation
 
 MLFLOW = "mlflow:"
 MOST_COLUMNS = 12
@@ -88,7 +88,7 @@ def import_runs(
 
     Repeat the command when the source has more runs.
     """
-    from tracking.observed.reading import observed, read_source
+    from tracking.observed.observation import observed, read_source
     from tracking.observed.roles import Asked
 
     _refuse_without_mlflow(source)
@@ -159,7 +159,7 @@ def _written(folder: Path, observation: "Observation") -> Study:
     """The study, whole or not at all. An earlier import moves to the trash, and its identity
     stays, by which trackers know it."""
     from sweeps.planning.trash import new_place
-    from tracking.observed.writing import card_of, write_observed
+    from tracking.observed.observed_study import card_of, write_observed
     from tracking.study import read_study
 
     name = f"{_plain(folder.name)}-runs" if folder.name in OURS else _plain(folder.name)

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tracking.mlflow.store import MLFLOW_ENV
 from tracking.observed.source_table import (
     CurvePoint,
     ImportFault,
@@ -22,6 +21,12 @@ from tracking.words import cause_of
 MLFLOW = "mlflow:"
 """Before the address of a store, where a source is named."""
 SQLITE = "sqlite:///"
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
+    "PGCONNECT_TIMEOUT": "5",  # seconds until PostgreSQL has accepted a connection
+}
 MS = 1000.0
 PAGE = 1000
 SHOWN_EXPERIMENTS = 20
@@ -69,7 +74,7 @@ def _checked(uri: str) -> str:
 
 
 def _client(uri: str) -> Any:
-    for name, value in MLFLOW_ENV.items():
+    for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     from mlflow.tracking import MlflowClient
 

@@ -10,7 +10,7 @@ from typed import printed
 
 from tracking.observed.csv_file import read_csv
 from tracking.observed.doubt import Doubt
-from tracking.observed.reading import observed
+from tracking.observed.observation import observed
 from tracking.observed.roles import Asked
 
 OF_EACH = 5

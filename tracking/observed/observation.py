@@ -1,18 +1,30 @@
 """From a source to everything that was understood of it: ``csv`` or ``mlflow:URI``, then columns,
 runs, rows and doubts."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracking.observed.audit import doubts_of
 from tracking.observed.csv_file import read_csv
+from tracking.observed.doubt import Doubt
 from tracking.observed.mlflow_store import MLFLOW, read_mlflow
-from tracking.observed.roles import Asked, roles_of
-from tracking.observed.rows import rows_of
-from tracking.observed.runs import runs_of
+from tracking.observed.roles import Asked, Roles, roles_of
+from tracking.observed.rows import ObservedRows, rows_of
+from tracking.observed.runs import LeftOutRun, runs_of
 from tracking.observed.source_table import ImportFault, ImportRefusedError, SourceTable
-from tracking.observed.writing import Observation
 
 CSV_ENDINGS = (".csv", ".tsv", ".txt")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything that was understood of a source."""
+
+    table: SourceTable
+    roles: Roles
+    rows: ObservedRows
+    left_out: tuple[LeftOutRun, ...]
+    doubts: tuple[Doubt, ...]
 
 
 def read_source(source: str, experiment: str | None) -> SourceTable:

@@ -8,7 +8,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -19,15 +19,14 @@ import yaml
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.files import to_json, write_atomic
 from tracking.journal import journal_line
-from tracking.observed.doubt import Doubt
+from tracking.observed.observation import Observation
 from tracking.observed.record import ObservedRecord, write_record
 from tracking.observed.roles import UNNAMED_SET, MetricColumn, Roles
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
-from tracking.observed.runs import LeftOutRun, ObservedRun
+from tracking.observed.runs import ObservedRun
 from tracking.observed.source_table import (
     ImportFault,
     ImportRefusedError,
-    SourceTable,
     Value,
     value_text,
 )
@@ -41,17 +40,6 @@ DIGITS = 4
 """Significant digits of the largest score, at least, in a table."""
 UNKNOWN = "unknown"
 NO_SET = "its source names no set"
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Everything that was understood of a source."""
-
-    table: SourceTable
-    roles: Roles
-    rows: ObservedRows
-    left_out: tuple[LeftOutRun, ...]
-    doubts: tuple[Doubt, ...]
 
 
 def card_of(observation: Observation, name: str) -> Card:
