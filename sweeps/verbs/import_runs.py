@@ -264,7 +264,7 @@ GUESSES = ("base", "seed", "metrics")
 
 
 def _set_words(set_name: str) -> str:
-    from tracking.observed.roles import UNNAMED_SET
+    from tracking.observed.metric_columns import UNNAMED_SET
 
     return "" if set_name == UNNAMED_SET else f", on {set_name}"
 

@@ -6,6 +6,7 @@ from tracking.observed.doubt import TITLES, Doubt
 from tracking.observed.roles import Roles
 from tracking.observed.row_doubts import (
     hidden_differences,
+    labeled_rows,
     unequal_steps,
     unlike_origins,
     unlike_settings,
@@ -28,6 +29,7 @@ def doubts_of(
     are_named = roles.row is not None
     doubts = [
         *hidden_differences(rows, are_named),
+        *([] if are_named else labeled_rows(rows)),
         *unlike_settings(rows, are_named),
         *unlike_origins(rows),
         *unequal_steps(rows),

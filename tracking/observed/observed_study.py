@@ -19,9 +19,10 @@ import yaml
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.files import to_json, write_atomic
 from tracking.journal import journal_line
+from tracking.observed.metric_columns import UNNAMED_SET, MetricColumn
 from tracking.observed.observation import Observation
 from tracking.observed.record import ObservedRecord, write_record
-from tracking.observed.roles import UNNAMED_SET, MetricColumn, Roles
+from tracking.observed.roles import Roles
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
 from tracking.observed.runs import ObservedRun
 from tracking.observed.source_table import (

@@ -48,10 +48,12 @@ def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
         if len(row.changed) < 2 or row.name in stray_rows:
             continue
         names = [f"{row.name} {row.change}"] if are_named else [run.name for run in row.runs]
+        if not are_named and any(run.is_unnamed for run in row.runs):
+            continue
         said = [
             column
             for column, value in row.changed.items()
-            if any(_says(name, column, value) for name in names)
+            if all(_says(name, column, value) for name in names)
         ]
         hidden = [column for column in row.changed if column not in said and not _is_length(column)]
         if not hidden or not (said or are_named):
@@ -64,6 +66,31 @@ def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
             verb = "changes several settings and names none of them:"
         text = f"{subject} {verb} {words}."
         yield Doubt("hidden-difference", text, _names(row.runs), (row.name,))
+
+
+def labeled_rows(rows: ObservedRows) -> Iterator[Doubt]:
+    """Of inferred rows: those that change more beside a label, such as model wide, than rows with
+    another label do."""
+    for label in rows.labels:
+        labeled = [row for row in rows.rows[1:] if label in row.changed]
+        values = [row.settings[label] for row in labeled]
+        is_label = len(labeled) > 1 and len({*values}) == len(values)
+        if not is_label or not all(isinstance(value, str) for value in values):
+            continue
+        numbers = [len(row.changed) - 1 for row in labeled]
+        usual = Counter(numbers).most_common(1)[0][0]
+        for row, number in zip(labeled, numbers, strict=True):
+            name = value_text(row.settings[label])
+            others = [column for column in row.changed if column != label]
+            hidden = [
+                column
+                for column in others
+                if not _says(name, column, row.settings[column]) and not _is_length(column)
+            ]
+            if hidden and number > usual:
+                words = listed([_change(rows, row, column) for column in hidden])
+                text = f"{rows.labels[label]} {name} also has {words}."
+                yield Doubt("hidden-difference", text, _names(row.runs), (row.name,))
 
 
 def _change(rows: ObservedRows, row: ObservedRow, column: str) -> str:

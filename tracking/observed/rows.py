@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from tracking.observed.roles import Asked, Roles, column_fault, matching_columns
+from tracking.observed.metric_columns import column_fault, matching_columns
+from tracking.observed.roles import Asked, Roles
 from tracking.observed.runs import ObservedRun
 from tracking.observed.source_table import (
     ImportFault,

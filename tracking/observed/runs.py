@@ -27,6 +27,11 @@ A_TIME_IN_MS = 1e11
 """A larger number of seconds lies in the year 5138."""
 
 
+def number_name(place: int) -> str:
+    """Of a run without a name."""
+    return f"run {place + 1}"
+
+
 @dataclass(frozen=True)
 class ObservedRun:
     """One run. ``settings`` have every column of that role; ``code``, ``packages`` and ``data`` say
@@ -50,6 +55,11 @@ class ObservedRun:
     ended: float | None = None
     measured: Mapping[str, Value] = field(default_factory=dict)  # what the table does not show
     curves: Curves = field(default_factory=dict)
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether its source has no name for it."""
+        return self.name == number_name(self.place)
 
     @property
     def step(self) -> int:
@@ -104,7 +114,7 @@ def _run(table: SourceTable, roles: Roles, place: int) -> ObservedRun:
     curves = table.curves(place, _columns_of_scores(roles))
     steps = _values(line, roles.columns("steps")) or _last_step(roles, curves)
     return ObservedRun(
-        name=name or f"run {place + 1}",
+        name=name or number_name(place),
         place=place,
         seed=None if roles.seed is None else whole_number(line.get(roles.seed)),
         settings={column: line.get(column) for column in roles.columns("setting")},

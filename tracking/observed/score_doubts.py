@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from tracking.observed.doubt import Doubt, named
-from tracking.observed.roles import MetricColumn, Roles
+from tracking.observed.metric_columns import MetricColumn
+from tracking.observed.roles import Roles
 from tracking.observed.rows import ObservedRow, ObservedRows
 from tracking.observed.runs import LeftOutRun, ObservedRun
 from tracking.observed.source_table import Value

@@ -160,6 +160,27 @@ def test_rows_can_be_named_by_a_column(folder: Path) -> None:
     assert "lr 0.001, not 0.1 and wd 0.5, not 0" in doubt["text"]
 
 
+def test_a_label_beside_settings_is_no_second_change(folder: Path) -> None:
+    """Of wide and deep each differs in one setting, of big in two."""
+    changes = {
+        "base": {},
+        "wide": {"d_ff": 4},
+        "deep": {"layers": 12},
+        "big": {"d_ff": 4, "layers": 12},
+    }
+    runs = [
+        {"model": model, "d_ff": 2, "layers": 6, **change, "seed": seed, "acc": seed + 0.1}
+        | {"lr-Adam": 1e-4 / (seed + len(model) + 7 * place)}
+        for place, (model, change) in enumerate(changes.items())
+        for seed in (13, 42, 87)
+    ]
+    write(folder, *runs)
+    made = answer(folder, "import", "runs.csv", "--base", "model=base", "--metric", "acc")
+    assert [row["seeds"] for row in made["rows"]] == [[13, 42, 87]] * 4
+    assert "lr-Adam" in made["unused"]
+    assert [doubt["rows"] for doubt in made["doubts"]] == [["model_big_d_ff_4_layers_12"]]
+
+
 def test_a_score_that_is_not_finite_diverged_and_is_in_no_mean(folder: Path) -> None:
     write(folder, *({"lr": 1, "seed": seed, "loss": loss} for seed, loss in ((1, 0.5), (2, "inf"))))
     printed(folder, "import", "runs.csv", "--metric", "loss:down")
