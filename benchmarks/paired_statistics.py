@@ -30,11 +30,8 @@ ALIKE = (
 EFFECT = 5.0  # sd of the difference at one seed, of the row that differs
 ERROR = 6.0  # %, what docs/statistics.md promises
 CHECKED = 2
-SEED_SD, DIFFERENCE_SD, DIFFERENCE = (
-    0.45,
-    0.08,
-    -0.4,
-)  # BLEU: over seeds, of the paired difference, the true one
+# BLEU: over seeds, of the paired difference, the true one
+SEED_SD, DIFFERENCE_SD, DIFFERENCE = (0.45, 0.08, -0.4)
 LUCK = (0.0, 0.3, 0.5, 0.7, 0.9)  # correlations of trained rows over seeds
 DESIGNS = ((3, 3), (3, 9), (5, 5), (9, 9))  # seeds of each row, and of base
 TRAINED_ROWS = 20  # with base

@@ -86,9 +86,8 @@ def ended_by(error: BaseException) -> Failed | Lost:
         or UNREACHABLE.search(words)
     ):
         return Lost(message, details, peer=True)
-    storage_away = number in AWAY | BUSY and not isinstance(
-        error, StorageError
-    )  # that was tried for long enough
+    # that was tried for long enough
+    storage_away = number in AWAY | BUSY and not isinstance(error, StorageError)
     return (Lost if storage_away or LOST_GPU.search(words) else Failed)(message, details)
 
 

@@ -124,9 +124,8 @@ def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
         if planned.fingerprint in prepared:
             copy = planned.prepared_as(), planned.prepared_folder, planned.code
             check = partial(check_data, planned.folder, *copy)
-            problems += unless_damaged(
-                check, []
-            )  # still damaged: another process runs that trial and repairs it
+            # still damaged: another process runs that trial and repairs it
+            problems += unless_damaged(check, [])
     if problems:
         raise RefusedError(dict.fromkeys(problems))
 

@@ -65,9 +65,8 @@ class Progress:
         names = [planned.trial.name for planned in plan.trials]
         self._states = {name: "waiting" if name in self._pending else "finished" for name in names}
         self._begun: dict[str, Begun] = {}
-        self._resuming: dict[
-            str, str
-        ] = {}  # hosts of trials that start again, until the step is printed
+        # hosts of trials that start again, until the step is printed
+        self._resuming: dict[str, str] = {}
         self._watched: Watched | None = None
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)

@@ -193,9 +193,8 @@ class Recorder:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier
         ones is gone."""
         if self.attempt > 1:
-            self.folder.attempts.check_begun(
-                self.attempt - 1
-            )  # an unmounted folder may be writable
+            # an unmounted folder may be writable
+            self.folder.attempts.check_begun(self.attempt - 1)
         write_config(self.planned)
         self.folder.begin_attempt(self.attempt, self.process, self._before.name, self.run)
         self._log(f"--- attempt {self.attempt}, {utc()}, started from {self.process.host}\n")
@@ -240,9 +239,8 @@ class Recorder:
             case About(entries):
                 self._record_origin(entries)
             case Report(step, metrics, ts, checkpoint, synced):
-                self._restore(
-                    0
-                )  # no checkpoint was found: reports of an earlier attempt are not its history
+                # no checkpoint was found: reports of an earlier attempt are not its history
+                self._restore(0)
                 if not self.folder.report(attempt, step, metrics, ts, checkpoint, synced):
                     self._log(
                         f"--- the journal of the finished training stays: no report of step {step} is added\n"

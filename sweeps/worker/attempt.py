@@ -156,9 +156,8 @@ class Attempt:
             self._time.go_on()
         if earlier:
             self._unsynced.reports += earlier.reports
-        self._newest = (
-            Report(self._reported, {}) if is_trained else None
-        )  # later reports of its step join it
+        # later reports of its step join it
+        self._newest = Report(self._reported, {}) if is_trained else None
         self._pending_report: Report | None = None  # the last report, until it is sent
         self._joins = False
         self._noticed_joined_reports = False
@@ -291,9 +290,8 @@ class Attempt:
         if self.rank:
             return
         self.store.settle()
-        self.tell(
-            About({"versions": versions()})
-        )  # a library may be imported only where it is used
+        # a library may be imported only where it is used
+        self.tell(About({"versions": versions()}))
         is_complete = self._last >= self.steps
         scores = self._all_scores()
         tabled = [metric for metric in self.task.metrics if metric.tabled]
@@ -333,9 +331,8 @@ class Attempt:
             "seconds": self._time.seconds,
             "cpu_seconds": self._time.cpu_seconds,
         }
-        if (
-            self._time.seconds > self._trained_before
-        ):  # an attempt that only scores measures nothing of training
+        if self._time.seconds > self._trained_before:
+            # an attempt that only scores measures nothing of training
             costs |= {**self._device_costs(), "pace": self._pace()}
         self.tell(
             Finished(self._last, costs, self._all_scores(), planned, diverged, self._trained_in)

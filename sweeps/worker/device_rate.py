@@ -52,10 +52,8 @@ def measured_rate(precision: str) -> DeviceRate | None:
     device = "cuda" if torch.cuda.is_initialized() else "cpu"
     try:
         return _measured(precision, device, torch.get_num_threads() if device == "cpu" else None)
-    except (
-        RuntimeError,
-        NotImplementedError,
-    ):  # such as a GPU without room: training goes on without a rate
+    except (RuntimeError, NotImplementedError):
+        # such as a GPU without room: training goes on without a rate
         return None
 
 

@@ -142,11 +142,8 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
         "d_model 1024, d_ff 4096, h 16, P_drop 0.3, 300K steps",
     ),
 }
-SENTENCES, SOURCE, TARGET = (
-    2,
-    7,
-    4,
-)  # one length per side: no padding, which the counter of FLOPs would count too
+# one length per side: no padding, which the counter of FLOPs would count too
+SENTENCES, SOURCE, TARGET = (2, 7, 4)
 LENGTHS = Lengths.of(SOURCE, TARGET) * SENTENCES
 
 
