@@ -20,9 +20,9 @@ from sweeps.config.tasks import is_fault_of_code
 from sweeps.processes.storage import AWAY, BUSY, StorageError, alive, signs
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.code_imports import in_users_folders
 from sweeps.worker.debugger import NEEDS_TERMINAL, debugs_now
 from sweeps.worker.events import Failed, Lost
+from sweeps.worker.user_code.imports import in_users_folders
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
 UNREACHABLE = re.compile(r"\bgloo\b|\bnccl|\bc10d\b|TCPStore|rendezvous", re.I)

@@ -34,7 +34,6 @@ from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
 from sweeps.worker.checkpoint_files import Start
-from sweeps.worker.code_imports import enter_code
 from sweeps.worker.debugger import pass_breakpoints, train_command
 from sweeps.worker.events import (
     Assignment,
@@ -46,6 +45,7 @@ from sweeps.worker.events import (
     Report,
     Started,
 )
+from sweeps.worker.user_code.imports import enter_code
 from tracking.code import Code
 from tracking.provenance import own_files
 

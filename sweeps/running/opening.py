@@ -27,9 +27,9 @@ from sweeps.running.syncer import syncing
 from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
-from sweeps.worker.code_folder import new_files_shown, remove_outdated_links
-from sweeps.worker.code_imports import running_code
 from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
+from sweeps.worker.user_code.folder import new_files_shown, remove_outdated_links
+from sweeps.worker.user_code.imports import running_code
 from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files
 from tracking.study import write_study
