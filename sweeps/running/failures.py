@@ -67,9 +67,8 @@ def ended_by(error: BaseException) -> Failed | Lost:
     details = printable(in_users_folders(traceback.format_exc()))
     message = _with_hint(cause(error))
     number = error.errno if isinstance(error, OSError) else None
-    words = (
-        str(error) if isinstance(error, RuntimeError) else ""
-    )  # torch's errors have few types of their own
+    # torch's errors have few types of their own
+    words = str(error) if isinstance(error, RuntimeError) else ""
     if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
         return Lost(f"out of memory: {message}", details, memory=True)
     if isinstance(error, BdbQuit):

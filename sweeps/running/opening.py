@@ -3,7 +3,7 @@ journals to MLflow."""
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -80,16 +80,14 @@ def open_study(
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(recorded(plan, command))
         plan = take_trials(plan, console)
-        console.print(
-            f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run"
-        )
+        pending_count = f"{len(plan.pending)} of {len(plan.trials)} trials to run"
+        console.print(f"{escape(plan.folder.name)}: {pending_count}")
         stack.callback(remove_outdated_links, plan.folder)
         settings = plan.trials[0].settings
-        carried = (
-            syncing(settings, console) if tracked and settings.tracking.enabled else nullcontext()
-        )
-        with carried, new_files_shown(plan.code, plan.folder):
-            yield plan, stopping
+        if tracked and settings.tracking.enabled:
+            stack.enter_context(syncing(settings, console))
+        stack.enter_context(new_files_shown(plan.code, plan.folder))
+        yield plan, stopping
 
 
 def print_cautions(

@@ -63,9 +63,8 @@ def _measured(precision: str, device: str, threads: int | None) -> DeviceRate:
 
     size = SIZES[device]
     calls = CALLS[device]
-    generator = torch.Generator().manual_seed(
-        1
-    )  # of its own: the task's random numbers stay as they are
+    # of its own: the task's random numbers stay as they are
+    generator = torch.Generator().manual_seed(1)
     matrices = [torch.randn(size, size, generator=generator, device="cpu") for _ in range(2)]
     a, b = (matrix.to(device, getattr(torch, DTYPES[precision])) for matrix in matrices)
 

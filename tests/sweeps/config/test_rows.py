@@ -253,9 +253,8 @@ def test_a_row_file_holds_only_its_difference(row: str) -> None:
     assert text.startswith("# @package _global_\n")
     assert {"row"} <= set(content) <= {"row", "model", "train"}
     written = content.get("model", {}) | content.get("train", {})
-    printed = (
-        {"n_layers": 6} if row == "big" else {}
-    )  # the paper prints this cell of big, though it is base's
+    # the paper prints this cell of big, though it is base's
+    printed = {"n_layers": 6} if row == "big" else {}
     assert written == TABLE_3[row][1] | printed
 
 

@@ -129,7 +129,7 @@ for step in range(1, 5):
     clock = SimpleNamespace(
         monotonic=lambda: now[0], time=time.time, process_time=time.process_time
     )
-    for module in ("attempt", "pace"):
+    for module in ("attempt_costs", "pace"):
         monkeypatch.setattr(f"sweeps.worker.{module}.time", clock)
     driver = driver_of(tmp_path, body, tell)
     driver.newest()
