@@ -3,7 +3,7 @@ journals to MLflow."""
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -61,10 +61,7 @@ def open_study(
         refuse_missing_steps(plan)
         plan = with_whole_sources(plan, console)
         pending = {planned.fingerprint for planned in plan.pending}
-        printed_cautions = print_cautions(plan, console)
-        prepare_data(plan, console)
-        plan = on_this_data(plan)
-        print_cautions(plan, console, printed_cautions)  # some follow from the data
+        plan = _with_data(plan, console)
         if plan.pending and connect:
             connect(stopping)
         names = [planned.trial.name for planned in plan.pending]
@@ -88,6 +85,16 @@ def open_study(
             stack.enter_context(syncing(settings, console))
         stack.enter_context(new_files_shown(plan.code, plan.folder))
         yield plan, stopping
+
+
+def _with_data(plan: Plan, console: Console) -> Plan:
+    """Prepare the data. Returns the plan without the sources that were trained on another copy of
+    it."""
+    printed_cautions = print_cautions(plan, console)
+    prepare_data(plan, console)
+    plan = on_this_data(plan)
+    print_cautions(plan, console, printed_cautions)  # some follow from the data
+    return plan
 
 
 def print_cautions(
