@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
+from sweeps.function_task import task as task
 from sweeps.task import Card as Card
 from sweeps.task import Costs as Costs
 from sweeps.task import DivergedError as DivergedError

@@ -100,6 +100,7 @@ class _Reader:
 
     def read(self, text: str, override: Override) -> None:
         """Keep the override, or its problems."""
+        override.key_or_group = self.library.key_of(override.key_or_group)
         key = override.key_or_group
         typed_value = text.partition("=")[2].strip()
         if key == VARY and (repeated := _repeated_keys(text)):  # Hydra would keep the last list
