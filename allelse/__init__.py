@@ -1,4 +1,5 @@
-"""What a task imports, and ``load`` for notebooks: ``from allelse import Metric, Task``. Nothing heavy is loaded."""
+"""What a task imports, and ``load`` for notebooks: ``from allelse import Metric, Task``. Nothing
+heavy is loaded."""
 
 import os
 from typing import TYPE_CHECKING
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 
 def load(folder: str | os.PathLike[str]) -> "StudyFrames":
-    """A study's trials, scores and curves as pandas frames: ``load("runs/synthetic-tiny")``. Raises StudyMissing."""
+    """A study's trials, scores and curves as pandas frames: ``load("runs/synthetic-tiny")``. Raises
+    StudyMissing."""
     from tracking.table.frames import load as study_frames
 
     return study_frames(folder)
