@@ -26,7 +26,7 @@ from tracking.study import Study
 from tracking.words import listed, plural
 
 if TYPE_CHECKING:
-    from tracking.observed.observed_study import Observation
+    from tracking.observed.observation import Observation
 
 MLFLOW = "mlflow:"
 MOST_COLUMNS = 12
@@ -297,4 +297,6 @@ def _print_doubts(record: ObservedRecord) -> None:
         for doubt in record.doubts:
             if doubt.title == title:
                 OUT.print(Padding(Text(doubt.text), TWICE, expand=False))
+                if doubt.other_runs:
+                    OUT.print(Padding(Text(doubt.other_runs, style="dim"), TWICE, expand=False))
     OUT.print()

@@ -5,8 +5,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 DoubtKind = Literal[
-    *("hidden-difference", "unlike-settings", "unlike-code", "unlike-packages", "unlike-data"),
-    *("unequal-steps", "repeated-runs", "missing-seeds", "chosen-seeds", "left-out-runs"),
+    "hidden-difference",
+    "unlike-settings",
+    "unlike-code",
+    "unlike-packages",
+    "unlike-data",
+    "unequal-steps",
+    "repeated-runs",
+    "missing-seeds",
+    "chosen-seeds",
+    "left-out-runs",
     "best-and-last",
 ]
 TITLES: dict[DoubtKind, str] = {
@@ -39,6 +47,12 @@ class Doubt:
     @property
     def title(self) -> str:
         return TITLES[self.kind]
+
+    @property
+    def other_runs(self) -> str:
+        """The names of its runs, unless the sentence has them; "" if it has them all."""
+        others = [name for name in self.runs if name not in self.text]
+        return f"Runs: {named(others)}" if others else ""
 
 
 def named(names: Sequence[str]) -> str:

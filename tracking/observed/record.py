@@ -1,7 +1,6 @@
 """``observed.json``: the mark of an observed study. It says where its runs come from, how they were
 read, and what cannot be defended about them."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -81,12 +80,10 @@ def observed_line(study: Path) -> str:
     return f"{line} {number} {plural('doubt', number)} {verb} listed in its report."
 
 
-def doubt_lines(study: Path) -> Iterator[tuple[str, str]]:
-    """For the report: a title for each kind of doubt, then its sentences; nothing without one."""
+def doubts_by_title(study: Path) -> list[tuple[str, list[Doubt]]]:
+    """For the report, each kind with its doubts; [] of a study that allelse ran."""
     record = read_record(study)
-    doubts = record.doubts if record else ()
-    for kind in dict.fromkeys(doubt.kind for doubt in doubts):
-        yield "lead", f"{TITLES.get(kind, kind)}."
-        for doubt in doubts:
-            if doubt.kind == kind:
-                yield "", doubt.text
+    doubts_of_title: dict[str, list[Doubt]] = {}
+    for doubt in record.doubts if record else ():
+        doubts_of_title.setdefault(TITLES.get(doubt.kind, doubt.kind), []).append(doubt)
+    return [*doubts_of_title.items()]

@@ -6,6 +6,7 @@ guesses are kept, so that they can be shown.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from tracking.observed.metric_columns import (
@@ -57,8 +58,23 @@ FEWEST_RUNS = 4
 OURS = "tags.trial.key"
 """A tag that runs of allelse have."""
 Role = Literal[
-    *("setting", "name", "state", "start", "end", "cost", "seed", "metric", "measured"),
-    *("code", "package", "data", "device", "steps", "row", "words", "unused"),
+    "setting",
+    "name",
+    "state",
+    "start",
+    "end",
+    "cost",
+    "seed",
+    "metric",
+    "measured",
+    "code",
+    "package",
+    "data",
+    "device",
+    "steps",
+    "row",
+    "words",
+    "unused",
 ]
 
 
@@ -99,19 +115,23 @@ def roles_of(table: SourceTable, asked: Asked) -> Roles:
     seed = named_column(table, "--seed", asked.seed, faults)
     ignored = [named_column(table, "--ignore", name, faults) for name in asked.ignored]
     metrics = typed_metrics(table, asked.metrics, faults)
-    taken = {row: "row", seed: "seed", **{name: "unused" for name in ignored if name}}
-    taken |= {metric.column: "metric" for metric in metrics}
+    named_roles: dict[str | None, Role] = dict.fromkeys(ignored, "unused")
+    named_roles |= {row: "row", seed: "seed"}
+    for metric in metrics:
+        named_roles[metric.column] = "metric"
     roles: dict[str, Role] = {}
     for column in table.columns:
-        roles[column] = taken.get(column) or _role(table, column)  # type: ignore[assignment]
+        roles[column] = named_roles.get(column) or _role(table, column)
     guessed = list[str]()
     if seed is None and (seed := _guessed_seed(roles)) is not None:
         roles[seed] = "seed"
         guessed.append("seed")
-    roles |= dict.fromkeys(_measured_settings(table, roles, seed), "measured")
+    for column in _measured_settings(table, roles, seed):
+        roles[column] = "measured"
     if not asked.metrics:
         metrics = guessed_metrics(table, roles)
-        roles |= {metric.column: "metric" for metric in metrics}
+        for metric in metrics:
+            roles[metric.column] = "metric"
         guessed.append("metrics")
     if not metrics and not faults:
         faults.append(no_metric(table, roles))
@@ -122,14 +142,15 @@ def roles_of(table: SourceTable, asked: Asked) -> Roles:
 
 def _single_roles(roles: Mapping[str, Role]) -> dict[str, Role]:
     """One column names the runs, one has their state, and so on: the best one, the others are
-    unused. Of two settings with one name in different folders, both stay."""
+    unused."""
     single: dict[str, Role] = dict(roles)
     for role, names in (("name", NAMES), ("state", STATES), ("start", STARTS), ("end", ENDS)):
         columns = [column for column, of in roles.items() if of == role]
-        columns.sort(key=lambda column: _place(column, names))
-        single |= dict.fromkeys(columns[1:], "unused")
-    seeds = [column for column, of in roles.items() if of == "seed"]
-    return single | dict.fromkeys(seeds[1:], "unused")
+        best = min(columns, key=partial(_place, names=names), default=None)
+        for column in columns:
+            if column != best:
+                single[column] = "unused"
+    return single
 
 
 def _place(column: str, names: Sequence[str]) -> int:

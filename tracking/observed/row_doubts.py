@@ -283,8 +283,8 @@ def _unlike_values(
         changes = listed([row.change for row in unlike_rows])
         verb = "has" if len(unlike_rows) == 1 else "have"
         text = f"{changes} {verb} {label} {_short(value)}, but base {_short(base)}."
-        names = [run.name for row in unlike_rows for run in row.runs]
-        yield Doubt(kind, text, tuple(names), tuple(row.name for row in unlike_rows))
+        runs = [run for row in unlike_rows for run in row.runs]
+        yield Doubt(kind, text, _names(runs), tuple(row.name for row in unlike_rows))
 
 
 def _usual(row: ObservedRow, column: str, values_of: Callable[[ObservedRun], Values]) -> Value:

@@ -26,7 +26,7 @@ BASE_NAMES = ("base", "baseline", "default", "control", "reference")
 LONGEST_NAME = 80
 """Characters of a row's name, which is part of a folder's."""
 ROWS = "rows"
-"""The group of rows that a column names."""
+"""The group of all rows but base, if the source has no groups."""
 Settings = Mapping[str, Value]
 
 
@@ -271,8 +271,7 @@ def _row(group: _Group, base: _Group, labels: Mapping[str, str]) -> ObservedRow:
     words = group.runs[0].words
     inferred = change_words(changed, labels)
     change = words.get("change", group.name) if group.name else inferred
-    kinds = " + ".join(labels[column] for column in changed)
-    section = words.get("group", ROWS) if group.name else kinds
+    section = words.get("group", ROWS) if group.name else ROWS
     if group is base:
         section = BASE
         change = words.get("change", BASE) if group.name else BASE

@@ -44,7 +44,7 @@ def test_planted_faults_are_found(tmp_path: Path) -> None:
 
 
 def test_clean_runs_raise_few_false_alarms(tmp_path: Path) -> None:
-    alarms = []
+    alarms = list[Doubt]()
     for time in range(CLEAN):
         runs = clean_runs(Random(50_000 + time), are_named=time % 2 == 0)
         PECULIARITIES[time % len(PECULIARITIES)](runs)
