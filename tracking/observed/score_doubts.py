@@ -1,5 +1,5 @@
-"""The doubt about scores: a metric that is its best value over time in some runs, and its last value
-in others."""
+"""The doubt about scores: a metric that is its best value over time in some runs, and its last
+value in others."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
