@@ -1,4 +1,4 @@
-"""The tasks of the guide for Trainer and Lightning: stopped and resumed, they end with the same
+"""The tasks for Trainer and Lightning in `examples/frameworks`: stopped and resumed, they end with the same
 weights."""
 
 import json
@@ -11,6 +11,8 @@ from faulty_task import reasons, undisturbed
 from studies import lines
 from typed import typed
 from written_files import GUIDE, write_files
+
+from examples import EXAMPLES, copied
 
 STOPPED = """
 import os, signal
@@ -56,7 +58,7 @@ def test_a_framework_is_stopped_and_resumed(
     steps: int,
     weights: str,
 ) -> None:
-    write_files(GUIDE, workplace)
+    write_tasks(workplace)
     (workplace / "stopped.py").write_text(
         STOPPED.format(module=module, step=2 * every + 5, press=workplace / "press")
     )
@@ -78,11 +80,16 @@ def test_a_framework_is_stopped_and_resumed(
     assert same(newest(trial / "checkpoints", weights), newest(alone, weights))
 
 
-@pytest.mark.parametrize(
-    "callback", CALLBACK.findall(GUIDE.read_text("utf-8")), ids=["Trainer", "Lightning"]
-)
-def test_a_callback_is_short(callback: str) -> None:
+@pytest.mark.parametrize("module", ["bert", "spiral_module"])
+def test_a_callback_is_short(module: str) -> None:
+    (callback,) = CALLBACK.findall((EXAMPLES / "frameworks" / f"{module}.py").read_text("utf-8"))
     assert len([line for line in callback.splitlines() if line]) <= 12, callback
+
+
+def write_tasks(folder: Path) -> None:
+    """Both tasks, next to the spirals of the guide that one of them imports."""
+    write_files(GUIDE, folder)
+    copied("frameworks", folder)
 
 
 def newest(checkpoints: Path, name: str) -> Path:
@@ -113,7 +120,7 @@ EVALUATES = {
 
 @pytest.mark.slow
 def test_a_trainer_that_evaluates_reports_each_step_in_two_parts(workplace: Path) -> None:
-    write_files(GUIDE, workplace)
+    write_tasks(workplace)
     source = (workplace / "bert.py").read_text()
     for old, new in EVALUATES.items():
         assert old in source, old
