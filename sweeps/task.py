@@ -199,7 +199,8 @@ class DivergedError(ArithmeticError):
 
     def __init__(self, why: str, step: int) -> None:
         super().__init__(why, step)
-        self.why, self.step = why, step
+        self.why = why
+        self.step = step
 
     def __str__(self) -> str:
         return self.why
