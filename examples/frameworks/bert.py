@@ -32,9 +32,8 @@ class Sweep(TrainerCallback):
             self.trial.report(state.global_step, {"train/loss": logs["loss"]})
 
     def on_save(self, args, state, control, **_):
-        self.trial.checkpoint(
-            state.global_step, load(Path(args.output_dir, f"checkpoint-{state.global_step}"))
-        )
+        folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
+        self.trial.checkpoint(state.global_step, load(folder))
 
 
 def save(files, folder):
