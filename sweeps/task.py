@@ -301,6 +301,8 @@ class Task(Generic[Config]):
     """The number of training steps."""
     work: Callable[[Trial[Config]], None]
     """Trains and scores one trial. Import torch and other large packages inside."""
+    base: Config | None = None
+    """The values of base. Without them, ``conf/task/NAME/base.yaml`` has the values."""
     problems: Callable[[Config], Iterable[Problem]] = lambda *_: ()
     """One ``Problem`` per conflict between keys that are valid by themselves."""
     cautions: Callable[[Config, Path], Iterable[str]] = lambda *_: ()
