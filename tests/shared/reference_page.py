@@ -51,7 +51,7 @@ def _definitions(source: str) -> list[ast.ClassDef | ast.FunctionDef]:
 
 def _section(node: ast.ClassDef | ast.FunctionDef, source: str) -> str:
     if isinstance(node, ast.FunctionDef):
-        return f"## {node.name}\n\n`{_call(node)}`\n\n{_text(node)}\n"
+        return f"## {node.name}\n\n```\n{_call(node)}\n```\n\n{_text(node)}\n"
     items = _members(node, _source(source).splitlines())
     return "\n\n".join([f"## {node.name}", _text(node), *(["\n".join(items)] if items else [])]) + (
         "\n"
