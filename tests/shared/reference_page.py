@@ -52,10 +52,11 @@ def _definitions(source: str) -> list[ast.ClassDef | ast.FunctionDef]:
 def _section(node: ast.ClassDef | ast.FunctionDef, source: str) -> str:
     if isinstance(node, ast.FunctionDef):
         return f"## {node.name}\n\n```\n{_call(node)}\n```\n\n{_text(node)}\n"
+    parts = [f"## {node.name}", _text(node)]
     items = _members(node, _source(source).splitlines())
-    return "\n\n".join([f"## {node.name}", _text(node), *(["\n".join(items)] if items else [])]) + (
-        "\n"
-    )
+    if items:
+        parts.append("\n".join(items))
+    return "\n\n".join(parts) + "\n"
 
 
 def _members(node: ast.ClassDef, lines: list[str]) -> list[str]:
