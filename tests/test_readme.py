@@ -81,8 +81,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / file).write_text("a line\n" * 20, "utf-8")
     for document in DOCUMENTS:
         write_files(document, folder)
-    spiral, with_verb = folder / "spiral.py", f"{own_verb()}\n\ntask = Task(verbs=(predict,),"
-    spiral.write_text(spiral.read_text("utf-8").replace("task = Task(", with_verb))
+    spiral = folder / "spiral.py"
+    with_verb = (
+        f'{own_verb()}\n\n@task(Metric("accuracy", better="up", set="test"), verbs=(predict,))'
+    )
+    decorator = '@task(Metric("accuracy", better="up", set="test"))'
+    spiral.write_text(spiral.read_text("utf-8").replace(decorator, with_verb))
     for task in {
         command.split()[2] for command in COMMANDS if re.match(r"allelse init \w+$", command)
     }:
@@ -147,7 +151,7 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
 
 def test_the_task_of_the_guide_trains_and_resumes(folder: Path, tmp_path: Path) -> None:
     first, again = (
-        undisturbed(folder, ["task=spiral", "train.steps=100"], "base", tmp_path) for _ in range(2)
+        undisturbed(folder, ["task=spiral", "steps=100"], "base", tmp_path) for _ in range(2)
     )
     assert first.scores["test"]["accuracy"] > 0.6
     assert again.scores == first.scores, "its second attempt starts from the last checkpoint"
