@@ -1,16 +1,30 @@
 """From a source to everything that was understood of it: ``csv`` or ``mlflow:URI``, then columns,
 runs, rows and doubts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracking.observed.audit import doubts_of
 from tracking.observed.csv_file import read_csv
-from tracking.observed.doubt import Doubt
+from tracking.observed.doubt import TITLES, Doubt
 from tracking.observed.mlflow_store import MLFLOW, read_mlflow
 from tracking.observed.roles import Asked, Roles, roles_of
+from tracking.observed.row_doubts import (
+    hidden_differences,
+    labeled_rows,
+    unequal_steps,
+    unlike_origins,
+    unlike_settings,
+)
 from tracking.observed.rows import ObservedRows, rows_of
 from tracking.observed.runs import LeftOutRun, runs_of
+from tracking.observed.score_doubts import best_and_last
+from tracking.observed.seed_doubts import (
+    chosen_seeds,
+    left_out_runs,
+    missing_seeds,
+    repeated_runs,
+)
 from tracking.observed.source_table import ImportFault, ImportRefusedError, SourceTable
 
 CSV_ENDINGS = (".csv", ".tsv", ".txt")
@@ -49,3 +63,24 @@ def observed(table: SourceTable, asked: Asked) -> Observation:
     runs, left_out = runs_of(table, roles)
     rows = rows_of(table, roles, runs, asked)
     return Observation(table, roles, rows, tuple(left_out), doubts_of(rows, roles, left_out))
+
+
+def doubts_of(
+    rows: ObservedRows, roles: Roles, left_out: Sequence[LeftOutRun]
+) -> tuple[Doubt, ...]:
+    """Every doubt, by kind."""
+    are_named = roles.row is not None
+    doubts = [
+        *hidden_differences(rows, are_named),
+        *([] if are_named else labeled_rows(rows)),
+        *unlike_settings(rows, are_named),
+        *unlike_origins(rows),
+        *unequal_steps(rows),
+        *repeated_runs(rows, roles),
+        *missing_seeds(rows, left_out),
+        *chosen_seeds(rows, left_out),
+        *left_out_runs(left_out),
+        *best_and_last(rows, roles, left_out),
+    ]
+    kinds = [*TITLES]
+    return tuple(sorted(doubts, key=lambda doubt: kinds.index(doubt.kind)))
