@@ -54,7 +54,7 @@ def source_named(overrides: list[str], here: Path) -> TaskSource:
             return source_of(typed[TASK_KEY], here)
         except RefusedError as error:
             raise RefusedError(
-                replace(each, place=each.place or COMMAND_LINE) for each in error.problems
+                replace(problem, place=problem.place or COMMAND_LINE) for problem in error.problems
             ) from None
     study = _study(typed.get("paths.runs", "runs"), typed.get("sweep.name"), here)
     return source_of(usual_task(here), here) if study is None else source_of_study(study, here)
@@ -146,7 +146,9 @@ class _Composer:
         trains: bool = True,
         sweeps: bool = False,
     ) -> None:
-        self.here, self.record, self.trains = here, record, trains
+        self.here = here
+        self.record = record
+        self.trains = trains
         self.library = library or library_of(overrides, here, record, trains)
         self.schema, known = self.library.schema, tuple(record.rows) if record else ()
         self.typed, problems = parse_overrides(overrides, self.library, known, sweeps)
@@ -236,7 +238,8 @@ class _Composer:
 
     def one_row(self) -> list[str]:
         """The row of `allelse train`. Lists of values need the name of one of their rows."""
-        name, made = self.found.chosen.get("row", BASE), self.found.made
+        name = self.found.chosen.get("row", BASE)
+        made = self.found.made
         if unknown := self._unknown(name):
             self.found.every.append(unknown)
             return []
@@ -272,7 +275,8 @@ class _Composer:
         if ignored := self.library.folders.ignored:
             told.append(f"{ignored} is not read: change base by a row, a scale or overrides.")
         overrides = self.overrides, self.typed, self.library.defaults
-        place, whole_list = self.found.place, lists_all(self.found)
+        place = self.found.place
+        whole_list = lists_all(self.found)
         return Composition(rows, whole[BASE], listed, *overrides, place, tuple(told), whole_list)
 
     def _check_files(self) -> None:
@@ -297,7 +301,8 @@ class _Composer:
         """One row after scaling. Without a file, it is the row that the study has recorded."""
         if self.record is None or not self.found.is_only_recorded(row):
             return self.rows.scaled(row)
-        base, recorded = self.rows.scaled(BASE), self.record.rows[row]
+        base = self.rows.scaled(BASE)
+        recorded = self.record.rows[row]
         about = {"row": {"change": "", "published": {}, **recorded.about}}
         return base and Scaled(
             assigned(base.tree, recorded.values) | about, before=recorded.before_scaling
@@ -340,8 +345,10 @@ class _Composer:
     def _row(
         self, name: str, settings: Settings, changes: dict[str, Any], scaled: Scaled
     ) -> ComposedRow:
-        made, folders = self.found.made.rows.get(name), self.library.folders
-        file, place = folders.find(f"row/{name}"), made.place if made else None
+        made = self.found.made.rows.get(name)
+        folders = self.library.folders
+        file = folders.find(f"row/{name}")
+        place = made.place if made else None
         if file and folders.is_own(file):
             place = folders.show(file)
         return ComposedRow(

@@ -102,7 +102,8 @@ def cells(row: ComposedRow, base: Settings, changed: Collection[str] = ()) -> di
 
     Base leaves out a key that is neutral, unless it is among those that rows have ``changed``.
     """
-    schema, usual = Schema.of(base.source.task), _flat(base)
+    schema = Schema.of(base.source.task)
+    usual = _flat(base)
     if row.name == BASE:
         values = schema.values(base.trial)
         neutral = {
@@ -141,7 +142,8 @@ TOLERATED = 0.05
 def size_notes(composition: Composition, costs: dict[str, Costs]) -> dict[str, str]:
     """For each row whose parameters or FLOPs differ from base's, though it changes no key that
     sizes divide."""
-    divided, base = Schema.of(composition.base.source.task).divided, costs.get(BASE)
+    divided = Schema.of(composition.base.source.task).divided
+    base = costs.get(BASE)
     rows = [
         row
         for row in composition.rows
@@ -205,7 +207,8 @@ class StudyRecord:
 
 def read_record(study: Study, source: TaskSource) -> StudyRecord:
     """What `study.json` records, with places where they lie now."""
-    before, schema = recorded_runs(study.folder), Schema.of(source.task)
+    before = recorded_runs(study.folder)
+    schema = Schema.of(source.task)
     places = [key for key, role in schema.fingerprinted.items() if role.place]
 
     def place(value: Any) -> Any:
@@ -264,7 +267,8 @@ def recording(
     rows = {row["row"]: row for row in before.rows} | now
     names = dict.fromkeys(trial.row for trial in trials)
     seeds = dict.fromkeys([*before.seeds, *(trial.seed for trial in trials)])
-    given, source = composition.overrides, composition.base.source
+    given = composition.overrides
+    source = composition.base.source
     options = {**composition.defaults, **given.choices}
     deciding = (*Schema.of(source.task).groups, "scale")
     chosen = {
@@ -280,7 +284,8 @@ def recording(
 
 
 def _row(row: ComposedRow, base: Values, size: str) -> dict[str, Any]:
-    about, values = asdict(row.settings.row), values_of(row.settings)
+    about = asdict(row.settings.row)
+    values = values_of(row.settings)
     differing = {key: value for key, value in values.items() if value != base[key]}
     return {
         "row": row.name,

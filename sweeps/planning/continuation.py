@@ -142,7 +142,7 @@ class _Continued:
             self._refuse_without_weights(untrained)
         else:
             chosen |= dict.fromkeys([*others, *untrained])
-        trials = tuple(each for each in whole.trials if each.trial.name in chosen)
+        trials = tuple(trial for trial in whole.trials if trial.trial.name in chosen)
         added = tuple(f"{row}-s{seed}" for row, seed in new)
         return replace(whole, trials=trials, before=self.record.study, added=added)
 

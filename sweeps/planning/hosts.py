@@ -37,7 +37,8 @@ class Hosts:
         recorded: Collection[str] = (),
     ) -> None:
         self._rows = {row.name: row for row in composition.rows}
-        self._trials, self._names = trials, {trial.name for trial in trials}
+        self._trials = trials
+        self._names = {trial.name for trial in trials}
         trained = [trial for trial in trials if self._rows[trial.row].builds_on is None]
         first = [trial for trial in trials if trial.name in recorded]
         by_precedence = [*base, *first, *trained]

@@ -325,7 +325,9 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
 def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
     """Those of the trials, each once whatever its seed."""
     return list(
-        {repr(Schema.of(each.task).seeded(each.config, 1)): each.config for each in trials}.values()
+        {
+            repr(Schema.of(trial.task).seeded(trial.config, 1)): trial.config for trial in trials
+        }.values()
     )
 
 

@@ -329,7 +329,7 @@ def _parts(name: str) -> set[str]:
     """What an import may call the file, or a package that holds it."""
     *folders, file = name.split("/")
     return {
-        *(each for each in folders if not each.startswith(INSTALLED)),
+        *(folder for folder in folders if not folder.startswith(INSTALLED)),
         file.removesuffix(".py"),
     } - {"__init__"}
 
@@ -425,9 +425,9 @@ def _is_ours(folder: Path) -> bool:
 def _editable_folders(here: Path) -> Iterator[tuple[str, Path]]:
     """Name and folder of each editable install, but for ours; what lies in the task's folder is
     known from there."""
-    for each in distributions():
-        content = json.loads(each.read_text("direct_url.json") or "{}")
-        if content.get("dir_info", {}).get("editable") and each.name != DISTRIBUTION:
+    for distribution in distributions():
+        content = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if content.get("dir_info", {}).get("editable") and distribution.name != DISTRIBUTION:
             root = Path(unquote(urlsplit(content["url"]).path))
             if not root.is_relative_to(here):
-                yield each.name, root
+                yield distribution.name, root
