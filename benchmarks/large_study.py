@@ -23,9 +23,10 @@ from pathlib import Path
 
 import psutil
 
+from sweeps.planning.code.code_origin import keep_origin, origin_of
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import PlannedTrial, recorded
-from sweeps.planning.user_code import keep_origin, origin_of
+from sweeps.planning.plan_record import recorded
+from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.running.recorder import Recorder
 from sweeps.verbs.run import create
 from sweeps.worker.events import Finished, Started

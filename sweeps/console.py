@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.planning.naming import command, program
+from sweeps.planning.studies.advice import command, program
 from sweeps.processes.storage import FIXES
 from sweeps.processes.streams import steady_streams
 from sweeps.running.stopping import Interrupted, discard

@@ -17,8 +17,9 @@ from typing import Any
 
 from sweeps.config.settings import Cluster, Paths, Settings
 from sweeps.config.study_faults import address_problems
-from sweeps.planning.naming import some_of
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.planning.studies.advice import some_of
 from sweeps.preflight.machine import cpus, gpu_memories, memory
 from sweeps.preflight.node_facts import Packages, package_problems, packages
 from sweeps.preflight.places import local, nearest_existing

@@ -15,11 +15,13 @@ from rich.markup import escape
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
 from sweeps.planning.cautions import cautions
-from sweeps.planning.naming import known_study
-from sweeps.planning.plan import Plan, PlannedTrial, configurations, recorded
+from sweeps.planning.code.code_origin import keep_origin, origin_of
+from sweeps.planning.plan import Plan
+from sweeps.planning.plan_record import recorded
+from sweeps.planning.planned_trial import PlannedTrial, configurations
 from sweeps.planning.shared_trials import on_this_data
-from sweeps.planning.trial_lock import trial_lock
-from sweeps.planning.user_code import keep_origin, origin_of
+from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.preflight.scored_steps import refuse_missing_steps
 from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced

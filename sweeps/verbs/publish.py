@@ -29,7 +29,7 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
     Repeat it when more trials have finished. With paths.runs=studies only table, report and figures
     are written.
     """
-    from sweeps.planning.named_study import study_to_read
+    from sweeps.planning.studies.named_study import study_to_read
 
     taken = study_to_read(overrides)
     print_notices(taken.notices)

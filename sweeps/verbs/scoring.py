@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource, load_task
-from sweeps.planning.user_code import recorded_code
+from sweeps.planning.code.code_versions import recorded_code
 from sweeps.schema import damaged, dotted, nested
 from sweeps.task import Problem, RefusedError, Task
 from sweeps.verbs.stored_weights import lineage_of

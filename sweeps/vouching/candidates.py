@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.worker.environment import variables

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typed import typed
 
-from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
+from sweeps.planning.rows.compose import compose_sweep
 from sweeps.schema import Problem, RefusedError
 
 ALLELSE = Path(sysconfig.get_path("scripts")) / "allelse"

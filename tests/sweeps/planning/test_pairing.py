@@ -6,7 +6,7 @@ import pytest
 from studies_on_disk import begin, finish
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import recorded
+from sweeps.planning.plan_record import recorded
 from sweeps.schema import RefusedError
 from tracking.study import Study, read_study, write_study
 

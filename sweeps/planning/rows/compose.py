@@ -1,0 +1,202 @@
+"""The rows of a study: composed, scaled, overridden, and checked. All problems are reported at
+once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sweeps.config.files import BASE
+from sweeps.config.hydra import Library
+from sweeps.config.row_keys import builds_on, lists_all, own_keys
+from sweeps.config.rows import Scaled
+from sweeps.config.settings import Settings, absolute, parse_settings
+from sweeps.config.study_faults import study_problems
+from sweeps.planning.rows.composed_rows import ComposedRow, Composition
+from sweeps.planning.rows.request import Request, read_request, with_sweep_seeds
+from sweeps.planning.rows.row_names import row_of_trial, rows_of_sweep
+from sweeps.planning.rows.study_record import StudyRecord
+from sweeps.schema import Problem, RefusedError, Tree, Values, assigned, differences, dotted
+from tracking.words import plural
+
+
+def compose_sweep(
+    overrides: list[str],
+    here: Path | None = None,
+    record: StudyRecord | None = None,
+    library: Library | None = None,
+) -> Composition:
+    """Every row that the overrides name or make, after those of ``record``. Raises RefusedError
+    with every problem."""
+    typed = read_request(overrides, here or Path.cwd(), record, library, sweeps=True)
+    request = with_sweep_seeds(typed)
+    rows = rows_of_sweep(request)
+    values = request.values | rows.values
+    return _compose(replace(request, values=values), rows.names, rows.notes)
+
+
+def compose_row(
+    overrides: list[str],
+    here: Path | None = None,
+    record: StudyRecord | None = None,
+    library: Library | None = None,
+) -> Composition:
+    """The one row that ``row=`` names, by default base, after those of ``record``.
+
+    Raises RefusedError with every problem.
+    """
+    request = read_request(overrides, here or Path.cwd(), record, library)
+    return _compose(request, row_of_trial(request).names)
+
+
+def compose_base(
+    overrides: list[str], here: Path | None = None, library: Library | None = None
+) -> Composition:
+    """Only base, for what all rows share: its trials may be incomplete. Raises RefusedError."""
+    request = read_request(overrides, here or Path.cwd(), None, library, trains=False)
+    return _compose(request, [BASE], trains=False)
+
+
+def compose_settings(
+    overrides: list[str], here: Path | None = None, library: Library | None = None
+) -> Settings:
+    """A study's name and location, for verbs that only read it. Raises RefusedError."""
+    return compose_base(overrides, here, library).shared
+
+
+def _compose(
+    request: Request, names: Sequence[str], notes: tuple[str, ...] = (), trains: bool = True
+) -> Composition:
+    """The recorded rows and those with these names, complete. ``trains``: their trials must be
+    able to train.
+
+    Raises RefusedError with every problem that was collected.
+    """
+    collector = request.collector
+    collector.note(request.made.problems)
+    recorded = request.record.rows if request.record else ()
+    row_names = list(dict.fromkeys([*recorded, *names]))
+    scaled_rows = {name: request.scaled(name) for name in dict.fromkeys([BASE, *row_names])}
+    scaled_base = scaled_rows[BASE]
+    if scaled_base is None:
+        raise RefusedError(dict.fromkeys(collector.every))
+    base = scaled_base.tree
+    rows: dict[str, ComposedRow] = {}
+    for name, scaled in scaled_rows.items():
+        row = _composed_row(request, name, scaled, base, trains) if scaled else None
+        if row is not None:
+            rows[name] = row
+    _refuse_erased(request, scaled_rows, base, row_names)
+    if collector.every:
+        raise RefusedError(dict.fromkeys(collector.every))
+    return Composition(
+        rows=tuple(rows[name] for name in row_names),
+        base=rows[BASE].settings,
+        table_order=tuple(map(str, request.trees.listed or ())),
+        overrides=request.overrides,
+        typed=request.typed,
+        defaults=request.library.defaults,
+        place_of=collector.place,
+        row_notes=_row_notes(request, notes),
+        lists_all=lists_all(collector),
+    )
+
+
+def _row_notes(request: Request, notes: Sequence[str]) -> tuple[str, ...]:
+    """Lines on rows without a file, and on a file that is not read."""
+    ignored = request.library.folders.ignored
+    if ignored:
+        line = f"{ignored} is not read: change base by a row, a scale or overrides."
+        return (*request.made.notes, *notes, line)
+    return (*request.made.notes, *notes)
+
+
+def _composed_row(
+    request: Request, name: str, scaled: Scaled, base: Tree, trains: bool
+) -> ComposedRow | None:
+    """The complete row; None if a value is refused. Overrides are final values, and those that make
+    a row stand above them."""
+    made_row = request.made.rows.get(name)
+    values = _values_for_row(request, name, scaled.tree, base)
+    if made_row is not None:
+        values |= made_row.final
+    tree = request.trees.resolved(assigned(scaled.tree, values), name)
+    if tree is None:
+        return None
+    settings = _checked_settings(request, name, tree, base, trains)
+    if settings is None:
+        return None
+    return ComposedRow(
+        name,
+        absolute(settings, request.here),
+        changes=differences(base, scaled.tree, request.library.schema.groups),
+        kept=scaled.kept,
+        location=_location(request, name),
+        before_scaling=scaled.before,
+        builds_on=builds_on(request.collector, name),
+    )
+
+
+def _values_for_row(request: Request, row: str, tree: Tree, base: Tree) -> Values:
+    """The overrides, without those of scoring keys that the row sets itself: they are for the
+    other rows."""
+    if row == BASE:
+        return dict(request.values)
+    schema = request.library.schema
+    row_keys = {*differences(base, tree, schema.groups), *own_keys(request.collector, row)}
+    own_scores = row_keys & schema.scores
+    return {key: value for key, value in request.values.items() if key not in own_scores}
+
+
+def _checked_settings(
+    request: Request, row: str, tree: Tree, base: Tree, trains: bool
+) -> Settings | None:
+    """The row's settings; None if a value is wrong. Values that conflict are reported too."""
+    source = request.library.source
+    settings, problems = parse_settings(source, tree)
+    request.collector.note(problems, row)
+    wrong_keys = {problem.key for problem in problems}
+    checked = settings
+    if checked is None:  # with base's values instead of the wrong ones, the rest can be checked
+        base_values = dotted(base)
+        repairs = {key: base_values[key] for key in wrong_keys if key in base_values}
+        checked, _ = parse_settings(source, assigned(tree, repairs))
+    if checked is not None:
+        conflicts = source.task.problems(checked.trial) if trains else []
+        problems = [*conflicts, *study_problems(checked)]
+        request.collector.note(
+            (problem for problem in problems if problem.key not in wrong_keys), row
+        )
+    return settings
+
+
+def _location(request: Request, row: str) -> str | None:
+    """The user's file with the row, or what makes it; None if it is shipped."""
+    folders = request.library.folders
+    file = folders.find(f"row/{row}")
+    if file and folders.is_own(file):
+        return folders.show(file)
+    made_row = request.made.rows.get(row)
+    return made_row.place if made_row else None
+
+
+def _refuse_erased(
+    request: Request, scaled_rows: Mapping[str, Scaled | None], base: Tree, names: Sequence[str]
+) -> None:
+    """Refuse an override of a key that a row changes: it would erase the row's difference.
+
+    A key that scores may be overridden: there a row keeps its own value.
+    """
+    schema = request.library.schema
+    changes: dict[str, dict[str, Any]] = {}
+    for name in names:
+        scaled = scaled_rows[name]
+        if scaled is not None:
+            changes[name] = differences(base, scaled.tree, schema.groups)
+    for key in request.overrides.values:
+        rows = [row for row, changed in changes.items() if key in changed]
+        if rows and key not in schema.scores:
+            fault = f"is changed by {plural('row', len(rows))} {', '.join(rows)}"
+            allowed = "remove the override, or select rows that keep base's value"
+            location = request.collector.source(key)
+            request.collector.every.append(Problem(key, fault, allowed, place=location))
