@@ -3,18 +3,15 @@
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from sweeps.config.schema import task_card
 from sweeps.planning.plan import Plan
 from sweeps.planning.rows.composed_rows import Composition
 from sweeps.planning.rows.row_words import cells
 from sweeps.planning.rows.study_record import recording, values_of
-from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.known_studies import known_study, log_entry
 from sweeps.schema import Problem, RefusedError, dotted
 from tracking.study import Study, StudyTrial
-from tracking.uri import shown_words
-from tracking.words import shell_line
 
 
 def recorded(plan: Plan, command: list[str]) -> Study:
@@ -26,12 +23,8 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     _refuse_changed_settings(plan, study)
     recorded_names = {trial.name for trial in study.trials}
     planned_trials = {planned.trial.name: planned.trial for planned in plan.trials}
-    entry = {
-        "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shell_line(shown_words(command)),
-        "added": [name for name in planned_trials if name not in recorded_names],
-        "saw_results": study.has_results,
-    }
+    added = [name for name in planned_trials if name not in recorded_names]
+    entry = log_entry(command, {"added": added, "saw_results": study.has_results})
     merged = {trial.name: trial for trial in study.trials} | planned_trials
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, study)))
     rows = plan.composition.rows

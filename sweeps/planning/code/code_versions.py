@@ -36,26 +36,26 @@ def with_code(plan: Plan, any_code: bool = False) -> Plan:
     of the study, unless ``any_code`` is allowed."""
     study = plan.before
     today = user_code(plan.composition.shared.source)
-    held = held_codes(study, plan.composition.shared.paths.checkpoints) if study else ()
+    versions = held_codes(study, plan.composition.shared.paths.checkpoints) if study else ()
     if today is None:
         return _running(plan, None, ())
-    if study is None or not held:
+    if study is None or not versions:
         return _running(plan, today, (today.digest,))
     try:
-        trained_with = _recorded(study, held[-1], today)
+        trained_with = _recorded(study, versions[-1], today)
     except DamagedFileError as error:
         trained_with = today
         problems = [replace(damaged(error), allowed=HOW_TO_REPLACE)]
     else:
         today = _with_recorded_files(today, trained_with)
         problems = _changes(study, trained_with, today)
-    if problems and SameCode(study.vouched).are_same(held[-1], today.digest):
-        return _running(plan, today, tuple(dict.fromkeys((*held, today.digest))))
+    if problems and SameCode(study.vouched).are_same(versions[-1], today.digest):
+        return _running(plan, today, tuple(dict.fromkeys((*versions, today.digest))))
     if not problems or not plan.pending:  # where nothing is to run, nothing changes
-        return _running(plan, trained_with, held)
+        return _running(plan, trained_with, versions)
     if not any_code:
         raise RefusedError(problems)
-    return _running(plan, today, (*held, today.digest))
+    return _running(plan, today, (*versions, today.digest))
 
 
 def _running(plan: Plan, code: Code | None, codes: tuple[str, ...]) -> Plan:
@@ -101,15 +101,15 @@ def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> 
     """The files whose change keeps the study from going on without ``--changed-code``. None if any
     may change."""
     today = user_code(source)
-    held = held_codes(study, checkpoints)
-    if today is None or not held:
+    versions = held_codes(study, checkpoints)
+    if today is None or not versions:
         return None
     try:
-        trained_with = _recorded(study, held[-1], today)
+        trained_with = _recorded(study, versions[-1], today)
     except DamagedFileError as error:
         return [error.path.name]
     today = _with_recorded_files(today, trained_with)
-    if SameCode(study.vouched).are_same(held[-1], today.digest):
+    if SameCode(study.vouched).are_same(versions[-1], today.digest):
         return []
     return changed_files(trained_with, today)
 
@@ -124,13 +124,13 @@ def held_codes(study: Study, checkpoints: str | None) -> tuple[str, ...]:
     """
     if not study.code:
         return ()
-    held = set[str]()
+    versions = set[str]()
     for trial in study.trials:
-        held |= _trained_with(study, trial, checkpoints)
+        versions |= _trained_with(study, trial, checkpoints)
     folders = {trial.name: study.trial_folder(trial) for trial in study.trials}
     if in_hand(study.folder, folders, lambda name: folders[name].newest_attempt()):
-        held.add(study.code[-1])
-    return tuple(digest for digest in study.code if digest in held)
+        versions.add(study.code[-1])
+    return tuple(digest for digest in study.code if digest in versions)
 
 
 def _trained_with(study: Study, trial: StudyTrial, checkpoints: str | None) -> set[str]:

@@ -4,7 +4,6 @@ once."""
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
@@ -13,7 +12,7 @@ from sweeps.config.rows import Scaled
 from sweeps.config.settings import Settings, absolute, parse_settings
 from sweeps.config.study_faults import study_problems
 from sweeps.planning.rows.composed_rows import ComposedRow, Composition
-from sweeps.planning.rows.request import Request, read_request, with_sweep_seeds
+from sweeps.planning.rows.request import Request, read_request
 from sweeps.planning.rows.row_names import row_of_trial, rows_of_sweep
 from sweeps.planning.rows.study_record import StudyRecord
 from sweeps.schema import Problem, RefusedError, Tree, Values, assigned, differences, dotted
@@ -28,8 +27,7 @@ def compose_sweep(
 ) -> Composition:
     """Every row that the overrides name or make, after those of ``record``. Raises RefusedError
     with every problem."""
-    typed = read_request(overrides, here or Path.cwd(), record, library, sweeps=True)
-    request = with_sweep_seeds(typed)
+    request = read_request(overrides, here or Path.cwd(), record, library, sweeps=True)
     rows = rows_of_sweep(request)
     values = request.values | rows.values
     return _compose(replace(request, values=values), rows.names, rows.notes)
@@ -82,11 +80,15 @@ def _compose(
         raise RefusedError(dict.fromkeys(collector.every))
     base = scaled_base.tree
     rows: dict[str, ComposedRow] = {}
+    changes: dict[str, Values] = {}
     for name, scaled in scaled_rows.items():
-        row = _composed_row(request, name, scaled, base, trains) if scaled else None
+        if scaled is None:
+            continue
+        changes[name] = differences(base, scaled.tree, request.library.schema.groups)
+        row = _composed_row(request, name, scaled, changes[name], base, trains)
         if row is not None:
             rows[name] = row
-    _refuse_erased(request, scaled_rows, base, row_names)
+    _refuse_erased(request, {name: changes[name] for name in row_names if name in changes})
     if collector.every:
         raise RefusedError(dict.fromkeys(collector.every))
     return Composition(
@@ -112,24 +114,32 @@ def _row_notes(request: Request, notes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _composed_row(
-    request: Request, name: str, scaled: Scaled, base: Tree, trains: bool
+    request: Request, name: str, scaled: Scaled, changes: Values, base: Tree, trains: bool
 ) -> ComposedRow | None:
     """The complete row; None if a value is refused. Overrides are final values, and those that make
     a row stand above them."""
+    own_scores = _own_scores(request, name, changes)
+    values = {key: value for key, value in request.values.items() if key not in own_scores}
     made_row = request.made.rows.get(name)
-    values = _values_for_row(request, name, scaled.tree, base)
     if made_row is not None:
         values |= made_row.final
     tree = request.trees.resolved(assigned(scaled.tree, values), name)
     if tree is None:
         return None
-    settings = _checked_settings(request, name, tree, base, trains)
+    settings, problems = parse_settings(request.library.source, tree)
+    request.collector.note(problems, name)
+    wrong_keys = {problem.key for problem in problems}
+    checked = settings or _repaired(request, tree, base, wrong_keys)
+    conflicts = _conflicts(checked, trains) if checked else []
+    request.collector.note(
+        (problem for problem in conflicts if problem.key not in wrong_keys), name
+    )
     if settings is None:
         return None
     return ComposedRow(
         name,
         absolute(settings, request.here),
-        changes=differences(base, scaled.tree, request.library.schema.groups),
+        changes=changes,
         kept=scaled.kept,
         location=_location(request, name),
         before_scaling=scaled.before,
@@ -137,37 +147,27 @@ def _composed_row(
     )
 
 
-def _values_for_row(request: Request, row: str, tree: Tree, base: Tree) -> Values:
-    """The overrides, without those of scoring keys that the row sets itself: they are for the
-    other rows."""
+def _own_scores(request: Request, row: str, changes: Values) -> set[str]:
+    """The scoring keys that the row sets itself: overrides of them are for the other rows."""
     if row == BASE:
-        return dict(request.values)
-    schema = request.library.schema
-    row_keys = {*differences(base, tree, schema.groups), *own_keys(request.collector, row)}
-    own_scores = row_keys & schema.scores
-    return {key: value for key, value in request.values.items() if key not in own_scores}
+        return set()
+    keys = {*changes, *own_keys(request.collector, row)}
+    return keys & request.library.schema.scores
 
 
-def _checked_settings(
-    request: Request, row: str, tree: Tree, base: Tree, trains: bool
-) -> Settings | None:
-    """The row's settings; None if a value is wrong. Values that conflict are reported too."""
-    source = request.library.source
-    settings, problems = parse_settings(source, tree)
-    request.collector.note(problems, row)
-    wrong_keys = {problem.key for problem in problems}
-    checked = settings
-    if checked is None:  # with base's values instead of the wrong ones, the rest can be checked
-        base_values = dotted(base)
-        repairs = {key: base_values[key] for key in wrong_keys if key in base_values}
-        checked, _ = parse_settings(source, assigned(tree, repairs))
-    if checked is not None:
-        conflicts = source.task.problems(checked.trial) if trains else []
-        problems = [*conflicts, *study_problems(checked)]
-        request.collector.note(
-            (problem for problem in problems if problem.key not in wrong_keys), row
-        )
+def _repaired(request: Request, tree: Tree, base: Tree, wrong_keys: set[str]) -> Settings | None:
+    """The settings with base's values instead of the wrong ones, so that the rest can be
+    checked."""
+    base_values = dotted(base)
+    repairs = {key: base_values[key] for key in wrong_keys if key in base_values}
+    settings, _ = parse_settings(request.library.source, assigned(tree, repairs))
     return settings
+
+
+def _conflicts(settings: Settings, trains: bool) -> list[Problem]:
+    """The problems between values. ``trains``: those of training count, too."""
+    problems = settings.source.task.problems(settings.trial) if trains else []
+    return [*problems, *study_problems(settings)]
 
 
 def _location(request: Request, row: str) -> str | None:
@@ -180,22 +180,14 @@ def _location(request: Request, row: str) -> str | None:
     return made_row.place if made_row else None
 
 
-def _refuse_erased(
-    request: Request, scaled_rows: Mapping[str, Scaled | None], base: Tree, names: Sequence[str]
-) -> None:
+def _refuse_erased(request: Request, changes: Mapping[str, Values]) -> None:
     """Refuse an override of a key that a row changes: it would erase the row's difference.
 
     A key that scores may be overridden: there a row keeps its own value.
     """
-    schema = request.library.schema
-    changes: dict[str, dict[str, Any]] = {}
-    for name in names:
-        scaled = scaled_rows[name]
-        if scaled is not None:
-            changes[name] = differences(base, scaled.tree, schema.groups)
     for key in request.overrides.values:
-        rows = [row for row, changed in changes.items() if key in changed]
-        if rows and key not in schema.scores:
+        rows = [row for row, row_changes in changes.items() if key in row_changes]
+        if rows and key not in request.library.schema.scores:
             fault = f"is changed by {plural('row', len(rows))} {', '.join(rows)}"
             allowed = "remove the override, or select rows that keep base's value"
             location = request.collector.source(key)

@@ -72,8 +72,8 @@ class Composition:
         if not changes:
             return []
         scale = self.base.scale.name
-        listed = ", ".join(changes)
-        return [f"Scale {scale} sets these, so rows keep them in proportion to base: {listed}."]
+        listing = ", ".join(changes)
+        return [f"Scale {scale} sets these, so rows keep them in proportion to base: {listing}."]
 
     def _steps_note(self) -> list[str]:
         keys = [f"{key} of {row.name}" for row in self.rows for key in row.kept.left_out]

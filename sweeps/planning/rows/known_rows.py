@@ -29,20 +29,22 @@ def known_rows(composition: Composition, record: StudyRecord, here: Path) -> dic
     own_files = [
         name for name in sorted(files - record.rows.keys() - new_names) if _is_own(folders, name)
     ]
-    known: dict[str, str] = {}
+    recorded_names: dict[str, str] = {}
     for row in (*new_rows, *_rows_of_files(own_files, record, here)):
         recorded_name = _recorded_name(row, record, missing)
         if recorded_name:
-            known[row.name] = recorded_name
-    return known
+            recorded_names[row.name] = recorded_name
+    return recorded_names
 
 
-def without(composition: Composition, known: Mapping[str, str], record: StudyRecord) -> Composition:
+def without(
+    composition: Composition, recorded_names: Mapping[str, str], record: StudyRecord
+) -> Composition:
     """The composition without these rows, and with a note on each."""
-    rows = tuple(row for row in composition.rows if row.name not in known)
+    rows = tuple(row for row in composition.rows if row.name not in recorded_names)
     study = record.study
     notes = list(composition.row_notes)
-    for name, recorded in known.items():
+    for name, recorded in recorded_names.items():
         rename = command("rename", study.name, recorded, name, *placed(study.folder))
         notes.append(f"{name} is the row {recorded} of {study.name}; `{rename}` renames it there.")
     return replace(composition, rows=rows, row_notes=tuple(notes))

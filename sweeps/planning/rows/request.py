@@ -65,7 +65,7 @@ class Request:
         if base is None:
             return None
         recorded = self.record.rows[row]
-        row_group = {"change": "", "published": {}, **recorded.about}
+        row_group = {"change": "", "published": {}, **recorded.row_words}
         tree = assigned(base.tree, recorded.values) | {"row": row_group}
         return Scaled(tree, before=recorded.before_scaling)
 
@@ -87,7 +87,8 @@ def read_request(
 ) -> Request:
     """The parsed overrides, with the problems of their form and of the files that they choose.
 
-    ``sweeps``: a key may have several values. Raises RefusedError if the task cannot be imported.
+    ``sweeps``: a key may have several values, and the task's own key for a seed sets
+    ``sweep.seeds``. Raises RefusedError if the task cannot be imported.
     """
     library = library or library_of(overrides, here, record, trains)
     recorded_rows = tuple(record.rows) if record else ()
@@ -104,6 +105,10 @@ def read_request(
     _check_files(collector, trees)
     if values.get("sweep.rows") == ALL:
         values["sweep.rows"] = trees.listed
+    seeds = _typed_seeds(collector) if sweeps else None
+    if seeds is not None:
+        values.pop(str(library.schema.seed), None)
+        values["sweep.seeds"] = seeds
     return Request(here, record, typed, merged, values, collector, trees)
 
 
@@ -130,18 +135,16 @@ def _check_files(collector: FoundProblems, trees: RowTrees) -> None:
             collector.chosen.pop(group, None)
 
 
-def with_sweep_seeds(request: Request) -> Request:
-    """The request in which ``sweep.seeds`` has the seeds that the task's own key lists."""
-    key = request.seed
-    typed = request.typed
+def _typed_seeds(collector: FoundProblems) -> list[Any] | None:
+    """The seeds that the task's own key lists; None if it is not typed."""
+    key = collector.library.schema.seed
+    typed = collector.typed
     if key is None or key not in (*typed.values, *typed.sweeps):
-        return request
+        return None
     if "sweep.seeds" in typed.values:
         allowed = "give the seeds once, with sweep.seeds=[1,2,3]"
-        request.collector.refuse(key, "and sweep.seeds are both given", allowed)
-    values = dict(request.values)
-    values["sweep.seeds"] = typed.sweeps.get(key) or [values.pop(key)]
-    return replace(request, values=values)
+        collector.refuse(key, "and sweep.seeds are both given", allowed)
+    return typed.sweeps.get(key) or [typed.values[key]]
 
 
 def unknown_row(request: Request, row: str) -> Problem | None:

@@ -33,10 +33,10 @@ def rows_of_sweep(request: Request) -> NamedRows:
         for key, values in request.typed.sweeps.items()
         if key not in ("row", request.seed)
     }
-    listed = typed_rows or request.values.get("sweep.rows", request.trees.listed)
-    if _rows_are_made_from_base(request, typed_rows, swept, listed):
-        listed = [BASE]
-    names = _existing_rows(request, listed)
+    rows = typed_rows or request.values.get("sweep.rows", request.trees.listed)
+    if _rows_are_made_from_base(request, typed_rows, swept, rows):
+        rows = [BASE]
+    names = _existing_rows(request, rows)
     if swept and request.base:
         names = request.made.sweep(names, swept, request.final_value)
     notes: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ def rows_of_sweep(request: Request) -> NamedRows:
     if is_typed:
         names = [BASE, *names]
     names = list(dict.fromkeys([*names, *request.made.rows]))
-    is_listed_in_file = isinstance(listed, list) and not is_typed and not request.made.asked
+    is_listed_in_file = isinstance(rows, list) and not is_typed and not request.made.asked
     values = {} if is_listed_in_file else {"sweep.rows": names}
     return NamedRows(names, values, notes)
 
@@ -89,23 +89,23 @@ def _typed_rows(request: Request) -> list[str] | None:
 
 
 def _rows_are_made_from_base(
-    request: Request, typed_rows: list[str] | None, swept: Values, listed: Any
+    request: Request, typed_rows: list[str] | None, swept: Values, rows: Any
 ) -> bool:
     """Whether lists of values make rows, and nothing names the rows that they start from."""
     makes_rows = bool(request.made.asked or swept)
     if not makes_rows or typed_rows or "sweep.rows" in request.values:
         return False
-    return listed is None or "sweep" not in request.collector.chosen
+    return rows is None or "sweep" not in request.collector.chosen
 
 
-def _existing_rows(request: Request, listed: Any) -> list[str]:
+def _existing_rows(request: Request, rows: Any) -> list[str]:
     """The rows of a list that exist, each once. Names that do not exist or are listed twice are
     refused."""
-    if not isinstance(listed, list) or not listed:
+    if not isinstance(rows, list) or not rows:
         allowed = "must be a list of rows, such as [base,big], or all"
-        request.collector.note([Problem("sweep.rows", f"is {listed}", allowed)])
+        request.collector.note([Problem("sweep.rows", f"is {rows}", allowed)])
         return []
-    listed_names = [str(name) for name in listed]
+    listed_names = [str(name) for name in rows]
     names = list(dict.fromkeys(listed_names))
     unknown = {name: unknown_row(request, name) for name in names}
     problems = [

@@ -24,7 +24,7 @@ class RecordedRow:
     ``before_scaling`` is its change before scaling, if the scale touches it.
     """
 
-    about: dict[str, Any]
+    row_words: dict[str, Any]
     values: Values
     before_scaling: str
 

@@ -31,7 +31,7 @@ class Words:
 
     change: str
     before_scaling: str
-    shown: str
+    in_table: str
 
 
 def with_todays_words(study: Study, here: Path) -> Study:
@@ -58,11 +58,11 @@ def with_todays_words(study: Study, here: Path) -> Study:
 def record_words(study: Study) -> None:
     """Write the words of ``with_todays_words`` into `study.json`, from which a tracker takes
     them."""
-    shown = {trial.row: trial.change for trial in study.trials}
+    in_table = {trial.row: trial.change for trial in study.trials}
     words = {
-        row["row"]: Words(row["change"], row["before_scaling"], shown[row["row"]])
+        row["row"]: Words(row["change"], row["before_scaling"], in_table[row["row"]])
         for row in study.rows
-        if row["row"] in shown
+        if row["row"] in in_table
     }
     with FileLock(study.folder / ".locks" / "study"):
         recorded = read_study(study.folder)
@@ -101,13 +101,16 @@ def _with_words(study: Study, words: Mapping[str, Words]) -> Study:
     for row in study.rows:
         row_words = words.get(row["row"])
         if row_words is not None:
-            before = row_words.before_scaling
-            row = row | {"change": row_words.change, "before_scaling": before}
+            row = {
+                **row,
+                "change": row_words.change,
+                "before_scaling": row_words.before_scaling,
+            }
         rows.append(row)
     trials = []
     for trial in study.trials:
         trial_words = words.get(trial.row)
         if trial_words is not None:
-            trial = replace(trial, change=trial_words.shown)
+            trial = replace(trial, change=trial_words.in_table)
         trials.append(trial)
     return replace(study, rows=tuple(rows), trials=tuple(trials))

@@ -45,5 +45,5 @@ def studies_there(runs: Path) -> str:
 
 def some_of(names: Sequence[str], most: int = 30) -> str:
     """The names for a refusal, which a large study would make too long."""
-    listed = ", ".join(names[:most])
-    return f"{listed} and {len(names) - most} more" if len(names) > most else listed
+    first_names = ", ".join(names[:most])
+    return f"{first_names} and {len(names) - most} more" if len(names) > most else first_names

@@ -8,7 +8,6 @@ starts.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ from filelock import FileLock
 
 from sweeps.config.files import BASE
 from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.study import Study, StudyTrial, read_study, write_study
-from tracking.uri import shown_words
-from tracking.words import shell_line
 
 NOTE = ".locks/renaming.json"
 NOTE_FORM: Form = {"old": str, "new": str}
@@ -100,7 +98,7 @@ def rename_study(folder: Path, new: str, typed: Sequence[str]) -> Study:
     new_folder = folder.rename(folder.with_name(new))
     with FileLock(new_folder / ".locks" / "study"):
         study = read_study(new_folder)
-        entry = _log_entry(typed, {"renamed_study": {folder.name: new}})
+        entry = log_entry(typed, {"renamed_study": {folder.name: new}})
         renamed = replace(study, asked=(*study.asked, entry))
         write_study(renamed)
     return renamed
@@ -111,7 +109,7 @@ def _with_new_row(study: Study, old: str, new: str, typed: Sequence[str]) -> Stu
     trials = {trial.name: replace(trial, row=new) for trial in study.trials if trial.row == old}
     new_names = {name: trial.name for name, trial in trials.items()}
     entries = [_with_new_names(entry, new_names) for entry in study.asked]
-    entries.append(_log_entry(typed, {"renamed": {old: new}}))
+    entries.append(log_entry(typed, {"renamed": {old: new}}))
     return replace(
         study,
         trials=tuple(_renamed(trials.get(trial.name, trial), new_names) for trial in study.trials),
@@ -133,11 +131,6 @@ def _with_new_names(entry: dict[str, Any], new_names: dict[str, str]) -> dict[st
         if key in entry:
             renamed[key] = [new_names.get(name, name) for name in entry[key]]
     return renamed
-
-
-def _log_entry(typed: Sequence[str], more: dict[str, Any]) -> dict[str, Any]:
-    moment = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"ts": moment, "command": shell_line(shown_words(typed)), **more}
 
 
 def _note(study: Path) -> dict[str, Any] | None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
 
 from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import placed
 from sweeps.planning.studies.trash import DROPPED_FILE, Trashed, list_dropped
@@ -16,8 +16,6 @@ from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError
 from tracking.files import unless_damaged
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, study_folders, write_study
-from tracking.uri import shown_words
-from tracking.words import shell_line
 
 
 def restore_study(item: Trashed) -> Path:
@@ -163,11 +161,7 @@ def _with_restored(
     names = [name for name in dict.fromkeys(trial.row for trial in merged) if name in rows]
     merged_seeds = {trial.seed for trial in merged}
     seeds = [seed for seed in [*record.seeds, *study.seeds] if seed in merged_seeds]
-    entry = {
-        "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shell_line(shown_words(typed)),
-        "restored": [trial.name for trial in trials],
-    }
+    entry = log_entry(typed, {"restored": [trial.name for trial in trials]})
     return replace(
         study,
         trials=merged,
