@@ -153,9 +153,8 @@ def main(only: Sizes = None, way: Ways = None) -> None:
             continue
         for line in all_ways(size, list(way or Way), device):
             measured.append(line)
-            console.print(
-                f"{size.name}, {line.way}: {line.milliseconds:.2f} ms"
-            )  # now, should the time run out
+            # now, should the time run out
+            console.print(f"{size.name}, {line.way}: {line.milliseconds:.2f} ms")
     console.print(to_terminal(sheet(measured, ceiling)))
     console.print(origin(device), soft_wrap=True)
 

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import psutil
 
-from sweeps.planning.code.code_origin import keep_origin, origin_of
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan_record import recorded
 from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.running.recorder import Recorder
 from sweeps.verbs.run import create
 from sweeps.worker.events import Finished, Started

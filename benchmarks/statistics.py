@@ -41,11 +41,8 @@ EFFECT = 3.5  # sd, of the one row that differs where power is measured
 CHECKED = 2  # studies of each case whose marks are compared with those of a table
 EQUAL = "equal sds"
 WITHIN = "rows of one list"
-EVEN_ERROR, ERROR, LEAST_POWER = (
-    6.0,
-    11.0,
-    {(3, 3): 65.0, (3, 9): 85.0},
-)  # %, what docs/statistics.md promises
+# %, what docs/statistics.md promises
+EVEN_ERROR, ERROR, LEAST_POWER = (6.0, 11.0, {(3, 3): 65.0, (3, 9): 85.0})
 Sizes = Sequence[int]  # seeds of each row, base first
 Draw = Callable[[int, Sizes, np.random.Generator], list[Any]]
 """Studies, sizes, chance -> for each row [S, n]."""
@@ -147,9 +144,8 @@ class Shares:
     error: float  # some row is marked, though none differs
     coverage: float  # every interval holds its true difference
     against: float  # some row is marked as worse than base where the paper has a better one: a false "disagrees"
-    power: (
-        float | None
-    )  # the row that lies 3.5 sd away is marked; None for real noise, whose sds differ
+    # the row that lies 3.5 sd away is marked; None for real noise, whose sds differ
+    power: float | None
 
     @property
     def kept(self) -> bool:

@@ -286,9 +286,8 @@ def changing_problem(key: str, tree: Tree) -> Problem:
     """The refusal of a value that changes from call to call: no command would resume its trial."""
     group, _, name = key.partition(".")
     values = tree[group]
-    value = (
-        values.get(name) if isinstance(values, dict) else values
-    )  # a reference instead of a group
+    # a reference instead of a group
+    value = values.get(name) if isinstance(values, dict) else values
     fault = f"is {value}, which changes from call to call"
     return Problem(key, fault, "must be a fixed value, so that the same command resumes the trial")
 

@@ -9,7 +9,6 @@ from sweeps.config.hydra import Library
 from sweeps.config.overrides import Overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
-from sweeps.planning.code.code_versions import with_code
 from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.record_faults import record_faults
@@ -23,6 +22,7 @@ from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import naming
+from sweeps.planning.user_code.versions import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError
 from tracking.study import Study
 from tracking.words import plural

@@ -13,8 +13,8 @@ from sweeps.planning.source_trial import OTHER_CODE, OTHER_VARIABLES, Source, fi
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.schema import RefusedError
-from sweeps.worker.environment import variables
 from sweeps.worker.prepared import check_data
+from sweeps.worker.user_code.environment import variables
 from tracking.files import unless_damaged
 from tracking.provenance import own_files
 from tracking.same_code import SameCode

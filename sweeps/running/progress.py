@@ -11,9 +11,9 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from sweeps.planning.code.code_watch import CodeWatch
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.planning.user_code.watch import CodeWatch
 from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.status.live import Watched, below_live_view, summary
@@ -66,9 +66,8 @@ class Progress:
         names = [planned.trial.name for planned in plan.trials]
         self._states = {name: "waiting" if name in self._pending else "finished" for name in names}
         self._begun: dict[str, Begun] = {}
-        self._resuming: dict[
-            str, str
-        ] = {}  # hosts of trials that start again, until the step is printed
+        # hosts of trials that start again, until the step is printed
+        self._resuming: dict[str, str] = {}
         self._watched: Watched | None = None
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)

@@ -179,8 +179,8 @@ def next_run(
 ) -> None:
     """Print the command that runs what is left, and what it takes after a change of the user's
     code."""
-    from sweeps.planning.code.code_versions import changed_since
     from sweeps.planning.rows.command_task import source_of_study
+    from sweeps.planning.user_code.versions import changed_since
 
     changed = None
     with suppress(RefusedError):  # a task that cannot be imported is refused once it is to run

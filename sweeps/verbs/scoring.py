@@ -9,16 +9,16 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource, load_task
-from sweeps.planning.code.code_versions import recorded_code
+from sweeps.planning.user_code.versions import recorded_code
 from sweeps.schema import damaged, dotted, nested
 from sweeps.task import Problem, RefusedError, Task
 from sweeps.verbs.stored_weights import lineage_of
 from sweeps.verbs.trained_trial import TrainedTrial
 from sweeps.worker.attempt import Driver
-from sweeps.worker.code_folder import ready_code
-from sweeps.worker.code_imports import running_code
 from sweeps.worker.events import Assignment, Evaluated, Event, Finished, HostWeights, Noticed
 from sweeps.worker.prepared import identity
+from sweeps.worker.user_code.folder import ready_code
+from sweeps.worker.user_code.imports import running_code
 from tracking.files import DamagedFileError
 from tracking.provenance import scored_by
 

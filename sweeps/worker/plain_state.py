@@ -208,9 +208,8 @@ class _Reader:
     def __init__(self, tensors: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         self._tensors = tensors
         self._arrays = arrays
-        self._restored: dict[
-            tuple[str, str], Any
-        ] = {}  # an object that occurs twice is restored once
+        # an object that occurs twice is restored once
+        self._restored: dict[tuple[str, str], Any] = {}
         self._kinds: dict[str, Callable[..., Any]] = {
             "int": lambda digits: int(digits, 16),
             "tuple": lambda items: tuple(map(self.value, items)),

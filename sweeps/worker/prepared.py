@@ -213,9 +213,8 @@ def _take_name(temporary: Path, folder: Path) -> None:
     try:
         temporary.rename(folder)  # atomic, and never replaces a folder with content
     except OSError:
-        if (
-            not folder.is_dir()
-        ):  # otherwise another process was first: not every filesystem has locks
+        if not folder.is_dir():
+            # otherwise another process was first: not every filesystem has locks
             raise
 
 

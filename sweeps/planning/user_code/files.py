@@ -2,7 +2,7 @@
 
 They lie in the task's folder and in editable installs. Where git tracks some, these count, and
 others only if the task names them; elsewhere all count. Trials run in the study's folder of them
-(``sweeps.worker.code_folder``), so an edit never reaches a trial by itself.
+(``sweeps.worker.user_code.folder``), so an edit never reaches a trial by itself.
 """
 
 import ast
@@ -16,8 +16,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from sweeps.config.tasks import OURS, TaskSource, reference_of
-from sweeps.worker.code_folder import settings_texts
-from sweeps.worker.code_imports import INSTALLS, holds_python
+from sweeps.worker.user_code.folder import settings_texts
+from sweeps.worker.user_code.imports import INSTALLS, holds_python
 from tracking.code import INSTALLED, Code
 from tracking.provenance import DISTRIBUTION, OUR_CODE, tracked_files
 

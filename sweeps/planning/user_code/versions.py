@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.code.user_code import content_of, user_code
 from sweeps.planning.plan import Plan
+from sweeps.planning.user_code.files import content_of, user_code
 from sweeps.schema import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
 from tracking.attempts import in_hand

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sweeps.config.tasks import TaskSource, reference_of
-from sweeps.worker.code_folder import ready_code
+from sweeps.worker.user_code.folder import ready_code
 from tracking.code import CODE_FOLDER, FILE_DIGITS, Code
 from tracking.files import write_atomic
 from tracking.provenance import OUR_CODE, ROOT, Provenance, of_sweep

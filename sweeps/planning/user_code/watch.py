@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sweeps.planning.code.user_code import content_of
+from sweeps.planning.user_code.files import content_of
 from tracking.code import Code
 
 
