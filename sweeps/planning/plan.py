@@ -177,9 +177,9 @@ def _hosts(composition: Composition, trials: Sequence[PlannedTrial], before: Stu
     base = composition.base.trial
     fingerprint = schema.task.fingerprint(base)
     scoring = schema.scoring(base)
+    seeds = dict.fromkeys(planned.trial.seed for planned in trials)
     base_weights = [
-        Weights(BASE, seed, schema.trial_key(base, seed, fingerprint), scoring)
-        for seed in dict.fromkeys(planned.trial.seed for planned in trials)
+        Weights(BASE, seed, schema.trial_key(base, seed, fingerprint), scoring) for seed in seeds
     ]
     weights = [
         Weights(planned.trial.row, planned.trial.seed, planned.trial.key, planned.scoring)
