@@ -13,9 +13,9 @@ from sweeps.config.schema import Schema
 from sweeps.planning.folder_faults import folder_faults
 from sweeps.planning.hosts import Hosts, Weights
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.planning.rows.composed_rows import ComposedRow, Composition
-from sweeps.planning.rows.row_words import shown_change, size_notes
 from sweeps.planning.source_trial import Source
+from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
+from sweeps.planning.study_rows.row_words import shown_change, size_notes
 from sweeps.schema import RefusedError
 from sweeps.task import Costs, Task
 from tracking.attempts import in_hand
