@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sweeps.planning.plan import Plan
-from sweeps.planning.study_lock import planned_lock_line
+from sweeps.planning.plan_lock import planned_lock_line
 from sweeps.worker.checkpoint_files import folders_at
 from tracking.study_lock import FOLLOWS
 from tracking.uri import without_password

@@ -12,16 +12,16 @@ from sweeps.config.settings import Settings, Sweep
 from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.record_faults import record_faults
-from sweeps.planning.rows.command_task import library_of, source_of_study
-from sweeps.planning.rows.compose import compose_row, compose_settings, compose_sweep
-from sweeps.planning.rows.composed_rows import Composition
-from sweeps.planning.rows.known_rows import known_rows, without
-from sweeps.planning.rows.study_record import StudyRecord, read_record
 from sweeps.planning.shared_trials import with_sources
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import naming
+from sweeps.planning.study_rows.command_task import library_of, source_of_study
+from sweeps.planning.study_rows.compose import compose_row, compose_settings, compose_sweep
+from sweeps.planning.study_rows.composed_rows import Composition
+from sweeps.planning.study_rows.known_rows import known_rows, without
+from sweeps.planning.study_rows.study_record import StudyRecord, read_record
 from sweeps.planning.user_code.versions import with_code
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError
 from tracking.study import Study

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sweeps.config.files import BASE
-from sweeps.planning.rows.composed_rows import Composition
+from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.schema import Problem, Values
 
 DIFFERENT = "each row must change what decides training or scoring, after scaling and overrides"

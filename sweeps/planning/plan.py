@@ -13,9 +13,9 @@ from sweeps.config.schema import Schema
 from sweeps.planning.folder_faults import folder_faults
 from sweeps.planning.hosts import Hosts, Weights
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.planning.rows.composed_rows import ComposedRow, Composition
-from sweeps.planning.rows.row_words import shown_change, size_notes
 from sweeps.planning.source_trial import Source
+from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
+from sweeps.planning.study_rows.row_words import shown_change, size_notes
 from sweeps.schema import RefusedError
 from sweeps.task import Costs, Task
 from tracking.attempts import in_hand
@@ -177,9 +177,9 @@ def _hosts(composition: Composition, trials: Sequence[PlannedTrial], before: Stu
     base = composition.base.trial
     fingerprint = schema.task.fingerprint(base)
     scoring = schema.scoring(base)
+    seeds = dict.fromkeys(planned.trial.seed for planned in trials)
     base_weights = [
-        Weights(BASE, seed, schema.trial_key(base, seed, fingerprint), scoring)
-        for seed in dict.fromkeys(planned.trial.seed for planned in trials)
+        Weights(BASE, seed, schema.trial_key(base, seed, fingerprint), scoring) for seed in seeds
     ]
     weights = [
         Weights(planned.trial.row, planned.trial.seed, planned.trial.key, planned.scoring)

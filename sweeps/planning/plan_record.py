@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from sweeps.config.schema import task_card
 from sweeps.planning.plan import Plan
-from sweeps.planning.rows.composed_rows import Composition
-from sweeps.planning.rows.row_words import cells
-from sweeps.planning.rows.study_record import recording, values_of
 from sweeps.planning.studies.known_studies import known_study, log_entry
+from sweeps.planning.study_rows.composed_rows import Composition
+from sweeps.planning.study_rows.row_words import cells
+from sweeps.planning.study_rows.study_record import recording, values_of
 from sweeps.schema import Problem, RefusedError, dotted
 from tracking.study import Study, StudyTrial
 

@@ -13,10 +13,10 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial, configurations
-from sweeps.planning.rows.compose import compose_base
-from sweeps.planning.rows.composed_rows import Composition
 from sweeps.planning.studies.advice import command, some_of
 from sweeps.planning.studies.study_overrides import chosen, naming
+from sweeps.planning.study_rows.compose import compose_base
+from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.preflight.machine import cards_without_bf16
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import (

@@ -154,7 +154,7 @@ def _examine_size(subject: str, size: int, least: int, advice: str) -> Examined:
 
 def _examine_configuration() -> Examined:
     """Whether all rows of the default sweep compose."""
-    from sweeps.planning.rows.compose import compose_sweep
+    from sweeps.planning.study_rows.compose import compose_sweep
     from sweeps.schema import RefusedError
 
     try:

@@ -164,10 +164,10 @@ def taken_study(
 ) -> "tuple[Study, Settings]":
     """The study to read, and its settings. Standard error says which one was taken, if there was a
     choice."""
-    from sweeps.planning.rows.todays_words import with_todays_words
     from sweeps.planning.studies.named_study import (
         study_to_read,  # these import Hydra, which `--help` does not need
     )
+    from sweeps.planning.study_rows.todays_words import with_todays_words
 
     taken = study_to_read(overrides, used)
     print_notices(taken.notices)
@@ -179,7 +179,7 @@ def next_run(
 ) -> None:
     """Print the command that runs what is left, and what it takes after a change of the user's
     code."""
-    from sweeps.planning.rows.command_task import source_of_study
+    from sweeps.planning.study_rows.command_task import source_of_study
     from sweeps.planning.user_code.versions import changed_since
 
     changed = None

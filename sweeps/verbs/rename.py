@@ -97,7 +97,7 @@ def _stored_elsewhere(folders: Sequence[TrialFolder]) -> list[Problem]:
 def _sent(study: Study, settings: "Settings") -> bool:
     """Give the runs in MLflow their new names; False if that is left to `sync`. Without runs there
     is nothing to do."""
-    from sweeps.planning.rows.todays_words import with_todays_words
+    from sweeps.planning.study_rows.todays_words import with_todays_words
     from sweeps.verbs.ui import send
     from tracking.mlflow.ledger import SYNC_FILE
 

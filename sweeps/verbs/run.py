@@ -199,7 +199,7 @@ def _checked(
 def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     from sweeps.planning.cautions import cautions
-    from sweeps.planning.study_lock import planned_lock_line
+    from sweeps.planning.plan_lock import planned_lock_line
 
     warnings = [*cautions(plan), *precision_lines(plan)]
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
@@ -498,8 +498,8 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     """
     import yaml
 
-    from sweeps.planning.rows.compose import compose_row
-    from sweeps.planning.rows.composed_files import defaults_of, job_of
+    from sweeps.planning.study_rows.compose import compose_row
+    from sweeps.planning.study_rows.composed_files import defaults_of, job_of
     from tracking.uri import shown_tree
 
     for name, given, taken in (("--cfg", cfg, "job"), ("--info", info, "defaults")):

@@ -230,7 +230,7 @@ def read_request(
     ``several``: the verb takes several values of a key that scores."""
     from sweeps.config.hydra import Library
     from sweeps.config.overrides import parse_overrides
-    from sweeps.planning.rows.compose import compose_settings
+    from sweeps.planning.study_rows.compose import compose_settings
 
     names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
     overrides = [argument for argument in arguments if argument not in names]

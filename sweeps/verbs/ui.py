@@ -46,7 +46,7 @@ def sync(
 def send(study: Study, settings: "Settings") -> int:
     """Sync the study once. Returns the exit code. Raises RefusedError."""
     refuse_without_extra()
-    from sweeps.planning.rows.todays_words import record_words
+    from sweeps.planning.study_rows.todays_words import record_words
     from sweeps.running.syncer import sync_command, sync_environment
 
     record_words(study)

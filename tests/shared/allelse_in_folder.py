@@ -9,7 +9,7 @@ import pytest
 from typed import typed
 
 from sweeps.planning.plan import Plan, make_plan
-from sweeps.planning.rows.compose import compose_sweep
+from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.schema import Problem, RefusedError
 
 ALLELSE = Path(sysconfig.get_path("scripts")) / "allelse"

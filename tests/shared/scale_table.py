@@ -9,7 +9,7 @@ import yaml
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.planning.rows.compose import compose_row
+from sweeps.planning.study_rows.compose import compose_row
 from sweeps.schema import dotted
 from transformer.task import TRANSLATION
 

@@ -158,7 +158,8 @@ def _with_restored(
     merged = _at_old_positions(study.trials, record.trials, trials)
     rows = {row["row"]: row for row in (*record.rows, *study.rows)}
     cells = record.cells | study.cells
-    names = [name for name in dict.fromkeys(trial.row for trial in merged) if name in rows]
+    row_names = dict.fromkeys(trial.row for trial in merged)
+    names = [name for name in row_names if name in rows]
     merged_seeds = {trial.seed for trial in merged}
     seeds = [seed for seed in [*record.seeds, *study.seeds] if seed in merged_seeds]
     entry = log_entry(typed, {"restored": [trial.name for trial in trials]})

@@ -9,8 +9,8 @@ from small_task import BASE, HEAD, write_task
 
 from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
-from sweeps.planning.rows.compose import compose_row, compose_sweep
-from sweeps.planning.rows.row_words import shown_change
+from sweeps.planning.study_rows.compose import compose_row, compose_sweep
+from sweeps.planning.study_rows.row_words import shown_change
 
 HEADS = "sweep.vary={model.n_heads: [1, 4]}"
 

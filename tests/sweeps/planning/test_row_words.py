@@ -10,8 +10,8 @@ from finished_trials import study_in, sweep
 from typed import typed
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.rows.compose import compose_sweep
-from sweeps.planning.rows.row_words import shown_change
+from sweeps.planning.study_rows.compose import compose_sweep
+from sweeps.planning.study_rows.row_words import shown_change
 
 # a row's own words, its body, what is shown, and its change before scaling
 WORDS = {

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
-from sweeps.planning.rows.command_task import TASK_KEY, library_of
+from sweeps.planning.study_rows.command_task import TASK_KEY, library_of
 from sweeps.schema import RefusedError
 
 

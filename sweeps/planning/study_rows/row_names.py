@@ -6,7 +6,7 @@ from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.settings import VARY
-from sweeps.planning.rows.request import Request, unknown_row
+from sweeps.planning.study_rows.request import Request, unknown_row
 from sweeps.schema import Problem, Values
 
 BASE_IS_ADDED = "Row base is added: each row is compared with it."
@@ -33,22 +33,18 @@ def rows_of_sweep(request: Request) -> NamedRows:
         for key, values in request.typed.sweeps.items()
         if key not in ("row", request.seed)
     }
-    rows = typed_rows or request.values.get("sweep.rows", request.trees.listed)
-    if _rows_are_made_from_base(request, typed_rows, swept, rows):
-        rows = [BASE]
-    names = _existing_rows(request, rows)
+    first_rows = _first_rows(request, typed_rows, swept)
+    names = _existing_rows(request, first_rows)
     if swept and request.base:
         names = request.made.sweep(names, swept, request.final_value)
-    notes: tuple[str, ...] = ()
-    is_typed = bool(typed_rows or swept)
-    if is_typed and BASE not in names:
-        notes = (BASE_IS_ADDED,)
-    if is_typed:
+    names_rows = bool(typed_rows or swept)
+    notes = (BASE_IS_ADDED,) if names_rows and BASE not in names else ()
+    if names_rows:
         names = [BASE, *names]
     names = list(dict.fromkeys([*names, *request.made.rows]))
-    is_listed_in_file = isinstance(rows, list) and not is_typed and not request.made.asked
-    values = {} if is_listed_in_file else {"sweep.rows": names}
-    return NamedRows(names, values, notes)
+    if isinstance(first_rows, list) and not names_rows and not request.made.asked:
+        return NamedRows(names, {}, notes)  # ``sweep.rows`` names them already
+    return NamedRows(names, {"sweep.rows": names}, notes)
 
 
 def row_of_trial(request: Request) -> NamedRows:
@@ -88,14 +84,18 @@ def _typed_rows(request: Request) -> list[str] | None:
     return rows
 
 
-def _rows_are_made_from_base(
-    request: Request, typed_rows: list[str] | None, swept: Values, rows: Any
-) -> bool:
-    """Whether lists of values make rows, and nothing names the rows that they start from."""
-    makes_rows = bool(request.made.asked or swept)
-    if not makes_rows or typed_rows or "sweep.rows" in request.values:
-        return False
-    return rows is None or "sweep" not in request.collector.chosen
+def _first_rows(request: Request, typed_rows: list[str] | None, swept: Values) -> Any:
+    """The value of ``row`` or ``sweep.rows``. If nothing names rows, lists of values start from
+    base."""
+    listed_rows = request.trees.listed
+    if typed_rows:
+        return typed_rows
+    if "sweep.rows" in request.values:
+        return request.values["sweep.rows"]
+    makes_rows = request.made.asked or swept
+    if makes_rows and (listed_rows is None or "sweep" not in request.collector.chosen):
+        return [BASE]
+    return listed_rows
 
 
 def _existing_rows(request: Request, rows: Any) -> list[str]:

@@ -11,10 +11,10 @@ from sweeps.config.row_keys import builds_on, lists_all, own_keys
 from sweeps.config.rows import Scaled
 from sweeps.config.settings import Settings, absolute, parse_settings
 from sweeps.config.study_faults import study_problems
-from sweeps.planning.rows.composed_rows import ComposedRow, Composition
-from sweeps.planning.rows.request import Request, read_request
-from sweeps.planning.rows.row_names import row_of_trial, rows_of_sweep
-from sweeps.planning.rows.study_record import StudyRecord
+from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
+from sweeps.planning.study_rows.request import Request, read_request
+from sweeps.planning.study_rows.row_names import row_of_trial, rows_of_sweep
+from sweeps.planning.study_rows.study_record import StudyRecord
 from sweeps.schema import Problem, RefusedError, Tree, Values, assigned, differences, dotted
 from tracking.words import plural
 

@@ -9,7 +9,7 @@ from typing import Any
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.rows.composed_rows import ComposedRow, Composition
+from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.schema import Values, dotted, nested
 from tracking.study import Study, StudyTrial
 from tracking.trial import recorded_runs

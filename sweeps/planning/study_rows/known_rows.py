@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sweeps.config.files import BASE, Folders
 from sweeps.config.schema import Schema
-from sweeps.planning.rows.compose import compose_sweep
-from sweeps.planning.rows.composed_rows import ComposedRow, Composition
-from sweeps.planning.rows.study_record import StudyRecord
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import placed
+from sweeps.planning.study_rows.compose import compose_sweep
+from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
+from sweeps.planning.study_rows.study_record import StudyRecord
 from sweeps.schema import RefusedError
 from tracking.words import quoted
 

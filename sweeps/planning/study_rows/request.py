@@ -12,9 +12,9 @@ from sweeps.config.refusals import FoundProblems
 from sweeps.config.row_scale import Layered
 from sweeps.config.rows import ALL, RowTrees, Scaled
 from sweeps.config.settings import VARY
-from sweeps.planning.rows.command_task import library_of
-from sweeps.planning.rows.study_record import StudyRecord
 from sweeps.planning.studies.advice import other_study
+from sweeps.planning.study_rows.command_task import library_of
+from sweeps.planning.study_rows.study_record import StudyRecord
 from sweeps.schema import COMMAND_LINE, Problem, Values, assigned
 
 HOW_TO_RESTORE = "restore the file, or choose another sweep.name"

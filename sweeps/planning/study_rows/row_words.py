@@ -6,7 +6,7 @@ from typing import Any
 from sweeps.config.files import BASE
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.settings import Settings
-from sweeps.planning.rows.composed_rows import ComposedRow, Composition
+from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.task import Costs
 from tracking.words import LONGEST_CHANGE, shortened
 

@@ -11,11 +11,11 @@ from filelock import FileLock
 from sweeps.config.files import TASKS
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.tasks import OURS
-from sweeps.planning.rows.command_task import source_of_study
-from sweeps.planning.rows.compose import compose_row
-from sweeps.planning.rows.composed_rows import Composition
-from sweeps.planning.rows.row_words import shown_change
-from sweeps.planning.rows.study_record import (
+from sweeps.planning.study_rows.command_task import source_of_study
+from sweeps.planning.study_rows.compose import compose_row
+from sweeps.planning.study_rows.composed_rows import Composition
+from sweeps.planning.study_rows.row_words import shown_change
+from sweeps.planning.study_rows.study_record import (
     StudyRecord,
     decides_weights,
     read_record,
