@@ -87,11 +87,10 @@ def _new_plan(composition: Composition, verb: str) -> Plan:
 
 def _single_seed(settings: Settings) -> int:
     """The seed of `allelse train`: the task's own key, or the first of ``sweep.seeds``."""
-    key = Schema.of(settings.source.task).seed
-    if key is None:
+    schema = Schema.of(settings.source.task)
+    if schema.seed is None:
         return settings.sweep.seeds[0]
-    group, name = key.split(".")
-    return int(getattr(getattr(settings.trial, group), name))
+    return int(schema.values(settings.trial)[schema.seed])
 
 
 def _continued_plan(names: "_Names", argv: list[str], add: bool) -> Plan:
