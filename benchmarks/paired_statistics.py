@@ -241,7 +241,8 @@ def paired_sheets(found: PairedFindings) -> Iterator[Sheet]:
     """Tables of every case."""
     yield _shares_sheet(found.shares)
     note = (
-        "% of studies in which a true difference of −0.4 BLEU of the first of these rows is marked; sd over seeds 0.45,"
+        "% of studies in which a true difference of −0.4 BLEU of the first of these rows is "
+        "marked; sd over seeds 0.45,"
         " of the paired difference 0.08."
     )
     power = [
@@ -255,7 +256,10 @@ def paired_sheets(found: PairedFindings) -> Iterator[Sheet]:
         0,
     )
     yield _trained_sheet(found.trained)
-    note = "% of studies in which the intervals of all 8 paired differences of perplexities hold the true ones."
+    note = (
+        "% of studies in which the intervals of all 8 paired differences of perplexities hold "
+        "the true ones."
+    )
     held = [(f"{e.sd:g}", str(e.seeds), f"{e.coverage:.1f}") for e in found.perplexities]
     yield Sheet(
         "Paired perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2
@@ -272,8 +276,10 @@ def _shares_sheet(shares: Sequence[PairedShares]) -> Sheet:
         for share in shares
     ]
     note = (
-        "% of studies; no row differs from its reference. Alike: the correlation of two rows' differences over seeds. "
-        "False mark: any is marked. Covered: all intervals hold. Found: a row whose difference is 5 of its sd."
+        "% of studies; no row differs from its reference. Alike: "
+        "the correlation of two rows' differences over seeds. "
+        "False mark: any is marked. Covered: all intervals hold. Found: "
+        "a row whose difference is 5 of its sd."
     )
     heads = ("case", "rows", "seeds", "alike", "false mark", "covered", "5 sd found", "bounds")
     return Sheet("The paired mark", note, heads, lines, 1)
@@ -291,7 +297,8 @@ def _trained_sheet(trained: Sequence[TrainedPower]) -> Sheet:
         for power in trained
     ]
     note = (
-        f"% of studies of {TRAINED_ROWS} trained rows in which a row that lies {TRAINED_EFFECT:g} sd away is marked. "
+        f"% of studies of {TRAINED_ROWS} trained rows in which a row that lies "
+        f"{TRAINED_EFFECT:g} sd away is marked. "
         "Correlation: of two rows over seeds. Seeds of each row + of base."
     )
     heads = (

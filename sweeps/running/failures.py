@@ -29,7 +29,8 @@ UNREACHABLE = re.compile(r"\bgloo\b|\bnccl|\bc10d\b|TCPStore|rendezvous", re.I)
 """In the words of torch's errors of a process group. A task's own "Connection refused", of a
 database, has none."""
 LOST_GPU = re.compile(
-    r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable|no CUDA-capable device"
+    r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable"
+    r"|no CUDA-capable device"
     r"|No CUDA GPUs are available|driver initialization failed|system not yet initialized",
     re.I,
 )
@@ -56,7 +57,8 @@ INSTALL_IT = "install it for the Python that starts Ray there"
 
 HINTS = {
     "signal only works in main thread": (
-        "a sweep calls work outside of the main thread; ask trial.stopping(), which tells when to save and return"
+        "a sweep calls work outside of the main thread; ask trial.stopping(), "
+        "which tells when to save and return"
     )
 }
 """What to do about an error, by a part of its message."""

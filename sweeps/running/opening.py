@@ -170,7 +170,10 @@ def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> l
     if is_new and (
         earlier := earlier_copy(task, data_folder.parents[1], planned.fingerprint, planned.code)
     ):
-        text = f"The task's code has changed: its data is prepared again. {earlier} stays for what it has trained."
+        text = (
+            "The task's code has changed: its data is prepared again. "
+            f"{earlier} stays for what it has trained."
+        )
         console.print(escape(text), soft_wrap=True)
     with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:
         prepare_once(task, configs, data_folder, planned.fingerprint, on_progress, planned.code)

@@ -238,7 +238,8 @@ class Recorder:
                 self._restore(0)
                 if not self.folder.report(attempt, step, metrics, ts, checkpoint, synced):
                     self._log(
-                        f"--- the journal of the finished training stays: no report of step {step} is added\n"
+                        "--- the journal of the finished training stays: "
+                        f"no report of step {step} is added\n"
                     )
             case Stopped():
                 self.stopped = True

@@ -189,11 +189,17 @@ class Connection:
         if address is None:
             _, folder = temporary_folder()
             logs = folder / FOLDER / LATEST / "logs"
-            looking = f"free up memory, CPUs and space in {folder}, set {TEMPORARY}, or read the logs in {logs}"
+            looking = (
+                f"free up memory, CPUs and space in {folder}, set {TEMPORARY}, "
+                f"or read the logs in {logs}"
+            )
             return Problem(
                 "cluster.address", f"Ray did not start on this machine: {error}", looking
             )
-        allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
+        allowed = (
+            "must be the address of a running Ray cluster, "
+            "auto for the cluster that this machine joined, or null"
+        )
         return Problem("cluster.address", f"{address}: {error}", allowed)
 
 
@@ -201,7 +207,10 @@ def _dashboard(url: str) -> str:
     """A line with the dashboard's address. ``url`` has no scheme; it is "" if the cluster has no
     dashboard."""
     if not url:
-        return "Ray's dashboard: the cluster has none; `ray start --head` brings it where ray[default] is installed"
+        return (
+            "Ray's dashboard: the cluster has none; `ray start --head` brings it where "
+            "ray[default] is installed"
+        )
     return f"Ray's dashboard: http://{url}"
 
 

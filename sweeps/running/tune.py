@@ -84,7 +84,9 @@ def run_on_tune(
             # of Tune's own files
             raise error.__context__ from None
         raise
-    except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
+    except ValueError:
+        # At its end Tune reads files of its own, which do not fit on a full disk. Ours have the
+        # results.
         if not queue.over:
             raise
 

@@ -1,5 +1,5 @@
-"""The process of a worker: where it runs, what it prints and answers, and the last lines of one that
-is gone."""
+"""The process of a worker: where it runs, what it prints and answers, and the last lines of one
+that is gone."""
 
 import os
 import time

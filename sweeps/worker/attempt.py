@@ -50,7 +50,10 @@ from tracking.provenance import of_process, versions
 from tracking.weights import WEIGHTS
 
 Stop = Callable[[], bool]
-JOINED = "step {step} was reported more than once: the reports of a step are merged, the later value of a metric counts"
+JOINED = (
+    "step {step} was reported more than once: the reports of a step are merged, "
+    "the later value of a metric counts"
+)
 
 
 class Driver:
@@ -223,7 +226,10 @@ class Attempt:
         """Raises WrongCallError if the work trains although it only scores the weights of another
         trial."""
         if self._host is not None and step > self._saved_step:
-            trains = f"work went on to step {step}, but this trial only scores the weights of {self._host.trial}"
+            trains = (
+                f"work went on to step {step}, but this trial only scores the weights of "
+                f"{self._host.trial}"
+            )
             raise WrongCallError(
                 f"{trains} after step {self._saved_step}: train only while steps are left"
             )

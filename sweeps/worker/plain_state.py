@@ -171,7 +171,8 @@ class _Writer:
     def _of_tensor(self, tensor: Any, path: str) -> dict[str, Any]:
         if tensor.grad_fn is not None:
             raise StateError(
-                f"the state{_at(path)} holds a tensor that still has its graph: save tensor.detach()"
+                f"the state{_at(path)} holds a tensor that still has its graph: "
+                "save tensor.detach()"
             )
         memory = (
             tensor.data_ptr(),

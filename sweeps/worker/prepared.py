@@ -259,7 +259,10 @@ def _cannot_prepare(folder: Path, error: RefusedError) -> RefusedError:
     )
 
 
-ONE_COPY = "must be the sweep's prepared data; share that folder, or prepare it with the same versions of packages"
+ONE_COPY = (
+    "must be the sweep's prepared data; share that folder, "
+    "or prepare it with the same versions of packages"
+)
 
 
 def check_data(
