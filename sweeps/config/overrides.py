@@ -11,7 +11,7 @@ from typing import Any
 from sweeps.config.hydra import FIXED, Library, Override, parsed, swept_values
 from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
-from sweeps.schema import COMMAND_LINE, Problem, nearest, plain
+from sweeps.problems import COMMAND_LINE, Problem, nearest, plain
 from tracking.study import study_folders
 from tracking.words import for_shell, quoted
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from sweeps.config.files import HOW_TO_GIVE, MISSING
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
-from sweeps.schema import Named, field_types, parse
+from sweeps.fields import Named, field_types, parse
 from sweeps.task import Problem, Range, Task
 
 VARY = "sweep.vary"

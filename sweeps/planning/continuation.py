@@ -23,7 +23,7 @@ from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.known_rows import known_rows, without
 from sweeps.planning.study_rows.study_record import StudyRecord, read_record
 from sweeps.planning.user_code.versions import with_code
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError
 from tracking.study import Study
 from tracking.words import plural
 

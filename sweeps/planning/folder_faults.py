@@ -6,7 +6,8 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.schema import Problem, damaged, dotted
+from sweeps.problems import Problem, damaged
+from sweeps.trees import dotted
 from tracking.files import DamagedFileError, unless_damaged
 
 NO_IDENTITY = "no other file identifies the trial; move the folder away"

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from sweeps.config.files import BASE
 from sweeps.planning.study_rows.composed_rows import Composition
-from sweeps.schema import Problem, Values
+from sweeps.problems import Problem
+from sweeps.trees import Values
 
 DIFFERENT = "each row must change what decides training or scoring, after scaling and overrides"
 

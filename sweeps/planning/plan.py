@@ -16,7 +16,7 @@ from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.row_words import shown_change, size_notes
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 from sweeps.task import Costs, Task
 from tracking.attempts import in_hand
 from tracking.code import Code

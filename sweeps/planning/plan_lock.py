@@ -8,7 +8,7 @@ from filelock import FileLock
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import recorded
 from sweeps.planning.study_rows.study_record import decides_weights, values_of
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from tracking.study_lock import LOCK_FILE, Lock, lock_line, lock_of, read_lock, write_lock
 from tracking.uri import is_secret
 

@@ -10,7 +10,8 @@ from sweeps.planning.studies.known_studies import known_study, log_entry
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.row_words import cells
 from sweeps.planning.study_rows.study_record import recording, values_of
-from sweeps.schema import Problem, RefusedError, dotted
+from sweeps.problems import Problem, RefusedError
+from sweeps.trees import dotted
 from tracking.study import Study, StudyTrial
 
 

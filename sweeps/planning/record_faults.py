@@ -8,7 +8,8 @@ from sweeps.planning.study_rows.command_task import TASK_KEY
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.request import HOW_TO_RESTORE
 from sweeps.planning.study_rows.study_record import StudyRecord, decides_weights, values_of
-from sweeps.schema import COMMAND_LINE, Problem, Values
+from sweeps.problems import COMMAND_LINE, Problem
+from sweeps.trees import Values
 
 
 def record_faults(composition: Composition, record: StudyRecord) -> list[Problem]:

@@ -12,7 +12,7 @@ from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import OTHER_CODE, OTHER_VARIABLES, Source, finished_elsewhere
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 from sweeps.worker.prepared import check_data
 from sweeps.worker.user_code.environment import variables
 from tracking.files import unless_damaged

@@ -28,8 +28,8 @@ from sweeps.preflight.places import (
     store_problems,
 )
 from sweeps.preflight.scored_steps import step_problems
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.ray_private import JOB
-from sweeps.schema import Problem, RefusedError
 from tracking.words import plural
 
 SHARED_GROUPS = ("cluster",)

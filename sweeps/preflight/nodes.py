@@ -24,9 +24,9 @@ from sweeps.preflight.machine import cpus, gpu_memories, memory
 from sweeps.preflight.node_facts import Packages, package_problems, packages
 from sweeps.preflight.places import local, nearest_existing
 from sweeps.preflight.sent_code import to_plain
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
-from sweeps.schema import Problem, RefusedError
 
 MODULE = ("-P", "-m", "sweeps.preflight.node_facts")
 """``-P`` keeps files in the current folder from hiding our modules."""

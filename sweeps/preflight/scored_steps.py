@@ -8,8 +8,8 @@ from threading import Thread
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.times import PLACE_ANSWER_S
-from sweeps.schema import Problem, RefusedError
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.last_step import config_until, ended_early, without_last_state
 from tracking.attempts import Lineage

@@ -16,7 +16,7 @@ from sweeps.config.tasks import DEFAULT_TASK
 from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
 from sweeps.planning.studies.advice import must_finish, some_of, studies_there
 from sweeps.planning.studies.known_studies import known_study
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest
 from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.study import Study, StudyTrial, studies

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import OUT
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, print_notices
 from tracking.published_study import copy_finished, is_another, is_published, size_of
 from tracking.study import Study, read_study

@@ -17,8 +17,8 @@ from rich.text import Text
 from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen, looking, names_study
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.times import LOOK_AT_LOG_S
-from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import (
     Json,
     OverrideList,

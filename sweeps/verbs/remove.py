@@ -21,7 +21,7 @@ from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import PLACES, chosen, looking, names_study, placed
 from sweeps.planning.studies.trash import new_folder, note_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides, part, unknown
 from tracking.card import Card
 from tracking.files import unless_damaged

@@ -14,7 +14,7 @@ from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.renaming import rename_row, rename_study, row_problems, study_problems
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.remove import checkpoint_places, held, trials_below, unsynced
 from tracking.study import Study

@@ -13,7 +13,7 @@ from sweeps.planning.studies.advice import some_of
 from sweeps.planning.studies.restoring import restore_study, restore_trials
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trash import Trashed, trashed
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 

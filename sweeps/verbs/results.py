@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from sweeps.console import OUT, next_verb
 from sweeps.planning.studies.study_overrides import chosen, looking
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import (
     Checked,
     Json,

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
 from sweeps.planning.studies.study_overrides import naming
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged
 from sweeps.task import Trained, Typed
 from sweeps.verbs.command import Trials, guarded, named_folder, named_folders, refuse_without_extra
 from sweeps.verbs.evaluate import evaluate

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 from sweeps.task import Task
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.statistics.comparison import Differing, SampleCompared, Side

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from sweeps.console import ERR, OUT
 from sweeps.planning.studies.published_copy import writable
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from tracking.study import Study, separate
 from tracking.uri import default_uri, without_password

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sweeps.schema import RefusedError, damaged
+from sweeps.problems import RefusedError, damaged
 from tracking.files import DamagedFileError
 from tracking.study import Study, StudyMissing, read_study, study_folders
 from tracking.uri import shown_words

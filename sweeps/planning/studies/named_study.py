@@ -11,7 +11,7 @@ from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.study_overrides import FREE, NAMING, by_name, chosen, names_study
 from sweeps.planning.study_rows.command_task import library_of, source_named
 from sweeps.planning.study_rows.compose import compose_settings
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged, nearest
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, nearest
 from tracking.study import Study, studies
 from tracking.words import shell_line
 

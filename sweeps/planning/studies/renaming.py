@@ -17,7 +17,7 @@ from sweeps.config.files import BASE
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.study import Study, StudyTrial, read_study, write_study
 

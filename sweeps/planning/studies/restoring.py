@@ -13,7 +13,7 @@ from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import placed
 from sweeps.planning.studies.trash import DROPPED_FILE, Trashed, list_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from tracking.files import unless_damaged
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, study_folders, write_study
 

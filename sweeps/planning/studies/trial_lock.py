@@ -8,7 +8,7 @@ from filelock import FileLock, Timeout
 
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from tracking.attempts import holder_of
 from tracking.trial import TrialFolder
 

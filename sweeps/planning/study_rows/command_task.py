@@ -8,7 +8,7 @@ from sweeps.config.settings import at_home
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.study_rows.study_record import StudyRecord
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError
 from tracking.study import Study
 
 TASK_KEY = "task"

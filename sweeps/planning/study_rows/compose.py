@@ -15,7 +15,8 @@ from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.request import Request, read_request
 from sweeps.planning.study_rows.row_names import row_of_trial, rows_of_sweep
 from sweeps.planning.study_rows.study_record import StudyRecord
-from sweeps.schema import Problem, RefusedError, Tree, Values, assigned, differences, dotted
+from sweeps.problems import Problem, RefusedError
+from sweeps.trees import Tree, Values, assigned, differences, dotted
 from tracking.words import plural
 
 

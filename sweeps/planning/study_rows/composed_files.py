@@ -10,7 +10,7 @@ from rich.table import Table
 from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
 from sweeps.planning.study_rows.command_task import TASK_KEY, library_of
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 
 
 def job_of(overrides: list[str]) -> dict[str, Any]:

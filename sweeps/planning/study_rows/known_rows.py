@@ -12,7 +12,7 @@ from sweeps.planning.studies.study_overrides import placed
 from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.study_record import StudyRecord
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 from tracking.words import quoted
 
 

@@ -15,7 +15,8 @@ from sweeps.config.settings import VARY
 from sweeps.planning.studies.advice import other_study
 from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.study_record import StudyRecord
-from sweeps.schema import COMMAND_LINE, Problem, Values, assigned
+from sweeps.problems import COMMAND_LINE, Problem
+from sweeps.trees import Values, assigned
 
 HOW_TO_RESTORE = "restore the file, or choose another sweep.name"
 

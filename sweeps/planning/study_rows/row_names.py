@@ -7,7 +7,8 @@ from typing import Any
 from sweeps.config.files import BASE
 from sweeps.config.settings import VARY
 from sweeps.planning.study_rows.request import Request, unknown_row
-from sweeps.schema import Problem, Values
+from sweeps.problems import Problem
+from sweeps.trees import Values
 
 BASE_IS_ADDED = "Row base is added: each row is compared with it."
 

@@ -10,7 +10,7 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
-from sweeps.schema import Values, dotted, nested
+from sweeps.trees import Values, dotted, nested
 from tracking.study import Study, StudyTrial
 from tracking.trial import recorded_runs
 

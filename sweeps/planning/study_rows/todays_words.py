@@ -21,7 +21,7 @@ from sweeps.planning.study_rows.study_record import (
     read_record,
     values_of,
 )
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 from tracking.study import Study, read_study, write_study
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.plan import Plan
 from sweeps.planning.user_code.files import content_of, user_code
-from sweeps.schema import Problem, RefusedError, damaged
+from sweeps.problems import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
 from tracking.attempts import in_hand
 from tracking.code import INSTALLED, Code, changed_files, code_diff, read_code

@@ -13,7 +13,7 @@ from sweeps.config.schema import Schema
 from sweeps.planning.study_rows.compose import compose_row, compose_sweep
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.row_words import describe
-from sweeps.schema import dotted
+from sweeps.trees import dotted
 from transformer.task import TRANSLATION
 
 SCHEMA = Schema.of(TRANSLATION)

@@ -12,7 +12,7 @@ from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import recorded
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 from tracking.study import read_study, write_study
 
 BASE = "sweep.rows=[base]"
