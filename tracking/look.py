@@ -1,5 +1,5 @@
-"""What a trial's files show at one moment, read from their ends: for status, which looks at a
-thousand trials often."""
+"""What a trial's files show at one moment, read from their ends: `status` often looks at a thousand
+trials."""
 
 import time
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ from typing import Any
 from tracking.attempts import AttemptRecord
 from tracking.card import Metric
 from tracking.journal import Journal, JournalLine, in_line
-from tracking.source_trial import SourceTrial
+from tracking.provenance import SourceTrial
 from tracking.trial import Reader, TrialFolder, TrialState
 
 CLOCK_WAS_SET = 30.0
-"""Times the usual time between two reports. An evaluation in between may take long, too."""
+"""Times the usual time between two reports. An evaluation in between may also take long."""
 WINDOW = 1 << 16
-"""Bytes at the end of a journal that are looked at: some hundred reports."""
+"""Bytes at the end of a journal that ``look`` reads: some hundred reports."""
 PACED = 50
-"""Reports of a running trial over which its pace is measured."""
+"""The last reports of a running trial, which give its pace."""
 Stamps = tuple[object, ...]
-"""Of files: whether they changed since they were last read."""
+"""Sizes and times of files, which tell whether they have changed."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One trial. ``newest`` is its last report, ``score`` its newest headline. Times are in Unix
-    seconds.
+    """One trial. ``newest`` is its last report, ``score`` its newest headline metric. Times are in
+    Unix seconds.
 
-    ``pace``: seconds per step of the running attempt, measured over its last reports; None before
-    the second.
+    ``pace``: seconds per step of the running attempt, over its last reports; None before the second
+    report.
     """
 
     state: TrialState
@@ -55,7 +55,7 @@ class Look:
 
     @property
     def is_open(self) -> bool:
-        """Whether its newest attempt did not end, as far as the files know."""
+        """Whether its newest attempt has not ended, as far as the files know."""
         return self.result is None and self.attempt is not None and self.attempt.ended is None
 
     @property
@@ -66,11 +66,9 @@ class Look:
     @property
     def has_reported(self) -> bool:
         """Whether its newest attempt has reported."""
-        return (
-            self.newest is not None
-            and self.attempt is not None
-            and self.newest.attempt == self.attempt.number
-        )
+        if self.newest is None or self.attempt is None:
+            return False
+        return self.newest.attempt == self.attempt.number
 
     def seconds_left(self, steps: int | None) -> float | None:
         """Extrapolated training time of the attempt from its pace; None if that is unknown."""
@@ -81,37 +79,51 @@ class Look:
 
 
 def look(folder: TrialFolder, key: str) -> Look:
-    """Of the trial with this key. Of its journal only the end is read, of its configuration only
-    the key."""
+    """Look at the trial with this key. Reads only the journal's end, and only the key of its
+    configuration."""
     state, result = folder.standing(key)
     read = Reader()
     attempts = tuple(read(folder.attempts.all) or ())
-    reports = read(partial(_newest, folder, 1 if state == "finished" else PACED)) or []
+    number = 1 if state == "finished" else PACED
+    reports = read(partial(_newest, folder, number)) or []
     headline = folder.card.headline
-    reported = partial(_reported_score, headline, folder)
-    score = result["scores"].get(headline.set, {}).get(headline.name) if result else read(reported)
-    for check in (folder.key, folder.provenance, folder.error):
-        read(check)
+    if result:
+        score = result["scores"].get(headline.set, {}).get(headline.name)
+    else:
+        score = read(partial(_reported_score, headline, folder))
+    read(folder.key)
+    read(folder.provenance)
+    read(folder.error)
     faults = folder.damage() if state == "damaged" else read.faults.values()
-    cause = folder.cause() if state != "finished" else None
-    pace = _pace(reports, attempts[-1]) if attempts and attempts[-1].ended is None else None
-    note = "; ".join(filter(None, [cause, *(error.note for error in faults)]))
+    notes = [error.note for error in faults]
+    cause = None if state == "finished" else folder.cause()
+    if cause:
+        notes.insert(0, cause)
+    is_open = attempts and attempts[-1].ended is None
     return Look(
-        state, result, attempts, next(iter(reports), None), score, pace, note, folder.source()
+        state=state,
+        result=result,
+        attempts=attempts,
+        newest=reports[0] if reports else None,
+        score=score,
+        pace=_pace(reports, attempts[-1]) if is_open else None,
+        note="; ".join(notes),
+        source=folder.source(),
     )
 
 
 def stamps_of(folder: TrialFolder) -> Stamps:
-    """Of all files behind a trial's run; the last is that of the journal, which alone grows while
-    the trial trains."""
-    settled = (
+    """The stamps of all files behind a trial's run. The journal's is last: only the journal grows
+    while the trial trains."""
+    paths = (
         folder.attempts_path,
         folder.result_path,
         folder.error_path,
         folder.config_path,
         folder.provenance_path,
+        folder.journal_path,
     )
-    return tuple(map(_stamp, (*settled, folder.journal_path)))
+    return tuple(map(_stamp, paths))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -128,20 +140,29 @@ def _newest(folder: TrialFolder, number: int) -> list[JournalLine]:
 
 def _reported_score(headline: Metric, folder: TrialFolder) -> float | None:
     """The headline metric as last reported."""
-    point = f"{headline.set}/{headline.name}"
-    reports = Journal(folder.journal_path, WINDOW).newest_first(holding=in_line(point))
-    return next((report.metrics[point] for report in reports if point in report.metrics), None)
+    name = f"{headline.set}/{headline.name}"
+    for report in Journal(folder.journal_path, WINDOW).newest_first(holding=in_line(name)):
+        if name in report.metrics:
+            return report.metrics[name]
+    return None
 
 
 def _pace(reports: list[JournalLine], attempt: AttemptRecord) -> float | None:
-    """Without times between reports in which the clock must have been set: negative ones, and very
-    long ones."""
-    own = takewhile(lambda report: report.attempt == attempt.number, reports)
-    took = [(newer.ts - older.ts, newer.step - older.step) for newer, older in pairwise(own)]
-    usual = median_low([seconds for seconds, _ in took]) if took else 0.0
-    kept = [(seconds, steps) for seconds, steps in took if 0 <= seconds <= CLOCK_WAS_SET * usual]
-    return (
-        sum(seconds for seconds, _ in kept) / sum(steps for _, steps in kept)
-        if took and usual >= 0
-        else None
-    )
+    """Seconds per step. Ignores times between reports in which the clock must have been set:
+    negative ones, and very long ones."""
+    reports_of_attempt = takewhile(lambda report: report.attempt == attempt.number, reports)
+    intervals = []
+    for newer, older in pairwise(reports_of_attempt):
+        intervals.append((newer.ts - older.ts, newer.step - older.step))
+    if not intervals:
+        return None
+    median = median_low([seconds for seconds, _ in intervals])
+    if median < 0:
+        return None
+    total_seconds = 0.0
+    total_steps = 0
+    for seconds, steps in intervals:
+        if 0 <= seconds <= CLOCK_WAS_SET * median:
+            total_seconds += seconds
+            total_steps += steps
+    return total_seconds / total_steps

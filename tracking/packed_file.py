@@ -1,9 +1,9 @@
-"""Statistics of a published study: one line per column of counts in place of one per sample, a
-third of the size.
+"""Statistics of a published study: a line per column of counts instead of one per sample, a third
+of the size.
 
-The first line is the head, with the number of samples as ``columns``. Each further line is a
+The first line is the head, with the number of samples as ``columns``. Every further line is a
 column: ``{"column": "chrf", "place": 3, "minus": 0, "values": […]}`` is the fourth number of the
-list ``chrf`` of each sample, less the first one. Without a ``place`` the field is a number, and
+list ``chrf`` of each sample, minus the first one. Without a ``place`` the field is a number, and
 without ``minus`` the values are the numbers.
 """
 
@@ -14,32 +14,32 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tracking.files import DamagedFileError, Lines
+from tracking.files import DamagedFileError
+from tracking.json_lines import Lines
 
 COLUMNS = "columns"
 """The key of a head whose samples are stored by columns; its value is their number."""
 FARTHEST = 3
-"""How many columns back a column is compared: counts of n-grams follow from those of the order
-below."""
+"""How many columns back a column may refer: counts of n-grams follow from those of lower order."""
 Sample = Mapping[str, Any]
 Column = list[Any]
 
 
 def zipped(text: str) -> bytes:
-    """The same bytes at any time."""
+    """The gzipped text, with the same bytes at any time."""
     return gzip.compress(text.encode(), 9, mtime=0)
 
 
 def packed_text(head: Sample, samples: Sequence[Sample]) -> str:
     """The lines of ``packed``, without spaces between values."""
-    lines = packed(head, samples)
-    return "".join(
-        json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines
-    )
+    texts = []
+    for line in packed(head, samples):
+        texts.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return "".join(texts)
 
 
 def packed(head: Sample, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The lines of the packed file; those of the plain one if the samples do not have the same
+    """The lines of the packed file; those of the plain file if the samples differ in their
     fields."""
     if not _are_alike(samples):
         return [dict(head), *map(dict, samples)]
@@ -47,7 +47,8 @@ def packed(head: Sample, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     for name, value in samples[0].items():
         column = [sample[name] for sample in samples]
         if isinstance(value, list):
-            lines += _packed_list(name, [list(numbers) for numbers in zip(*column, strict=True)])
+            columns = [list(numbers) for numbers in zip(*column, strict=True)]
+            lines += _packed_list(name, columns)
         else:
             lines.append({"column": name, "values": column})
     return lines
@@ -55,11 +56,11 @@ def packed(head: Sample, samples: Sequence[Sample]) -> list[dict[str, Any]]:
 
 def unpacked(lines: Lines) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The head and the samples of a file, packed or plain. Raises DamagedFileError."""
-    head, *others = lines
+    head, *body = lines
     if COLUMNS not in head:
-        return head, others
+        return head, body
     try:
-        samples = _samples(int(head.pop(COLUMNS)), others)
+        samples = _samples(int(head.pop(COLUMNS)), body)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise DamagedFileError(lines.path, f"has no whole columns: {error!r}") from None
     return head, samples
@@ -72,61 +73,64 @@ def sample_count(lines: Lines) -> int:
     return int(lines[0].get(COLUMNS, len(lines) - 1))
 
 
-def _samples(count: int, columns: Iterable[Sample]) -> list[dict[str, Any]]:
+def _samples(count: int, lines: Iterable[Sample]) -> list[dict[str, Any]]:
     samples: list[dict[str, Any]] = [{} for _ in range(count)]
     lists: dict[str, list[Column]] = {}
-    for line in columns:
+    for line in lines:
         name = line["column"]
         values = line["values"]
         if "place" not in line:
             for sample, value in zip(samples, values, strict=True):
                 sample[name] = value
             continue
-        before = lists.setdefault(name, [])
+        columns_of_list = lists.setdefault(name, [])
         if "minus" in line:
-            less = before[line["minus"]]
-            values = [value + other for value, other in zip(values, less, strict=True)]
-        before.append(values)
+            subtracted = columns_of_list[line["minus"]]
+            values = [value + less for value, less in zip(values, subtracted, strict=True)]
+        columns_of_list.append(values)
         for sample, value in zip(samples, values, strict=True):
             sample.setdefault(name, []).append(value)
     return samples
 
 
 def _packed_list(name: str, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Each column as it is, or less one of those before it, whichever has the fewest bits by its
-    frequencies."""
+    """Each column itself or minus an earlier one: whichever takes the fewest bits."""
     lines = []
-    for place, column in enumerate(columns):
-        as_it_is = {"column": name, "place": place, "values": column}
-        shorter = [
-            _less(as_it_is, columns, before) for before in range(max(0, place - FARTHEST), place)
-        ]
-        choices = [as_it_is, *filter(None, shorter)]
+    for index, column in enumerate(columns):
+        plain_line = {"column": name, "place": index, "values": column}
+        choices = [plain_line]
+        for earlier in range(max(0, index - FARTHEST), index):
+            differences = _differences(column, columns[earlier])
+            if differences is not None:
+                choices.append({**plain_line, "minus": earlier, "values": differences})
         lines.append(min(choices, key=lambda line: _bits(line["values"])))
     return lines
 
 
 def _bits(column: Column) -> float:
-    """What an ideal code for these values takes, rounded: the same on every machine."""
+    """The length of an ideal code for these values, rounded: the same on every machine."""
     counts = Counter(column).values()
     return round(sum(count * math.log2(len(column) / count) for count in counts), 3)
 
 
-def _less(line: dict[str, Any], columns: Sequence[Column], before: int) -> dict[str, Any] | None:
-    """The column less this one; None where that is not exact, since not all are whole numbers."""
-    numbers = [*line["values"], *columns[before]]
-    if not all(type(number) is int for number in numbers):
+def _differences(column: Column, earlier: Column) -> Column | None:
+    """The column minus an earlier one; None unless all are whole numbers, since that would not be
+    exact."""
+    if not all(type(number) is int for number in [*column, *earlier]):
         return None
-    differences = [
-        value - less for value, less in zip(line["values"], columns[before], strict=True)
-    ]
-    return {**line, "minus": before, "values": differences}
+    return [value - less for value, less in zip(column, earlier, strict=True)]
 
 
 def _are_alike(samples: Sequence[Sample]) -> bool:
-    """Whether all samples have the same fields, with lists of the same length."""
-    shapes = [
-        {name: len(value) if isinstance(value, list) else None for name, value in sample.items()}
-        for sample in samples
+    """Whether all samples have the same fields in the same order, with lists of the same length."""
+    if not samples:
+        return False
+    first = _shape(samples[0])
+    return all(_shape(sample) == first for sample in samples)
+
+
+def _shape(sample: Sample) -> list[tuple[str, int | None]]:
+    """The fields, with the length of those that are lists."""
+    return [
+        (name, len(value) if isinstance(value, list) else None) for name, value in sample.items()
     ]
-    return bool(shapes) and all(list(shape.items()) == list(shapes[0].items()) for shape in shapes)
