@@ -19,7 +19,7 @@ from types import NoneType
 from typing import Any
 
 from tracking.files import to_json
-from tracking.json_lines import Lines, append_line
+from tracking.json_lines.lines import Lines, append_line
 from tracking.provenance import SOURCE, SOURCE_FORM, SourceTrial
 from tracking.uri import without_password
 

@@ -18,8 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tracking.shell import shell_line
 from tracking.uri import diff_without_secrets, shown_words
-from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
 OUR_CODE = ("allelse", "sweeps", "tracking", "transformer")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracking.files import read_object, read_whole, to_json, write_atomic
-from tracking.packed_file import packed_text, zipped
+from tracking.json_lines.packed_file import packed_text, zipped
 from tracking.study import STUDY_FILE, Study, StudyTrial
 from tracking.study_lock import LOCK_FILE
 from tracking.trial import TrialFolder, statistics_name

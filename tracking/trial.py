@@ -25,9 +25,9 @@ from tracking.files import (
     unless_lost,
     write_atomic,
 )
-from tracking.journal import Journal, JournalLine, journal_line
-from tracking.json_lines import NEWEST, Lines, append_line, replace_last_line
-from tracking.packed_file import sample_count, unpacked
+from tracking.json_lines.journal import Journal, JournalLine, journal_line
+from tracking.json_lines.lines import NEWEST, Lines, append_line, replace_last_line
+from tracking.json_lines.packed_file import sample_count, unpacked
 from tracking.provenance import Provenance, SourceTrial, with_scoring
 from tracking.uri import without_password
 from tracking.weights import WEIGHTS

@@ -14,12 +14,12 @@ from tracking.files import (
     unless_lost,
     write_atomic,
 )
-from tracking.journal import REPORT
-from tracking.json_lines import Lines
+from tracking.json_lines.journal import REPORT
+from tracking.json_lines.lines import Lines
 from tracking.trial import TrialFolder
 
 
-def repair(folder: TrialFolder, error: DamagedFileError) -> str:
+def repair_file(folder: TrialFolder, error: DamagedFileError) -> str:
     """Keep the damaged file as `<name>.damaged`. Good lines of the journal and of the attempts stay
     in place.
 

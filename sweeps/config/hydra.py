@@ -33,7 +33,7 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
 from sweeps.schema import Problem, RefusedError, Tree, dotted, keys
-from tracking.words import quoted
+from tracking.shell import quoted
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
 CALL = re.compile(r"\$\{\s*(?!oc\.)[\w.]+\s*:")

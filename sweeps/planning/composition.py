@@ -16,9 +16,8 @@ from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.schema import Values, dotted, nested
 from sweeps.task import Costs
-from tracking.study import Study, StudyTrial
+from tracking.study import Study, StudyTrial, recorded_runs
 from tracking.table.caption import scaling_note
-from tracking.trial import recorded_runs
 from tracking.words import LONGEST_CHANGE, shortened
 
 

@@ -12,7 +12,7 @@ from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import ComposedRow, Composition, StudyRecord
 from sweeps.planning.naming import command, placed
 from sweeps.schema import RefusedError
-from tracking.words import quoted
+from tracking.shell import quoted
 
 
 def known_rows(composition: Composition, record: StudyRecord, here: Path) -> dict[str, str]:

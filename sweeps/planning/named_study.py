@@ -18,8 +18,8 @@ from sweeps.planning.naming import (
     study_names,
 )
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged, nearest
+from tracking.shell import shell_line
 from tracking.study import Study, studies
-from tracking.words import shell_line
 
 
 @dataclass(frozen=True)

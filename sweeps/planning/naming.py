@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sweeps.schema import RefusedError, damaged
 from tracking.files import DamagedFileError
+from tracking.shell import quoted, shell_line
 from tracking.study import Study, StudyMissing, read_study, study_folders
-from tracking.words import quoted, shell_line
 
 PLACES = ("paths.", "tracking")
 STUDY_NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")

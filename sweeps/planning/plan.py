@@ -27,14 +27,14 @@ from sweeps.planning.source_trial import Source
 from sweeps.schema import Problem, RefusedError, damaged, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
-from tracking.attempts import in_hand
+from tracking.activity.runners import in_hand
 from tracking.code import Code
 from tracking.files import DamagedFileError, unless_damaged
+from tracking.shell import shell_line
 from tracking.study import Study, StudyTrial, trial_folder
 from tracking.trial import TrialFolder, TrialState
 from tracking.uri import shown_words, without_passwords
 from tracking.weights import are_current
-from tracking.words import shell_line
 
 
 @dataclass(frozen=True)

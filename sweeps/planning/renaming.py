@@ -18,9 +18,9 @@ from sweeps.config.files import BASE
 from sweeps.planning.naming import command, placed
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
+from tracking.shell import shell_line
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.uri import shown_words
-from tracking.words import shell_line
 
 NOTE = ".locks/renaming.json"
 NOTE_FORM: Form = {"old": str, "new": str}

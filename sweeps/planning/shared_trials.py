@@ -13,9 +13,9 @@ from sweeps.planning.source_trial import OTHER_CODE, OTHER_VARIABLES, Source, fi
 from sweeps.schema import RefusedError
 from sweeps.worker.environment import variables
 from sweeps.worker.prepared import check_data
+from tracking.code import SameCode
 from tracking.files import unless_damaged
 from tracking.provenance import own_files
-from tracking.same_code import SameCode
 
 BEING_SCORED = "it is being scored again"
 OTHER_COPY = "it was trained on another copy of the data"

@@ -18,9 +18,9 @@ from sweeps.planning.renaming import refuse_half_renamed
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
+from tracking.shell import shell_line
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, study_folders, write_study
 from tracking.uri import shown_words
-from tracking.words import shell_line
 
 TRASH = ".trash"
 DROPPED_FILE = "dropped.json"

@@ -8,7 +8,7 @@ from filelock import FileLock, Timeout
 
 from sweeps.planning.naming import by_name, command, placed
 from sweeps.schema import Problem, RefusedError
-from tracking.attempts import holder_of
+from tracking.activity.runners import holder_of
 from tracking.trial import TrialFolder
 
 UNKNOWN_HOLDER = "another process"

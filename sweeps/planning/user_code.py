@@ -24,12 +24,13 @@ from sweeps.schema import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.code_folder import ready_code, settings_texts
 from sweeps.worker.code_imports import INSTALLS, holds_python
-from tracking.attempts import in_hand
+from tracking.activity.runners import in_hand
 from tracking.code import (
     CODE_FOLDER,
     FILE_DIGITS,
     INSTALLED,
     Code,
+    SameCode,
     changed_files,
     code_diff,
     read_code,
@@ -44,7 +45,6 @@ from tracking.provenance import (
     tracked_files,
     trained_by,
 )
-from tracking.same_code import SameCode
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
 

@@ -21,11 +21,10 @@ from sweeps.running.checkpoint_copy import CheckpointCopy, whole_manifest
 from sweeps.running.recorder import write_config
 from sweeps.task import Problem, RefusedError
 from sweeps.worker.checkpoint_files import DamagedCheckpointError
+from tracking.activity.log import append_log, utc
 from tracking.code import CODE_FOLDER, code_place, read_code, write_code
 from tracking.files import read_whole, to_json, write_atomic
-from tracking.log import append_log, utc
-from tracking.provenance import attempts
-from tracking.source_trial import SOURCE
+from tracking.provenance import SOURCE, attempts
 from tracking.trial import TrialFolder
 
 PREFIX = ".taking-"

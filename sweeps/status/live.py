@@ -13,7 +13,7 @@ from sweeps.planning.naming import by_name, command, placed
 from sweeps.planning.plan import Plan
 from sweeps.processes.times import WATCH_S
 from sweeps.status.standings import Line, Standings, counted, shown_state, status_table
-from tracking.attempts import Runner, runners, seconds_left
+from tracking.activity.runners import Runner, runners, seconds_left
 from tracking.mlflow.ledger import Lag, SyncState, current_store
 from tracking.study import Study, read_study
 from tracking.uri import default_uri, without_password

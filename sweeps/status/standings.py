@@ -18,8 +18,8 @@ from sweeps.config.schema import Schema
 from sweeps.planning.compose import source_of_study
 from sweeps.planning.composition import read_record
 from sweeps.schema import RefusedError, nested
-from tracking.attempts import Runner, known_runners, stop_requests
-from tracking.look import Look, Stamps, look, stamps_of
+from tracking.activity.look import Look, Stamps, look, stamps_of
+from tracking.activity.runners import Runner, known_runners, stop_requests
 from tracking.mlflow.ledger import Lag
 from tracking.study import Study, StudyTrial
 from tracking.table.text import Column, TextTable, lines_of, said, terminal

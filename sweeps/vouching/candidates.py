@@ -11,9 +11,8 @@ from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.source_trial import Source
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.worker.environment import variables
-from tracking.code import Code
+from tracking.code import Code, SameCode
 from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version
-from tracking.same_code import SameCode
 from tracking.statistics.unlike_trials import NOT_SET, WORKERS
 from tracking.study import Study
 

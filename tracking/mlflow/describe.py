@@ -12,7 +12,7 @@ from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.card import COSTS, DEVICE_COSTS, Card
-from tracking.journal import JournalLine
+from tracking.json_lines.journal import JournalLine
 from tracking.mlflow import pages
 from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import NAME_OF, changed, legal

@@ -23,7 +23,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from tracking.attempts import runners
+from tracking.activity.runners import runners
 from tracking.files import (
     DamagedFileError,
     read_object,
@@ -33,7 +33,7 @@ from tracking.files import (
     unless_lost,
     write_atomic,
 )
-from tracking.journal import JournalLine, reports_behind
+from tracking.json_lines.journal import JournalLine, reports_behind
 from tracking.mlflow.inputs import inputs_digest
 from tracking.mlflow.runs import CARRIED, curve_digest
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study

@@ -17,7 +17,7 @@ import yaml
 
 from tracking.card import Card, Metric
 from tracking.files import read_whole, unless_damaged
-from tracking.journal import JournalLine
+from tracking.json_lines.journal import JournalLine
 from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import legal, legal_curve
 from tracking.mlflow.runs import BEST, DELTA, FINAL, LAST, PUBLISHED

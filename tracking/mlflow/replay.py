@@ -19,10 +19,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tracking.attempts import AttemptRecord, Runner, runners, runs
+from tracking.activity.look import Stamps, stamps_of
+from tracking.activity.runners import Runner, runners, runs
+from tracking.attempts import AttemptRecord
+from tracking.error_causes import cause_of, out_of_reach
 from tracking.files import DamagedFileError
-from tracking.journal import Journal, settled
-from tracking.look import Stamps, stamps_of
+from tracking.json_lines.journal import Journal, settled
 from tracking.mlflow import pages
 from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
 from tracking.mlflow.inputs import inputs_digest
@@ -47,7 +49,6 @@ from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
 from tracking.table.columns import whole_table
 from tracking.trial import TrialState
 from tracking.weights import TO_SCORE_AGAIN
-from tracking.words import cause_of, out_of_reach
 
 RETRY_S = 60.0  # between two tries to store artifacts, and between two versions of the study's page
 STATUS: dict[TrialState, Status] = {

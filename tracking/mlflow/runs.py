@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tracking.attempts import AttemptRecord
-from tracking.journal import JournalLine
+from tracking.json_lines.journal import JournalLine
 
 CARRIED, TRAINING, LEFT_OUT = "sweep.carried", "sweep.training", "sweep.left_out"
 """Tags of a trial's run: what was sent, whose training it shows, and why it is no longer part of

@@ -21,12 +21,12 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
+from tracking.error_causes import cause_of
 from tracking.mlflow.database import follow_move, without_new_folder
 from tracking.mlflow.ledger import IDENTITY, STUDY, study_run
 from tracking.mlflow.runs import LEFT_OUT, Point, StoredRun
 from tracking.study import read_study
 from tracking.uri import artifact_folder, default_uri
-from tracking.words import cause_of
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 MOST_FOUND = 50_000  # MLflow's limit per search

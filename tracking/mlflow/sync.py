@@ -22,12 +22,12 @@ from pathlib import Path
 
 from filelock import Timeout
 
+from tracking.error_causes import cause_of
 from tracking.files import DamagedFileError
 from tracking.mlflow.ledger import OtherPlaceError, note, sync_lock
 from tracking.mlflow.replay import PassOutcome, Replay
 from tracking.mlflow.store import open_store
 from tracking.uri import URI_VARIABLE, default_uri, without_password
-from tracking.words import cause_of
 
 POLL_S, PATIENCE_S = 2.0, 60.0  # pause between passes; the longest pause after failures
 GRACE_S = 15.0  # how long the last pass is retried after stdin has ended

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tracking.files import DamagedFileError
-from tracking.json_lines import Lines
+from tracking.json_lines.lines import Lines
 
 COLUMNS = "columns"
 """The key of a head whose samples are stored by columns; its value is their number."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tracking.files import to_json, write_atomic
-from tracking.json_lines import NEWEST, Lines
+from tracking.json_lines.lines import NEWEST, Lines
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
 REPORT = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.card import Metric
-from tracking.journal import Journal, JournalLine, in_line
+from tracking.json_lines.journal import Journal, JournalLine, in_line
 from tracking.provenance import SourceTrial
 from tracking.trial import Reader, TrialFolder, TrialState
 
