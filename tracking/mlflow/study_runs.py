@@ -1,0 +1,92 @@
+"""The runs of a study in one store: their ids, and which of their parts were sent."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tracking.mlflow.ledger import Ledger, Sent
+from tracking.mlflow.runs import StoredRun
+from tracking.mlflow.store import Store
+
+
+class StudyRuns:
+    """``ids``: the id of each run by trial key, or ``STUDY``. ``stored``: what the runs hold, by
+    id, if this pass has read it."""
+
+    def __init__(self, folder: Path, store: Store, uri: str) -> None:
+        self.ids: dict[str, str] = {}
+        self.stored: dict[str, StoredRun] = {}
+        self._store = store
+        self._ledger = Ledger(folder, uri, begin_again=True)
+
+    def find(self, stored: dict[str, StoredRun]) -> None:
+        """Keep these runs, by id, and drop the ids of all others."""
+        self.stored = stored
+        self.ids = {key: run for key, run in self.ids.items() if run in stored}
+
+    def begin(self, key: str, stored: StoredRun | None) -> Sent:
+        """Record what the run has when the replay begins: nothing if it is new."""
+        sent = self.sent(key)
+        if stored is None:
+            sent = Sent(self.ids[key])
+        elif self._is_recorded(key):
+            sent = replace(sent, step=min(sent.step, stored.carried_step))
+        else:
+            sent = replace(sent, step=stored.carried_step)
+        self._ledger.put(key, sent)
+        return sent
+
+    def sent(self, key: str) -> Sent:
+        """What was sent to the run; nothing if the ledger describes a different run."""
+        entry = self._ledger.get(key)
+        if entry is not None and self._is_recorded(key):
+            return entry
+        return Sent(self.ids[key])
+
+    def _is_recorded(self, key: str) -> bool:
+        entry = self._ledger.get(key)
+        return entry is not None and entry.run == self.ids[key]
+
+    def record(self, key: str, sent: Sent) -> None:
+        """Write to the ledger what was sent to the run."""
+        self._ledger.put(key, sent)
+
+    def record_part(self, key: str, name: str, content: str) -> None:
+        """Record a fact of the run that is not sent; "" removes it."""
+        sent = self.sent(key)
+        parts = dict(sent.parts)
+        parts.pop(name, None)
+        if content:
+            parts[name] = content
+        self._ledger.put(key, replace(sent, parts=parts))
+
+    def send(self, key: str, parts: Mapping[str, Any]) -> int:
+        """Send the parts that the run lacks. Returns the number of new points."""
+        sent = self.sent(key)
+        stored = self.stored.get(sent.run)
+        count = 0
+        for name, content in parts.items():
+            digest = digest_of(content)
+            is_there = stored.holds(name, content) if stored is not None else None
+            if is_there is None:
+                is_there = sent.parts.get(name) == digest
+            if not is_there:
+                count += self._store.send(sent.run, name, content)
+            sent = replace(sent, parts=sent.parts | {name: digest})
+        self._ledger.put(key, sent)
+        return count
+
+    def forget_others(self, keys: set[str]) -> bool:
+        """Drop the entries of all other keys from the ledger. Returns whether there were any."""
+        others = [key for key in self._ledger.keys if key not in keys]
+        for key in others:
+            self._ledger.forget(key)
+        return bool(others)
+
+
+def digest_of(content: Any) -> str:
+    """The digest of a part of a run."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
