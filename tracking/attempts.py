@@ -157,8 +157,8 @@ class Attempts:
     def end(self, number: int, reason: str) -> None:
         """Record its end. The reason: finished, failed, interrupted, lost or worker lost, then free
         text."""
-        line = {"attempt": number, "ts": time.time(), "end": True}
-        line["reason"] = without_password(reason)
+        cause = without_password(reason)
+        line = {"attempt": number, "ts": time.time(), "end": True, "reason": cause}
         append_line(self._path, to_json(line), fsync=True)
 
     def all(self) -> list[AttemptRecord]:

@@ -106,8 +106,10 @@ def _excerpt(lines: dict[int, str]) -> str:
     if len(places) > EXCERPT_LINES:
         indices = [number * len(places) // EXCERPT_LINES for number in range(EXCERPT_LINES)]
         places = [places[index] for index in indices]
-    excerpt = [to_json({"place": place, "text": lines[place]}) for place in places]
-    return "".join(f"{line}\n" for line in excerpt)
+    excerpt = ""
+    for number in places:
+        excerpt += to_json({"place": number, "text": lines[number]}) + "\n"
+    return excerpt
 
 
 def _write(path: Path, content: bytes) -> bool:

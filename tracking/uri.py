@@ -100,14 +100,14 @@ def diff_without_secrets(diff: str) -> str:
 def shown_words(words: Iterable[str]) -> list[str]:
     """The words of a command line without secrets. If the KEY of KEY=VALUE is secret, the complete
     value is hidden."""
-    shown = []
+    safe_words = []
     for word in words:
         key, separator, _ = word.partition("=")
         if separator and is_secret(key):
-            shown.append(f"{key}={MASK}")
+            safe_words.append(f"{key}={MASK}")
         else:
-            shown.append(without_password(word))
-    return shown
+            safe_words.append(without_password(word))
+    return safe_words
 
 
 def shown_tree(tree: Any) -> Any:
@@ -124,13 +124,13 @@ def without_passwords(tree: Any, is_hidden: Callable[[str], bool] = lambda key: 
         return [without_passwords(value, is_hidden) for value in tree]
     if not isinstance(tree, dict):
         return tree
-    shown = {}
+    safe_tree = {}
     for key, value in tree.items():
         if value and is_hidden(str(key)):
-            shown[key] = MASK
+            safe_tree[key] = MASK
         else:
-            shown[key] = without_passwords(value, is_hidden)
-    return shown
+            safe_tree[key] = without_passwords(value, is_hidden)
+    return safe_tree
 
 
 def is_secret(name: str) -> bool:
@@ -188,11 +188,11 @@ def _user_only_length(address: str) -> int:
 
 def _is_port(text: str, is_web: bool) -> bool:
     """Whether the text begins with a port: digits, and no @ in the rest of the word."""
-    rest = text.lstrip("0123456789")
-    if rest == text:
+    path = text.lstrip("0123456789")
+    if path == text:
         return False
-    end = _WORD_END.search(rest)
-    word = rest[: end.start()] if end else rest
+    end = _WORD_END.search(path)
+    word = path[: end.start()] if end else path
     follows_port = "[]?#'\"),;/" if is_web else "[]?#'\"),;"
     return not word or (word[0] in follows_port and "@" not in word)
 

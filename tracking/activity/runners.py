@@ -64,7 +64,7 @@ def withdraw(study: Path, runner: Runner) -> None:
 
     A process that was only silent writes its record again.
     """
-    gone = [known for known in known_runners(study) if not known.lives()]
+    gone = [record for record in known_runners(study) if not record.lives()]
     for ended in (runner, *gone):
         for path in (_record(study, ended), _requests(study, ended)):
             with suppress(OSError):
@@ -103,12 +103,11 @@ def runs(attempt: AttemptRecord, running: Sequence[Runner]) -> bool:
 def seconds_left(running: Sequence[Runner]) -> float | None:
     """Seconds until the last of these processes ends. None if one does not know its end, or if all
     are late."""
-    now = time.time()
     longest = 0.0
     for runner in running:
         if runner.left is None:
             return None
-        longest = max(longest, runner.left - (now - runner.seen))
+        longest = max(longest, runner.left - (time.time() - runner.seen))
     return longest if longest > 0 else None
 
 

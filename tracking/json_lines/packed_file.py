@@ -97,7 +97,7 @@ def _packed_list(name: str, columns: Sequence[Column]) -> list[dict[str, Any]]:
     """Each column itself or minus an earlier one: whichever takes the fewest bits."""
     lines = []
     for index, column in enumerate(columns):
-        plain_line = {"column": name, "place": index, "values": column}
+        plain_line: dict[str, Any] = {"column": name, "place": index, "values": column}
         choices = [plain_line]
         for earlier in range(max(0, index - FARTHEST), index):
             differences = _differences(column, columns[earlier])

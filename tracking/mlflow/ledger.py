@@ -86,7 +86,9 @@ class Ledger:
 
     def get(self, key: str) -> Sent | None:
         entry = self._entries.get(key)
-        return None if entry is None else Sent(**{name: entry.get(name) for name in SENT})
+        if entry is None:
+            return None
+        return Sent(entry["run"], entry["step"], entry.get("result"), entry["parts"])
 
     def put(self, key: str, sent: Sent) -> None:
         """Raises OSError, and keeps the former entry: the next pass writes this one again."""

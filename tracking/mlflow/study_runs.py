@@ -81,10 +81,10 @@ class StudyRuns:
 
     def forget_others(self, keys: set[str]) -> bool:
         """Drop the entries of all other keys from the ledger. Returns whether there were any."""
-        others = [key for key in self._ledger.keys if key not in keys]
-        for key in others:
+        forgotten = [key for key in self._ledger.keys if key not in keys]
+        for key in forgotten:
             self._ledger.forget(key)
-        return bool(others)
+        return bool(forgotten)
 
 
 def digest_of(content: Any) -> str:
