@@ -35,14 +35,15 @@ BEGINNING = {
 }
 END = {"attempt": int, "ts": float, "end": bool, "reason": str}
 ATTEMPT = (BEGINNING, END, {"ts": float, SOURCE: SOURCE_FORM})
-"""A line of ``attempts.jsonl``: the beginning of an attempt, its end, or the source of all lines
-before it."""
+"""A line of ``attempts.jsonl``: an attempt's beginning or end, or the source of earlier lines."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process of any machine. ``birth``: the pid space, the pid, and its start in clock ticks
-    since boot."""
+    """A process of any machine.
+
+    ``birth``: the pid space, the pid, and its start in clock ticks since boot.
+    """
 
     host: str
     pid: int
@@ -95,8 +96,10 @@ def has_ended(birth: str) -> bool:
 
 @dataclass(frozen=True)
 class AttemptRecord:
-    """One attempt at a trial. Times are in Unix seconds. `ended` and `reason` are None until it
-    ends."""
+    """One attempt at a trial.
+
+    Times are in Unix seconds. `ended` and `reason` are None until it ends.
+    """
 
     number: int
     began: float
@@ -126,8 +129,10 @@ class Lineage:
     codes: Sequence[str] = ()
 
     def has(self, attempt: int, run: str) -> bool:
-        """Whether this attempt belongs to it. So does one whose record is lost, or that has no
-        run."""
+        """Whether this attempt belongs to it.
+
+        So does one whose record is lost, or that has no run.
+        """
         return run in ("", self.runs.get(attempt) or run)
 
 
@@ -155,8 +160,10 @@ class Attempts:
         append_line(self._path, to_json(line), fsync=True)
 
     def end(self, number: int, reason: str) -> None:
-        """Record its end. The reason: finished, failed, interrupted, lost or worker lost, then free
-        text."""
+        """Record its end.
+
+        The reason: finished, failed, interrupted, lost or worker lost, then free text.
+        """
         cause = without_password(reason)
         line = {"attempt": number, "ts": time.time(), "end": True, "reason": cause}
         append_line(self._path, to_json(line), fsync=True)
@@ -200,8 +207,7 @@ class Attempts:
         return newest
 
     def check_running(self, number: int, process: Process) -> None:
-        """Also raises OSError if another process has begun an attempt since, as it can where locks
-        fail."""
+        """Also raises OSError if another process has begun a new attempt, as when locks fail."""
         self._check_process(self.check_begun(number), process)
 
     def _check_process(self, attempt: AttemptRecord, process: Process) -> None:
@@ -220,8 +226,10 @@ def _begun_attempt(line: Mapping[str, Any]) -> AttemptRecord:
 
 @cache
 def _pid_space() -> str:
-    """Where a pid stands for one process: this boot and container. Without /proc (macOS), this
-    host."""
+    """Where a pid stands for one process: this boot and container.
+
+    Without /proc (macOS), this host.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         space = f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"

@@ -131,8 +131,7 @@ class Metric:
         return (min if self.better == "down" else max)(finite, default=None)
 
     def tested_values(self, values: Mapping[int, float | None]) -> Mapping[int, float | None]:
-        """By seed, on the scale of the tests: logarithms if the metric is e to the power of another
-        one."""
+        """By seed, on the scale of the tests: logarithms for the exponential of a metric."""
         if self.exp_of is None:
             return values
         logarithms: dict[int, float | None] = {}
@@ -195,8 +194,10 @@ class SetScores:
 
 @dataclass(frozen=True)
 class Card:
-    """``symbols``: the table's columns for changes: a key's short name, and its symbol. A phrase
-    contains ``{value}``."""
+    """``symbols``: the table's columns for changes: a key's short name, and its symbol.
+
+    A phrase contains ``{value}``.
+    """
 
     name: str
     version: int
@@ -271,8 +272,10 @@ class Card:
 
     @staticmethod
     def of(content: Mapping[str, Any]) -> "Card":
-        """From JSON. Ignores unknown keys; missing ones have their defaults. Raises ValueError with
-        every fault."""
+        """From JSON. Ignores unknown keys; missing ones have their defaults.
+
+        Raises ValueError with every fault.
+        """
         metrics = [_read(Metric, metric) for metric in content["metrics"]]
         card = _read(Card, {**content, "metrics": metrics})
         faults = card.faults([name for name in RESERVED_NAMES if name not in NEW_NAMES])
@@ -281,8 +284,7 @@ class Card:
         return card
 
     def faults(self, reserved: Sequence[str] = RESERVED_NAMES) -> list[str]:
-        """Everything that is wrong with it, such as two metrics with one name, or a metric with a
-        ``reserved`` name."""
+        """Everything that is wrong with it, such as a metric with a ``reserved`` name."""
         mistyped = _mistyped_fields(self)
         if mistyped:
             return [f"a task cannot have {value} as its {name}" for name, value in mistyped]
@@ -345,8 +347,7 @@ def _read(entity: type[T], content: Mapping[str, Any]) -> T:
 
 
 def _mistyped_fields(entity: Metric | Card) -> list[tuple[str, Any]]:
-    """The fields whose value has a different type than their default, such as a number as a
-    label."""
+    """The fields whose value and default differ in type, such as a number as a label."""
     example = Card("x", 1, ()) if isinstance(entity, Card) else Metric("x")
     mistyped = []
     for name, default in vars(example).items():

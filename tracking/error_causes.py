@@ -11,8 +11,7 @@ them for a locked database."""
 
 
 def cause_of(error: BaseException) -> str:
-    """One line that is safe to show: the message of a database driver or a connection, if there is
-    one."""
+    """One line that is safe to show: a database driver's or a connection's message if possible."""
     if isinstance(error, DamagedFileError):
         return without_password(f"{error}; {error.remedy}")
     root = next(_roots(error), error)
@@ -31,8 +30,7 @@ def out_of_reach(error: BaseException) -> bool:
 
 
 def _roots(error: BaseException) -> Iterator[BaseException]:
-    """The errors that SQLAlchemy keeps as ``orig`` and urllib3 as ``reason``, along the chain of
-    causes."""
+    """Along the chain, the errors in SQLAlchemy's ``orig`` and urllib3's ``reason``."""
     for link in _chain(error):
         for name in ("orig", "reason"):
             root = getattr(link, name, None)

@@ -62,8 +62,7 @@ class DamagedFileError(ValueError):
 
     @property
     def note(self) -> str:
-        """Such as "journal.jsonl:2 is damaged: not a JSON line", for a table that names the
-        folder."""
+        """Such as "journal.jsonl:2 is damaged: not a JSON line", without the folder."""
         return f"{self.name} is damaged: {self.cause}"
 
 
@@ -106,6 +105,20 @@ def unless_lost(read: Callable[[], T], default: Default) -> T | Default:
         raise
     except DamagedFileError:
         return default
+
+
+class Reader:
+    """Reads files one by one, and keeps the first fault of each."""
+
+    def __init__(self) -> None:
+        self.faults: dict[Path, DamagedFileError] = {}
+
+    def __call__(self, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except DamagedFileError as error:
+            self.faults.setdefault(error.path, error)
+            return None
 
 
 def misfit(value: Any, form: Form, name: str = "") -> str | None:
@@ -240,8 +253,10 @@ def _text(path: Path) -> str | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors of the system into errors that name the file. A missing file still raises
-    FileNotFoundError."""
+    """Turn errors of the system into errors that name the file.
+
+    A missing file still raises FileNotFoundError.
+    """
     try:
         yield
     except FileNotFoundError:
@@ -255,8 +270,10 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON on one line. A float that is not finite becomes null: JSON has no such
-    number."""
+    """Compact JSON on one line.
+
+    A float that is not finite becomes null: JSON has no such number.
+    """
     plain = json.loads(json.dumps(value, ensure_ascii=False), parse_constant=lambda name: None)
     return json.dumps(plain, ensure_ascii=False)
 
@@ -278,8 +295,10 @@ def kept_name(path: Path) -> Path:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Make errors of the system name this path. An open file's errors name none, and others name a
-    temporary file."""
+    """Make errors of the system name this path.
+
+    An open file's errors name none, and others name a temporary file.
+    """
     try:
         yield
     except OSError as error:

@@ -58,8 +58,7 @@ class SourceTrial:
 
 
 def of_process() -> Provenance:
-    """What this process computes with: its machine, and the versions of all packages imported so
-    far."""
+    """This process's machine, and the versions of all packages imported so far."""
     cpu = {"model": cpu_model(), "count": os.cpu_count()}
     machine = {"ts": time.time(), "host": socket.gethostname(), "cpu": cpu}
     return machine | {"versions": versions(), "own_files": own_files()}
@@ -76,16 +75,14 @@ def versions() -> dict[str, str | None]:
 
 
 def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
-    """What holds for all attempts of a sweep, such as the commit, branch and changes of the task's
-    folder."""
+    """What all attempts of a sweep share, such as the commit and changes of the task's folder."""
     command = shell_line(shown_words([sys.executable, *sys.argv]))
     return {**git_state(folder, code), "driver": socket.gethostname(), "command": command}
 
 
 @cache
 def own_files() -> str:
-    """SHA-256 of our own Python files, as they are on disk at the first call: when a process
-    starts."""
+    """SHA-256 of our own Python files on disk at the first call: when a process starts."""
     paths: list[Path] = []
     for package in OUR_CODE:
         paths += [path for path in (ROOT / package).rglob("*.py") if path.is_file()]
@@ -130,8 +127,7 @@ def tracked_files(folder: Path, pattern: str) -> set[str]:
 
 
 def with_attempt(content: Provenance, record: Provenance) -> Provenance:
-    """The content of ``provenance.json`` with this record, which replaces one of the same
-    attempt."""
+    """The content of ``provenance.json`` with this record instead of one of its attempt."""
     number = record["attempt"]
     records = [attempt for attempt in attempts(content) if attempt.get("attempt") != number]
     records.append(record)
@@ -145,8 +141,10 @@ def with_attempt(content: Provenance, record: Provenance) -> Provenance:
 
 
 def with_scoring(content: Provenance, process: Provenance, set_name: str) -> Provenance:
-    """The content with this set's scoring by a process. The sets that one attempt scores share a
-    record."""
+    """The content with this set's scoring by a process.
+
+    The sets that one attempt scores share a record.
+    """
     records = scorings(content)
     attempt = process.get("attempt")
     if attempt is not None and records and records[-1].get("attempt") == attempt:
@@ -205,8 +203,7 @@ def prepared_place(folder: Path, task: str, fingerprint: str, code: str = "") ->
 
 
 def changes(provenance: Mapping[str, Any]) -> str:
-    """Words that follow the commit, such as " with changes in sweeps/task.py"; "" without
-    changes."""
+    """Words for after the commit, such as " with changes in sweeps/task.py", or ""."""
     if not provenance.get("dirty"):
         return ""
     files = [str(name) for name in provenance.get("changes") or ()]

@@ -31,14 +31,18 @@ class Publication:
 
 
 def is_published(study: Path) -> bool:
-    """Whether the folder is only read. A study that was copied back to train on has a plain
-    journal."""
+    """Whether the folder is only read.
+
+    A study that was copied back to train on has a plain journal.
+    """
     return (study / MARK).is_file() and not any(study.glob("*/journal.jsonl"))
 
 
 def copy_finished(study: Study, folder: Path) -> Publication:
-    """Copy the finished trials to ``folder``. Existing files stay, and equal files are not written
-    again."""
+    """Copy the finished trials to ``folder``.
+
+    Existing files stay, and equal files are not written again.
+    """
     finished = [standing.trial for standing in study.standings() if standing.result is not None]
     for name in (STUDY_FILE, LOCK_FILE):
         content = read_whole(study.folder / name)

@@ -84,8 +84,10 @@ class StudyTrial:
 
 @dataclass(frozen=True)
 class Standing:
-    """A trial, read once, since it may finish at any moment. A result of a different configuration
-    doesn't count."""
+    """A trial, read once, since it may finish at any moment.
+
+    A result of a different configuration doesn't count.
+    """
 
     trial: StudyTrial
     state: TrialState
@@ -152,14 +154,12 @@ class Study:
 
     @property
     def showed_results(self) -> bool:
-        """Whether it has results, or had some when a command was recorded, such as those of dropped
-        trials."""
+        """Whether it has results, or had some at an earlier command, such as of dropped trials."""
         return self.has_results or any(command.get("saw_results") for command in self.asked)
 
     @property
     def sizes(self) -> dict[str, str]:
-        """A note for each row whose model differs from base's in size without changing a size
-        itself."""
+        """A note for each row whose model has a new size although the row changes no size."""
         return {row["row"]: row["size"] for row in self.rows if row["size"]}
 
     @property
@@ -201,8 +201,7 @@ class Study:
         return [self.standing(trial) for trial in (self.trials if trials is None else trials)]
 
     def measured_sets(self) -> dict[str, list[str]]:
-        """The sets with scores in any trial that counts, each with the metrics that have a
-        value."""
+        """The sets that any counted trial has scores for, with the metrics that have a value."""
         metrics_of_set: dict[str, dict[str, None]] = {}
         for standing in self.standings():
             if standing.counted is None:
@@ -262,8 +261,10 @@ def task_of(folder: Path) -> Card | None:
 
 
 def separate(folder: Path) -> None:
-    """Give the study a new identity, so that trackers make new runs. Raises StudyMissing or
-    DamagedFileError."""
+    """Give the study a new identity, so that trackers make new runs.
+
+    Raises StudyMissing or DamagedFileError.
+    """
     with FileLock(folder / ".locks" / "study"):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
@@ -316,8 +317,7 @@ def study_folders(runs: Path) -> list[Path]:
 
 
 def recorded_runs(study: Path) -> list[str]:
-    """Every ``paths.runs`` in the trials' configurations: several if the study was moved between
-    trials."""
+    """Every ``paths.runs`` in the trials' configurations: several if the study was moved."""
     folders = []
     for path in sorted(study.glob("*/config.yaml")):
         paths = unless_damaged(partial(read_yaml, path, "paths"), None)

@@ -83,8 +83,7 @@ class Lock:
 
 @dataclass(frozen=True)
 class Output:
-    """What a command shows: trials of ``study``, and metrics with their differences from the row
-    ``reference``."""
+    """What a command shows: trials of ``study``, and metrics compared with ``reference``."""
 
     study: Study
     metrics: Sequence[Metric]
@@ -238,8 +237,10 @@ def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
 
 
 def _decides_differently(locked: Mapping[str, Any], today: Mapping[str, Any] | None) -> bool:
-    """Whether today's rule can come to a different verdict. Its text, which people read, may
-    change."""
+    """Whether today's rule can come to a different verdict.
+
+    Its text, which people read, may change.
+    """
     return today is None or any(today[name] != locked[name] for name in RULE if name != "text")
 
 
@@ -318,8 +319,7 @@ def _with_names(lock: Lock, renamed: Mapping[str, str]) -> Lock:
 
 
 def _tests(study: Study, metrics: Iterable[str]) -> dict[str, Any]:
-    """How the study's table tests differences, and its rule for "agrees" by the name of each
-    metric."""
+    """How the study's table tests differences, and its rule for "agrees" by metric name."""
     metrics_by_name = {metric.name: metric for metric in study.task.metrics}
     rules = {name: _rule_of(metrics_by_name[name]) for name in metrics if name in metrics_by_name}
     return {

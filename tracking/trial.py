@@ -4,17 +4,18 @@ Only the process of the sweep (or of `train`) writes here. Others may read at an
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from types import NoneType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from tracking.attempts import AttemptRecord, Attempts, Lineage, Process
 from tracking.card import COSTS, DEVICE_COSTS, Card
 from tracking.files import (
     DamagedFileError,
     Form,
+    Reader,
     misfit,
     read_object,
     read_whole,
@@ -33,12 +34,17 @@ from tracking.uri import without_password
 from tracking.weights import WEIGHTS
 
 CONFIG: Form = {
-    **{"key": str, "data_fingerprint": str},
+    "key": str,
+    "data_fingerprint": str,
     "paths": {"runs": str, "data": str, "checkpoints": str | None},
 }
 RESULT: Form = {
-    **{"key": str, "seed": int, "attempt": int, "step": int},
-    **{"steps": int | None, "diverged": int | None},
+    "key": str,
+    "seed": int,
+    "attempt": int,
+    "step": int,
+    "steps": int | None,
+    "diverged": int | None,
     **dict.fromkeys((*COSTS, *DEVICE_COSTS), float | None),
     "sustained": (NoneType, {"source": str}),
     WEIGHTS: dict | None,
@@ -53,21 +59,6 @@ OTHER_FOLDERS = ("checkpoints", "statistics")
 TrialState = Literal[
     "missing", "interrupted", "running", "failed", "finished", "to score again", "damaged"
 ]
-T = TypeVar("T")
-
-
-class Reader:
-    """Reads a trial's files one by one, and keeps the first fault of each."""
-
-    def __init__(self) -> None:
-        self.faults: dict[Path, DamagedFileError] = {}
-
-    def __call__(self, read: Callable[[], T]) -> T | None:
-        try:
-            return read()
-        except DamagedFileError as error:
-            self.faults.setdefault(error.path, error)
-            return None
 
 
 class TrialFolder:
@@ -128,8 +119,10 @@ class TrialFolder:
     def begin_attempt(
         self, number: int, process: Process, lineage: str = "", run: str = ""
     ) -> None:
-        """Begin attempt ``number``. Records it before it removes the last error, so that a crash
-        loses neither."""
+        """Begin attempt ``number``.
+
+        Records it before it removes the last error, so that a crash loses neither.
+        """
         self.attempts.begin(number, process, lineage, run)
         self.error_path.unlink(missing_ok=True)
 
@@ -181,8 +174,10 @@ class TrialFolder:
         return last.attempt != attempt and self.result() is not None
 
     def journal(self) -> list[JournalLine]:
-        """Every report, steps strictly increasing. ``Journal`` parses only those that you ask
-        for."""
+        """Every report, steps strictly increasing.
+
+        ``Journal`` parses only those that you ask for.
+        """
         return list(Journal(self.journal_path))
 
     def write_artifact(self, name: str, text: str) -> None:
@@ -216,8 +211,7 @@ class TrialFolder:
     def scored_heads(
         self, key: str, step: int, settings: dict[str, Any]
     ) -> dict[str, dict[str, Any]]:
-        """The heads of ``evaluated`` that score the weights with this key after this step with
-        these settings."""
+        """The heads of ``evaluated`` for the weights of this key and step, with these settings."""
         heads = {}
         for name, head in self.evaluated().items():
             weights = (head["key"], head["step"])
@@ -241,8 +235,7 @@ class TrialFolder:
         return unless_damaged(partial(sample_count, lines), 0)
 
     def finished_result(self, key: str) -> dict[str, Any] | None:
-        """The result of the trial with this key; None if it isn't finished, or the result is
-        damaged."""
+        """The finished trial's result if it has this key; None also if it is damaged."""
         result = unless_damaged(self.result, None)
         if result is None or result["key"] != key:
             return None
@@ -280,8 +273,10 @@ class TrialFolder:
         write_atomic(self.error_path, without_password(text))
 
     def write_loss(self, attempt: int, text: str) -> None:
-        """Why this attempt lost its workers, with a dead worker's last lines. The trial may still
-        finish."""
+        """Why this attempt lost its workers, with a dead worker's last lines.
+
+        The trial may still finish.
+        """
         write_atomic(self.path / f"lost-a{attempt}.txt", without_password(text))
 
     def error(self) -> str | None:
@@ -306,8 +301,7 @@ class TrialFolder:
         return self.standing(key)[0]
 
     def standing(self, key: str | None = None) -> tuple[TrialState, dict[str, Any] | None]:
-        """The state, and a finished trial's result: from one read, since the trial may finish at
-        any moment."""
+        """The state, and a finished trial's result: from one read, since it may finish now."""
         try:
             result = self.result()
             if result is not None and key in (None, result["key"]):
@@ -378,8 +372,7 @@ class TrialFolder:
 
 
 def is_artifact_name(name: str) -> bool:
-    """Whether a task may keep a text at this path: below a folder, so that it can't replace one of
-    our files."""
+    """Whether a task may keep a text at this path: in a folder, so that our files are safe."""
     parts = PurePosixPath(name).parts
     is_plain = name.isprintable() and not any(part.startswith((".", "/")) for part in parts)
     return is_plain and len(parts) > 1 and parts[0] not in OTHER_FOLDERS
@@ -391,8 +384,7 @@ def statistics_name(set_name: str) -> str:
 
 
 def statistics_text(head: dict[str, Any], samples: Iterable[dict[str, Any]]) -> str:
-    """The head with the scores in the first line, then a line for each sample in the set's
-    order."""
+    """The head with the scores as first line, then a line per sample in the set's order."""
     return "".join(to_json(line) + "\n" for line in (head, *samples))
 
 

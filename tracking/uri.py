@@ -54,8 +54,7 @@ _CODE_ASSIGNMENT = re.compile(rf"({_NAME}[\w.(\[]*)({_QUOTED})", re.IGNORECASE |
 
 
 def default_uri(runs: Path) -> str:
-    """`sqlite:///<runs>/mlflow.db`, absolute: a relative one would depend on the current
-    directory."""
+    """`sqlite:///<runs>/mlflow.db`, absolute, so that it works in any directory."""
     return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
 
 
@@ -180,8 +179,7 @@ def _user_length(scheme: str, address: str) -> int:
 
 
 def _user_only_length(address: str) -> int:
-    """The length up to the last @ before a / ? # or space: a name without a password may be a
-    token."""
+    """The length up to the last @ before / ? # or a space: a user alone may be a token."""
     authority = re.split(r"[/?#\s]", address, maxsplit=1)[0]
     return authority.rfind("@") + 1
 

@@ -1,5 +1,4 @@
-"""Which training produced the scored weights, as ``result.json`` and the heads of statistics record
-it."""
+"""Which training produced the scored weights, in ``result.json`` and the heads of statistics."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,8 +13,10 @@ WeightsRecord = dict[str, Any]
 
 
 def weights_record(lineage: Lineage, attempt: int, step: int) -> WeightsRecord:
-    """The weights that this attempt trained up to this step. No other training has the same
-    record."""
+    """The weights that this attempt trained up to this step.
+
+    No other training has the same record.
+    """
     run = lineage.runs.get(attempt, "")
     return {"lineage": lineage.name, "attempt": attempt, "run": run, "step": step}
 
@@ -27,8 +28,10 @@ def weights_of(result: Mapping[str, Any]) -> WeightsRecord:
 
 
 def are_scored(weights: WeightsRecord, result: Mapping[str, Any]) -> bool:
-    """Whether a result scores these weights. A result of an earlier version, without a record,
-    counts."""
+    """Whether a result scores these weights.
+
+    A result of an earlier version, without a record, counts.
+    """
     return result.get(WEIGHTS) in (None, weights)
 
 
@@ -53,8 +56,7 @@ def joined_scores(
     weights: WeightsRecord,
     scores: dict[str, dict[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """The scores by set, joined with those of further sets from an earlier result of these weights
-    and settings."""
+    """The scores by set, also of other sets in an earlier result of these weights and settings."""
     if earlier is None or not are_scored(weights, earlier):
         return scores
     if earlier["key"] != key or earlier["step"] != weights["step"]:

@@ -49,8 +49,7 @@ def stopped_at(result: Mapping[str, Any] | None) -> str:
 
 
 def known_step(result: Mapping[str, Any]) -> int | None:
-    """The step at which a trial ended; None if it has neither reported nor saved any of its
-    ``steps``."""
+    """The step at which a trial ended; None if it reported and saved none of its ``steps``."""
     step: int | None = result.get("step")
     return None if result.get("steps") and not step else step
 

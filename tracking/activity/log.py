@@ -1,5 +1,7 @@
-"""A trial's ``log.txt``: its attempts, and what its processes printed. ``log.old.txt`` has earlier
-lines."""
+"""A trial's ``log.txt``: its attempts, and what its processes printed.
+
+``log.old.txt`` has earlier lines.
+"""
 
 import os
 import time

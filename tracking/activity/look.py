@@ -1,5 +1,4 @@
-"""What a trial's files show at one moment, read from their ends: `status` often looks at a thousand
-trials."""
+"""What a trial's files show at one moment, read from their ends: `status` reads thousands."""
 
 import time
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.card import Metric
+from tracking.files import Reader
 from tracking.json_lines.journal import Journal, JournalLine, in_line
 from tracking.provenance import SourceTrial
-from tracking.trial import Reader, TrialFolder, TrialState
+from tracking.trial import TrialFolder, TrialState
 
 CLOCK_WAS_SET = 30.0
 """Times the usual time between two reports. An evaluation in between may also take long."""
@@ -79,8 +79,10 @@ class Look:
 
 
 def look(folder: TrialFolder, key: str) -> Look:
-    """Look at the trial with this key. Reads only the journal's end, and only the key of its
-    configuration."""
+    """Look at the trial with this key.
+
+    Reads only the journal's end, and only the key of its configuration.
+    """
     state, result = folder.standing(key)
     read = Reader()
     attempts = tuple(read(folder.attempts.all) or ())

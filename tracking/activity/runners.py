@@ -101,8 +101,10 @@ def runs(attempt: AttemptRecord, running: Sequence[Runner]) -> bool:
 
 
 def seconds_left(running: Sequence[Runner]) -> float | None:
-    """Seconds until the last of these processes ends. None if one does not know its end, or if all
-    are late."""
+    """Seconds until the last of these processes ends.
+
+    None if one does not know its end, or if all are late.
+    """
     longest = 0.0
     for runner in running:
         if runner.left is None:
@@ -112,8 +114,10 @@ def seconds_left(running: Sequence[Runner]) -> float | None:
 
 
 def request_stop(study: Path, runner: Runner, trials: Sequence[str] | None) -> None:
-    """Ask the process to stop these trials, or everything. It looks every second. Raises
-    OSError."""
+    """Ask the process to stop these trials, or everything.
+
+    It looks every second. Raises OSError.
+    """
     requested = stop_requests(study, runner)
     names = None
     if trials is not None and requested is not None:
@@ -133,8 +137,10 @@ def stop_requests(study: Path, runner: Runner) -> tuple[str, ...] | None:
 def in_hand(
     study: Path, trials: Collection[str], newest: Callable[[str], AttemptRecord | None]
 ) -> set[str]:
-    """The trials that a process runs, on any machine, or will run. ``newest`` gives a trial's last
-    attempt."""
+    """The trials that a process runs, on any machine, or will run.
+
+    ``newest`` gives a trial's last attempt.
+    """
     names: set[str] = set()
     for runner in runners(study):
         requests = stop_requests(study, runner)
@@ -146,8 +152,10 @@ def in_hand(
 
 
 def _has_in_hand(runner: Runner, newest: AttemptRecord | None, must_stop: bool) -> bool:
-    """A process that must stop still ends the attempt that it has begun. It only tries again after
-    a loss."""
+    """A process that must stop still ends the attempt that it has begun.
+
+    It only tries again after a loss.
+    """
     if newest is None or newest.process != runner.process:
         return not must_stop
     if newest.ended is None:

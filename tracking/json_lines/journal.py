@@ -105,8 +105,10 @@ def settled(journal: Journal, everything: bool) -> int:
 
 
 def reports_behind(path: Path, after: int, everything: bool) -> int:
-    """The number of settled reports after this step. Without a new report, it reads only the
-    journal's end."""
+    """The number of settled reports after this step.
+
+    Without a new report, it reads only the journal's end.
+    """
     newest = Journal(path, NEWEST).newest
     if newest is None or newest.step <= after:
         return 0

@@ -121,8 +121,10 @@ class Lines:
         return [index for index, line in enumerate(self._raw) if wanted in line]
 
     def _damage(self, index: int, cause: str) -> DamagedFileError:
-        """Its line counts from 1, from the beginning of the file. A negative index is from the
-        end."""
+        """Its line counts from 1, from the beginning of the file.
+
+        A negative index is from the end.
+        """
         count = len(self._raw)
         line = range(count)[index] + 1
         if self._window is not None:
@@ -155,8 +157,7 @@ def _write_whole(descriptor: int, data: bytes) -> None:
 
 
 def _read(path: Path, window: int | None) -> bytes:
-    """The last ``window`` bytes from the beginning of a line, or more if no line is complete in
-    them."""
+    """The last ``window`` bytes from a line's beginning; more if they hold no whole line."""
     if window is None:
         return read_whole(path) or b""
     try:

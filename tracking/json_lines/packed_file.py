@@ -39,8 +39,7 @@ def packed_text(head: Sample, samples: Sequence[Sample]) -> str:
 
 
 def packed(head: Sample, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """The lines of the packed file; those of the plain file if the samples differ in their
-    fields."""
+    """The lines of the packed file; of the plain file if the samples' fields differ."""
     if not _are_alike(samples):
         return [dict(head), *map(dict, samples)]
     lines = [{**head, COLUMNS: len(samples)}]
@@ -114,8 +113,7 @@ def _bits(column: Column) -> float:
 
 
 def _differences(column: Column, earlier: Column) -> Column | None:
-    """The column minus an earlier one; None unless all are whole numbers, since that would not be
-    exact."""
+    """The column minus an earlier one; None unless all are whole numbers, so exact."""
     if not all(type(number) is int for number in [*column, *earlier]):
         return None
     return [value - less for value, less in zip(column, earlier, strict=True)]

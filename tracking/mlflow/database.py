@@ -93,14 +93,18 @@ def _replace_start(
 
 
 def without_new_folder(uri: str) -> str:
-    """The address with a driver. Without one, MLflow would make a folder `file:` in the current
-    folder."""
+    """The address with a driver.
+
+    Without one, MLflow would make a folder `file:` in the current folder.
+    """
     return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
 
 
 def ui_command(runs: Path, port: int = 5000) -> list[str]:
-    """The command that serves a store at http://127.0.0.1:port. `ui_environment()` names the
-    store."""
+    """The command that serves a store at http://127.0.0.1:port.
+
+    `ui_environment()` names the store.
+    """
     artifacts = artifact_folder(runs).as_uri()
     command = [sys.executable, "-m", "mlflow", "server"]
     command += ["--default-artifact-root", artifacts]

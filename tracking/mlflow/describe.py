@@ -112,8 +112,7 @@ class Described:
 
     @cached_property
     def tags(self) -> dict[str, str]:
-        """Machine, code and settings for scoring are tags: unlike params, tags may change between
-        attempts."""
+        """Machine, code and settings for scoring are tags: tags may change, params not."""
         newest = self.attempts[-1]
         tags = self.identifying_tags | self._row_tags
         tags |= {
@@ -194,8 +193,7 @@ class Described:
 
     @cached_property
     def _scoring(self) -> dict[str, str]:
-        """The settings of the current scores, such as `decode.beam`, or else those of the
-        configuration."""
+        """The settings of the current scores, such as `decode.beam`, or the configured ones."""
         card = self.card
         configured = _flatten(self.config)
         settings = {name: value for name, value in configured.items() if name in card.scoring}
@@ -261,8 +259,7 @@ class Described:
 
     @property
     def model(self) -> dict[str, Any]:
-        """The fields of MLflow's entity for the trained model, with its final numbers; {} before
-        the end."""
+        """MLflow's fields for the trained model, with its final numbers; {} before the end."""
         if self.result is None:
             return {}
         points = [point for point in self.numbers if not point.name.startswith(pages.NOT_OF_MODEL)]
@@ -285,8 +282,7 @@ class Described:
 
     @property
     def _scores(self) -> dict[str, Any]:
-        """Such as `final/accuracy`, with all digits, as in `result.json` and `allelse table
-        --format json`."""
+        """Such as `final/accuracy`, with all digits, as in `result.json`."""
         assert self.result is not None
         values = {}
         for set_name, scores in self.result.get("scores", {}).items():

@@ -1,5 +1,7 @@
-"""A digest of the files that determine a study's runs. It tells whether they changed since they
-were sent."""
+"""A digest of the files that determine a study's runs.
+
+It tells whether they changed since they were sent.
+"""
 
 import hashlib
 from pathlib import Path

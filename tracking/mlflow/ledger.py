@@ -64,8 +64,10 @@ class Sent:
 
 
 class Ledger:
-    """The entries of one store. Raises DamagedFileError; with ``begin_again`` only for an
-    unreadable file."""
+    """The entries of one store.
+
+    Raises DamagedFileError; with ``begin_again`` only for an unreadable file.
+    """
 
     def __init__(self, study: Path, uri: str, begin_again: bool = False) -> None:
         self._path = study / LEDGER
@@ -109,8 +111,7 @@ class Ledger:
 
 
 def trial_of_run(runs: Path, run_id: str) -> Path | None:
-    """The folder of the trial that has this run in a store; None if no readable study below `runs`
-    has it."""
+    """The folder of the trial with this run; None if no readable study below `runs` has it."""
     for path in sorted(runs.glob(f"*/{LEDGER}")):
         with suppress(OSError, ValueError):
             keys = _keys_of_run(_read(path), run_id)
@@ -133,8 +134,7 @@ def study_run(study: Path, uri: str) -> Sent | None:
 
 
 def experiment_of(study: Path, uri: str) -> str | None:
-    """The experiment with the study's view; None before the first sync, or with a damaged
-    ledger."""
+    """The experiment with the study's view; None before the first sync, or if unreadable."""
     sent = study_run(study, uri)
     return None if sent is None else sent.parts.get(EXPERIMENT)
 
@@ -182,8 +182,7 @@ def note(study: Path, uri: str, points: int = 0, problems: tuple[str, ...] | Non
 
 
 def _recorded(study: Path) -> SyncState | None:
-    """What the last syncer left; None without it, or if the file is damaged: the next pass writes
-    it again."""
+    """What the last syncer left; None also if it is damaged: the next pass rewrites it."""
     content = unless_damaged(lambda: read_object(study / SYNC_FILE, STATE), None)
     if content is None:
         return None

@@ -29,8 +29,10 @@ def legal(name: str) -> str:
 
 
 def legal_curve(name: str) -> str:
-    """The name of a reported metric in MLflow. It never begins like the numbers of a trial, such as
-    `best/`."""
+    """The name of a reported metric in MLflow.
+
+    It never begins like the numbers of a trial, such as `best/`.
+    """
     name_in_mlflow = legal(name)
     if name_in_mlflow.startswith(SUMMARIES):
         return _with_digest(name).replace("/", "_", 1)
@@ -46,8 +48,10 @@ def _with_digest(name: str) -> str:
 
 
 def changed(names: Iterable[str], curves: Iterable[str]) -> dict[str, str]:
-    """The task's names that differ in MLflow, each with its name there. ``curves`` are reported
-    metrics."""
+    """The task's names that differ in MLflow, each with its name there.
+
+    ``curves`` are reported metrics.
+    """
     pairs = {name: legal(name) for name in names} | {name: legal_curve(name) for name in curves}
     return {name: in_mlflow for name, in_mlflow in pairs.items() if in_mlflow != name}
 

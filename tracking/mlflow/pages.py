@@ -55,15 +55,13 @@ def journal_name(card: Card, name: str) -> str:
 
 
 def own_metric(card: Card, name: str) -> str | None:
-    """The metric of the card that a reported name such as `dev/<metric>` means on its own set; None
-    for others."""
+    """The metric of a reported name such as `dev/<metric>` on its own set; otherwise None."""
     set_name, _, metric = name.partition("/")
     return metric if _is_own(card, set_name, metric) else None
 
 
 def final_name(card: Card, set_name: str, metric: str) -> str:
-    """`final/<metric>` on the metric's own set, which the table shows; `final/<set>/<metric>` on
-    others."""
+    """`final/<metric>` on the metric's own set, `final/<set>/<metric>` on others."""
     return FINAL + legal(metric if _is_own(card, set_name, metric) else f"{set_name}/{metric}")
 
 
@@ -72,8 +70,7 @@ def _is_own(card: Card, set_name: str, metric: str) -> bool:
 
 
 def run_names(study: Study) -> dict[str, str]:
-    """The name of each trial's run by its key: unique in the study, such as `base s1`, `C d_model
-    1024 s1`."""
+    """The unique name of each trial's run by its key, such as `base s1`, `C d_model 1024 s1`."""
     short_names = {trial.key: _short_name(trial) for trial in study.trials}
     counts = Counter(short_names.values())
     names = {}
@@ -84,8 +81,7 @@ def run_names(study: Study) -> dict[str, str]:
 
 
 def _short_name(trial: StudyTrial) -> str:
-    """The first of these that fits: the change, its first value, the words of the row's name, the
-    row's name."""
+    """The first that fits: the change, its first value, the row's words, the row's name."""
     if trial.group == trial.row:
         return _full_name(trial)
     words = trial.row.removeprefix(f"{trial.group.lower()}_").replace("_", " ")
@@ -208,8 +204,7 @@ def _report(table: StudyTable) -> dict[str, str]:
 
 
 def _is_complete(table: StudyTable) -> bool:
-    """Whether every trial has ended, and there is something to compare: drawing takes seconds of
-    CPU time."""
+    """Whether every trial has ended and a comparison makes sense: drawing takes seconds."""
     study = table.study
     if sum(row.seeds > 0 for row in table.rows) < 2:
         return False

@@ -173,8 +173,7 @@ class Replay:
         self._must_find = False
 
     def _leave_out_others(self, study: Study, faulty: Collection[str]) -> None:
-        """Leave out the runs without a trial: of dropped trials, of earlier trainings, and
-        doubles."""
+        """Leave out runs without a trial: of dropped trials, earlier trainings, doubles."""
         names = {trial.key: trial.name for trial in study.trials}
         for key, stored in self._stored.items():
             if names.get(key) in faulty:
@@ -260,8 +259,7 @@ class Replay:
         return len(points)
 
     def _run_of_training(self, study: Study, described: Described) -> str:
-        """The run of this training: the one that has its points, one that was left out, or a new
-        one."""
+        """The run of this training: the one with its points, a left-out one, or a new one."""
         key = described.trial.key
         training = described.identifying_tags[TRAINING]
         if self._trainings.get(key, training) != training:
@@ -340,8 +338,10 @@ class Replay:
             self._runs.record_part(STUDY, "names", digest)
 
     def _send_artifacts(self, study: Study, begun: list[StudyTrial]) -> tuple[str, ...]:
-        """A store may refuse artifacts. Then this returns a notice, and tries again after a
-        pause."""
+        """A store may refuse artifacts.
+
+        Then this returns a notice, and tries again after a pause.
+        """
         if time.monotonic() < self._retry_due and self._running:
             return ()
         try:

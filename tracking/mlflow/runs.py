@@ -17,8 +17,7 @@ from tracking.json_lines.journal import JournalLine
 CARRIED = "sweep.carried"
 TRAINING = "sweep.training"
 LEFT_OUT = "sweep.left_out"
-"""Tags of a trial's run: what was sent, which training it shows, and why it is no longer part of
-the study."""
+"""Tags of a trial's run: what was sent, which training it shows, and why it was left out."""
 DELTA = "delta/"
 FINAL = "final/"
 BEST = "best/"
@@ -32,8 +31,10 @@ LONGEST_TAG = 8000
 
 
 class Point(NamedTuple):
-    """A value of a metric. `ts_ms` comes from the study's files, so that a replay changes
-    nothing."""
+    """A value of a metric.
+
+    `ts_ms` comes from the study's files, so that a replay changes nothing.
+    """
 
     name: str
     value: float
@@ -66,8 +67,7 @@ class StoredRun:
         return int(self.tags.get(CARRIED, "").partition(" ")[0] or -1)
 
     def holds(self, part: str, content: Any) -> bool | None:
-        """Whether it has this part of a run, value by value; None if finding out takes another
-        request."""
+        """Whether it has this part, value by value; None if only a request can tell."""
         match part.partition(" ")[0]:
             case "tags":
                 return all(self._has_tag(name, value) for name, value in content.items())
@@ -136,8 +136,10 @@ def run_of(
 
 
 def _shows_training(run: StoredRun, training: str, journal: Sequence[JournalLine]) -> bool:
-    """Whether its points are those of the journal. Before the first point, the first attempt
-    decides."""
+    """Whether its points are those of the journal.
+
+    Before the first point, the first attempt decides.
+    """
     step, _, digests = run.tags.get(CARRIED, "-1").partition(" ")
     if int(step) >= 0:
         return digests.partition(" ")[0] == curve_digest(int(step), journal)

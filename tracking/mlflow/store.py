@@ -114,8 +114,10 @@ class Store:
         return str(run.info.run_id)
 
     def send(self, run_id: str, part: str, content: Any) -> int:
-        """Send one part of a run, such as `tags` or `file config.yaml`. Returns the number of its
-        points."""
+        """Send one part of a run, such as `tags` or `file config.yaml`.
+
+        Returns the number of its points.
+        """
         sender, _, name = part.partition(" ")
         # without numbers, those that the run has are no longer valid
         if not content and sender != "numbers":
@@ -140,8 +142,7 @@ class Store:
 
     @property
     def owner(self) -> str:
-        """The identity of the study that has this experiment for itself; "" if several may share
-        it."""
+        """The identity of the study that owns the experiment; "" if several may share it."""
         return str(self.client.get_experiment(self.experiment_id).tags.get(IDENTITY, ""))
 
     def _params(self, run_id: str, _: str, params: Mapping[str, str]) -> None:
@@ -180,8 +181,7 @@ class Store:
         self.client.log_inputs(run_id, inputs)
 
     def _model(self, run_id: str, _: str, model: Mapping[str, Any]) -> None:
-        """Send the run's external model: only its numbers, since the checkpoints stay where they
-        are."""
+        """Send the run's external model: only its numbers, since the checkpoints stay."""
         fields = {name: model[name] for name in ("name", "model_type", "params")}
         logged = model_of(self.client, self.experiment_id, run_id)
         if logged is None:
@@ -288,8 +288,7 @@ def _may_own(experiment: Any, mark: str) -> bool:
 
 
 def _experiment_with(client: Any, run_id: str) -> Any:
-    """The active experiment with this run; None without it, as for a study that was copied without
-    its store."""
+    """The active experiment with this run; None for a study copied without its store."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -331,8 +330,10 @@ def scheme(uri: str) -> str:
 
 
 def artifacts_of(uri: str, runs: Path) -> str | None:
-    """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: the server
-    decides."""
+    """Where a new experiment keeps its artifacts: below ``runs`` for a database.
+
+    None: the server decides.
+    """
     is_database = scheme(uri) in ("sqlite", *NETWORKED)
     return artifact_folder(runs).as_uri() if is_database else None
 

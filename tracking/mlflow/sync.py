@@ -86,8 +86,10 @@ class Passes:
 
 
 def _print_outcome(outcome: PassOutcome, printed: str = "", outlook: str = "") -> str:
-    """Print the problems unless they equal ``printed``, the last ones printed. Returns the current
-    ones."""
+    """Print the problems unless they equal ``printed``, the last ones printed.
+
+    Returns the current ones.
+    """
     problems = "; ".join(outcome.problems)
     for line in (*outcome.remarks, *outcome.notices):
         _print(line)
