@@ -1,8 +1,8 @@
 """Versions of the user's code: Python files, which a study keeps in a folder that never changes.
 
 ``<study>/code/<hash>/`` has the files as they lay in the user's folders, and ``code.json`` says
-where. Everything else in it is a link to these folders (``sweeps.worker.code_folder``). A study has
-more than one version only if a person typed `--changed-code`.
+where. Everything else in it is a link to these folders (``sweeps.worker.user_code.folder``). A
+study has more than one version only if a person typed `--changed-code`.
 """
 
 import json
