@@ -36,7 +36,7 @@ from sweeps.worker.checkpoint_files import (
 from sweeps.worker.checkpoints import Checkpoints, root_name
 from tracking.activity.log import append_log, utc
 from tracking.code import CODE_FOLDER, code_place, read_code, write_code
-from tracking.files import read_whole, to_json, write_atomic
+from tracking.files import read_whole, sync_folder, to_json, write_atomic
 from tracking.provenance import SOURCE, attempts
 from tracking.trial import TrialFolder
 
@@ -188,11 +188,7 @@ def _rename(temporary: Path, folder: Path) -> None:
         (folder / "config.yaml").unlink(missing_ok=True)
         folder.rmdir()
     temporary.rename(folder)
-    descriptor = os.open(folder.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(folder.parent)
 
 
 class CheckpointCopy:
