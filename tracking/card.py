@@ -35,11 +35,12 @@ samples and computes the score from the sums. So scores of resampled sets need n
 - ``mean``: of a number per sample.
 - ``ratio``: the sum of the first field over the sum of the second.
 - ``exp_ratio``: e to that power.
-- ``ngram_precision``: from a list: length, reference's length, matching n-grams by order, all n-grams by order. The
-  geometric mean of the precisions with a brevity penalty, 0 to 100. The k-th order without a match
-  counts as 2^-k matches; in ``ngram_precision_unsmoothed`` it makes the score 0.
-- ``ngram_f``: from a list, per order: n-grams of the sample, of the reference, in both. F2 of mean precision and mean
-  recall, 0 to 100.
+- ``ngram_precision``: from a list: length, reference's length, matching n-grams by order, all
+  n-grams by order. The geometric mean of the precisions with a brevity penalty, 0 to 100. The k-th
+  order without a match counts as 2^-k matches; in ``ngram_precision_unsmoothed`` it makes the
+  score 0.
+- ``ngram_f``: from a list, per order: n-grams of the sample, of the reference, in both. F2 of mean
+  precision and mean recall, 0 to 100.
 """
 COSTS = ("params", "flops", "seconds", "cpu_seconds")
 DEVICE_COSTS = ("device_flops", "mfu")

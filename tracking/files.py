@@ -28,7 +28,8 @@ TYPE_NOUNS = {
     list: "a list",
 }
 REMEDIES = {
-    "study.json": "move it away; `allelse sweep` with its overrides writes it again and keeps finished trials",
+    "study.json": "move it away; `allelse sweep` with its overrides writes it again and keeps "
+    "finished trials",
     "result.json": "`allelse sweep` resumes from the last checkpoint and writes it again",
     "config.yaml": "`allelse sweep` writes it again",
     "provenance.json": "`allelse sweep` sets it aside; the next attempt writes it again",
@@ -98,7 +99,7 @@ def unless_damaged(read: Callable[[], T], default: Default) -> T | Default:
 
 
 def unless_lost(read: Callable[[], T], default: Default) -> T | Default:
-    """The same for callers that rewrite the file. Raises UnreadableError: the file may be intact."""
+    """The same for callers that rewrite the file. Raises UnreadableError: it may be intact."""
     try:
         return read()
     except UnreadableError:

@@ -380,12 +380,13 @@ def seconds(ts: str) -> float | None:
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     return Study(
-        folder=Path(os.path.abspath(folder)),  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
+        # resolves `.`, but keeps a symbolic link's name
+        folder=Path(os.path.abspath(folder)),  # noqa: PTH100
         trials=tuple(StudyTrial(**trial) for trial in content["trials"]),
         cells=content["cells"],
         asked=tuple(content["asked"]),
         settings=content["settings"],
-        rows=tuple({**row, "size": row.get("size", "")} for row in content["rows"]),
+        rows=tuple(row | {"size": row.get("size", "")} for row in content["rows"]),
         seeds=tuple(content["seeds"]),
         chosen=content["chosen"],
         identity=content["identity"],

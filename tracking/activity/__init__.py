@@ -1,1 +1,1 @@
-"""What the trials of a study are doing: who runs them, what they show, and why they have no result."""
+"""What trials are doing: who runs them, what they show, and why they have no result."""

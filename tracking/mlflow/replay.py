@@ -29,9 +29,18 @@ from tracking.mlflow.ledger import EXPERIMENT, IDENTITY, INPUTS, STUDY, UNLIKE, 
 from tracking.mlflow.names import legal
 from tracking.mlflow.other_folder import PLACE, carried, folder_mark, refuse_other_folder
 from tracking.mlflow.pass_outcome import PassOutcome, are_damage, problem_lines, shortened
-from tracking.mlflow.runs import CARRIED, LEFT_OUT, TRAINING, Point, StoredRun, doubles, run_of
+from tracking.mlflow.runs import (
+    CARRIED,
+    LEFT_OUT,
+    TRAINING,
+    Point,
+    StoredRun,
+    digest_of,
+    doubles,
+    run_of,
+)
 from tracking.mlflow.store import Status, Store
-from tracking.mlflow.study_runs import StudyRuns, digest_of
+from tracking.mlflow.study_runs import StudyRuns
 from tracking.mlflow.view import KIND, first_asked_ms, view_tag
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
 from tracking.table.columns import whole_table

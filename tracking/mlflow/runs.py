@@ -116,14 +116,20 @@ class StoredRun:
 def training_of(attempts: Sequence[AttemptRecord]) -> str:
     """What distinguishes one training of a trial from another: its first attempt."""
     first = attempts[0]
-    begin = [first.began, first.process.host, first.process.pid, first.process.birth]
-    return hashlib.sha256(json.dumps(begin).encode()).hexdigest()[:16]
+    process = first.process
+    return digest_of([first.began, process.host, process.pid, process.birth])
 
 
 def curve_digest(step: int, journal: Sequence[JournalLine]) -> str:
     """The digest of all reports up to this step."""
     reports = [[line.ts, line.step, line.metrics] for line in journal if line.step <= step]
-    return hashlib.sha256(json.dumps(reports, sort_keys=True).encode()).hexdigest()[:16]
+    return digest_of(reports)
+
+
+def digest_of(content: Any) -> str:
+    """16 hex digits for a part of a run."""
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def run_of(

@@ -1,14 +1,12 @@
 """The runs of a study in one store: their ids, and which of their parts were sent."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tracking.mlflow.ledger import Ledger, Sent
-from tracking.mlflow.runs import StoredRun
+from tracking.mlflow.runs import StoredRun, digest_of
 from tracking.mlflow.store import Store
 
 
@@ -85,8 +83,3 @@ class StudyRuns:
         for key in forgotten:
             self._ledger.forget(key)
         return bool(forgotten)
-
-
-def digest_of(content: Any) -> str:
-    """The digest of a part of a run."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
