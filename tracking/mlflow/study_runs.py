@@ -27,26 +27,24 @@ class StudyRuns:
 
     def begin(self, key: str, stored: StoredRun | None) -> Sent:
         """Record what the run has when the replay begins: nothing if it is new."""
-        sent = self.sent(key)
+        recorded = self._recorded(key)
         if stored is None:
             sent = Sent(self.ids[key])
-        elif self._is_recorded(key):
-            sent = replace(sent, step=min(sent.step, stored.carried_step))
+        elif recorded is None:
+            sent = Sent(self.ids[key], stored.carried_step)
         else:
-            sent = replace(sent, step=stored.carried_step)
+            sent = replace(recorded, step=min(recorded.step, stored.carried_step))
         self._ledger.put(key, sent)
         return sent
 
     def sent(self, key: str) -> Sent:
-        """What was sent to the run; nothing if the ledger describes a different run."""
-        entry = self._ledger.get(key)
-        if entry is not None and self._is_recorded(key):
-            return entry
-        return Sent(self.ids[key])
+        """What was sent to the run."""
+        return self._recorded(key) or Sent(self.ids[key])
 
-    def _is_recorded(self, key: str) -> bool:
+    def _recorded(self, key: str) -> Sent | None:
+        """The ledger's entry; None if it describes a different run."""
         entry = self._ledger.get(key)
-        return entry is not None and entry.run == self.ids[key]
+        return entry if entry is not None and entry.run == self.ids[key] else None
 
     def record(self, key: str, sent: Sent) -> None:
         """Write to the ledger what was sent to the run."""
