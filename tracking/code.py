@@ -24,7 +24,7 @@ from tracking.uri import code_without_secrets
 CODE_FOLDER = "code"
 FILE_DIGITS = 12  # of a hash in names of files
 INSTALLED = "@"
-"""Before the name of an editable install, whose files lie in another folder than the task's."""
+"""Before the name of an editable install, whose files are not in the task's folder."""
 MANIFEST = "code.json"
 FORM: dict[str, Any] = {"files": [str], "folders": {...: str}}
 ABOVE = 2
@@ -57,7 +57,7 @@ class Code:
         return sha256("".join(lines).encode()).hexdigest()
 
     def place(self, name: str) -> Path:
-        """Where the file lies today."""
+        """Where the file is today."""
         root, inner = split_name(name)
         return Path(self.roots[root], inner)
 
@@ -126,7 +126,7 @@ def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) 
         files[name] = content
     code = Code(files, roots or {})
     if code.digest != digest:
-        raise DamagedFileError(folder, "holds other files than its name says")
+        raise DamagedFileError(folder, "holds different files than its name says")
     return code
 
 

@@ -179,7 +179,7 @@ def _user_length(scheme: str, address: str) -> int:
 
 
 def _user_only_length(address: str) -> int:
-    """The length up to the last @ before / ? # or a space: a user alone may be a token."""
+    """The length up to the last @ before / ? # or a space: a user without one may be a token."""
     authority = re.split(r"[/?#\s]", address, maxsplit=1)[0]
     return authority.rfind("@") + 1
 

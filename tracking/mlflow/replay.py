@@ -187,7 +187,7 @@ class Replay:
         for key, stored in self._stored.items():
             if names.get(key) in faulty:
                 continue
-            why = "trained anew" if key in names else "dropped from the study"
+            why = "trained again" if key in names else "dropped from the study"
             for run in doubles(stored, self._runs.ids.get(key)):
                 self._store.leave_out(run, why)
         if self._runs.forget_others({STUDY, *names}):
@@ -343,7 +343,7 @@ class Replay:
             pairs = []
             for name, name_in_mlflow in sorted(self._changed_names.items()):
                 pairs.append(f"{name} is {name_in_mlflow}")
-            self._remarks.append(f"MLflow has other names for some: {shortened(pairs, '; ')}")
+            self._remarks.append(f"MLflow uses different names: {shortened(pairs, '; ')}")
             self._runs.record_part(STUDY, "names", digest)
 
     def _send_artifacts(self, study: Study, begun: list[StudyTrial]) -> tuple[str, ...]:
