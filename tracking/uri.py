@@ -168,24 +168,28 @@ def _user_length(scheme: str, address: str) -> int:
     """
     is_web = scheme in ("http", "https")
     user, colon, password = address.partition(":")
-    ends_early = re.search(r"[/?#\s\[]" if is_web else r"[/\s\[]", user)
+    user_ends = re.search(r"[/?#\s\[]" if is_web else r"[/\s\[]", user)
     is_masked = not is_web and address.startswith(f"{MASK}@")
-    if colon and not ends_early and not is_masked and not _is_port(password, is_web):
-        password = password.partition("://")[0]
-        if "@" in password:
-            length = len(user) + 1 + password.index("@") + 1
-            return length + _user_only_length(address[length:])
-    return _user_only_length(address)
+    if not colon or user_ends or is_masked or _is_port(password, is_web):
+        return _bare_user_length(address)
+    password = password.partition("://")[0]
+    if "@" not in password:
+        return _bare_user_length(address)
+    length = len(user) + 1 + password.index("@") + 1
+    return length + _bare_user_length(address[length:])
 
 
-def _user_only_length(address: str) -> int:
-    """The length up to the last @ before / ? # or a space: a user without one may be a token."""
+def _bare_user_length(address: str) -> int:
+    """The length up to the last @ before / ? # or a space: a bare user name may be a token."""
     authority = re.split(r"[/?#\s]", address, maxsplit=1)[0]
     return authority.rfind("@") + 1
 
 
 def _is_port(text: str, is_web: bool) -> bool:
-    """Whether the text begins with a port: digits, and no @ in the rest of the word."""
+    """Whether the text begins with a port: digits, and no @ in the rest of the word.
+
+    Only on the web, a path may follow: a driver's password may contain a slash.
+    """
     path = text.lstrip("0123456789")
     if path == text:
         return False
