@@ -195,10 +195,8 @@ class SetScores:
 
 @dataclass(frozen=True)
 class Card:
-    """``symbols``: the table's columns for changes: a key's short name, and its symbol.
-
-    A phrase contains ``{value}``.
-    """
+    """``symbols``: the table's columns for changes, a key's short name and its symbol. A phrase
+    contains ``{value}``."""
 
     name: str
     version: int
