@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from sweeps.planning.naming import command, program
+from sweeps.processes.interruption import Interrupted
 from sweeps.processes.storage import FIXES
-from sweeps.processes.streams import steady_streams
-from sweeps.running.stopping import Interrupted, discard
+from sweeps.processes.streams import discard, steady_streams
 from sweeps.schema import RefusedError, damaged
 from tracking.files import DamagedFileError
 from tracking.uri import shown_words, without_password

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from sweeps.config.settings import Settings
 from sweeps.planning.naming import by_name, command, placed
+from sweeps.processes.interruption import Interrupted
 from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
-from sweeps.running.stopping import Interrupted
 from tracking.uri import URI_VARIABLE, without_password
 from tracking.words import quoted
 
