@@ -1,5 +1,4 @@
-"""``allelse VERB [key=value …]``: the verbs, in the order in which `--help` lists them, before
-those of a task.
+"""``allelse VERB [key=value …]``: the verbs in the order of `--help`; those of a task follow.
 
 Exit codes: 0 done, 1 a trial or a check failed or `sync` is incomplete, 2 refused, 129 terminal
 closed, 130 interrupted (also by `allelse stop`, unless a trial failed), 143 terminated.

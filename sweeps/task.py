@@ -1,11 +1,10 @@
-"""A task: what a user brings to be swept. This file is the whole public interface;
+"""A task: what you bring to a sweep. This file is the whole public interface, and
 ``docs/your-own.md`` is its guide.
 
     task = Task("digits", version=1, schema=Config, metrics=(Metric("accuracy", better="up",
     set="test"),), work=train)
 
-Besides the standard library it needs nothing. ``INTERFACE`` rises when a task that works would no
-longer do so.
+It needs only the standard library. ``INTERFACE`` is bumped on breaking changes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,19 +36,20 @@ Config = TypeVar("Config")
 Config_co = TypeVar("Config_co", covariant=True)
 
 Numbers = Mapping[str, Any]
-"""Numbers by name: whatever ``float()`` takes. Among scores, what a metric names as its
-``signature`` and ``within`` may be text."""
+"""Numbers by name: whatever ``float()`` takes. Among scores, a metric's ``signature`` and ``within``
+may name text."""
 Texts = Mapping[str, str]
-"""Texts to keep, by their paths in the trial's folder, each in a folder of its own:
+"""Texts to keep, by their paths in the trial's folder. Each path has a folder of its own:
 ``texts/test.txt``."""
 NO_TEXTS: Texts = MappingProxyType({})
 Told = Callable[[str, float | None], None]
-"""Called with what is being done, and the share of it that is done; None if that is unknown."""
+"""A function that reports progress: it takes what you are doing, and the finished share, or None if
+that is unknown."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """The state after ``step``: all that training needs to go on as if it had not stopped."""
+    """The state after ``step``: everything training needs to go on as if it had not stopped."""
 
     step: int
     state: Any
@@ -57,8 +57,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Keep:
-    """Which checkpoints stay: the ``newest`` ones, the one with the lowest score, and those of
-    ``steps``.
+    """Which checkpoints stay: the ``newest``, the one with the lowest score, and those of ``steps``.
 
     ``steps`` must follow from keys that decide or score, never from keys that only observe.
     """
@@ -70,7 +69,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a training costs. None means unknown."""
+    """What training costs. None means unknown."""
 
     params: int | None = None
     flops: float | None = None
@@ -82,8 +81,8 @@ class PrecisionChoice(Generic[Config]):
     """Which key sets the precision, and how long training takes in each: a plan says which is
     faster on this machine.
 
-    ``seconds`` gives seconds by precision, for some work of the configuration's sizes on one CPU
-    thread. It is called once per machine and sizes, and measures in under a second.
+    ``seconds`` measures some work of the configuration's sizes on one CPU thread, and returns
+    seconds by precision. It is called once per machine and sizes. It must take under a second.
     """
 
     key: str
@@ -91,8 +90,7 @@ class PrecisionChoice(Generic[Config]):
 
 
 class Trial(Protocol[Config_co]):
-    """One attempt at a trial, as its work sees it on one worker. What workers other than rank zero
-    say is ignored.
+    """One attempt at a trial, as its work sees it on one worker. Only rank zero's reports count.
 
     Each call is a sign of life: a trial that makes none for ``sweep.stall_minutes`` counts as
     hanging.
@@ -100,12 +98,12 @@ class Trial(Protocol[Config_co]):
 
     @property
     def config(self) -> Config_co:
-        """The trial's configuration. Where training ended early and only scoring is left, the key
-        that names its steps has the step at which it ended."""
+        """The trial's configuration. If training ended early and only scoring is left, the key for
+        the number of steps holds the step at which it ended."""
 
     @property
     def seed(self) -> int:
-        """Set every random generator from it."""
+        """Seed every random generator with it."""
 
     @property
     def rank(self) -> int:
@@ -121,42 +119,42 @@ class Trial(Protocol[Config_co]):
 
     @property
     def data(self) -> Path:
-        """The folder of the prepared data; without ``prepare`` it is ``paths.data``."""
+        """The folder of prepared data; ``paths.data`` if the task has no ``prepare``."""
 
     @property
     def folder(self) -> Path:
-        """For the trial's own files on this machine, which outlive its attempts. A trial that only
-        scores begins with a copy of what training has left there."""
+        """A folder for the trial's own files on this machine; they outlive an attempt. A trial that
+        only scores starts with a copy of what training left there."""
 
     @property
     def saved(self) -> Saved | None:
-        """The newest whole checkpoint, the same bytes on every worker; None at the start."""
+        """The newest complete checkpoint, the same bytes on every worker; None at the start."""
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """The sets that these weights and settings have scores for already."""
+        """The scores that these weights and settings already have, by set."""
 
     @property
     def kept_steps(self) -> Collection[int]:
-        """The steps whose checkpoints stay: those of ``keep``, and of rows that score these
-        weights. Save each."""
+        """The steps whose checkpoints stay: those of ``keep``, and those that rows score. Save each
+        of them."""
 
     def report(self, step: int, metrics: Numbers) -> None:
-        """Keep the metrics after ``step``. Reports of one step are merged; the later value of a
+        """Record the metrics after ``step``. Reports of one step are merged; the last value of a
         metric counts."""
 
     def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
         """Save the state after ``step``: copied now, written while training goes on.
 
-        The best is the one with the lowest ``score``. Raises StateError for a state that is not
-        plain, unless the task has ``save`` and ``load``; training then waits for them.
+        The best checkpoint has the lowest ``score``. Raises StateError for a state that is not
+        plain, unless the task has ``save`` and ``load``; training waits for these.
         """
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
     ) -> None:
-        """Keep the scores of the set ``on``. ``samples``: of each sample, the numbers that metrics
-        follow from."""
+        """Record the scores of the set ``on``. ``samples`` holds the numbers of each sample from
+        which metrics follow."""
 
     def notice(self, text: str) -> None:
         """Show a line to the user."""
@@ -168,28 +166,29 @@ class Trial(Protocol[Config_co]):
         """Replace the costs that were computed before training."""
 
     def stopping(self, *, alone: bool = False) -> bool:
-        """Whether to stop: save, and return. Ask once per step on every worker; all get one answer.
+        """Whether to save and return. Ask once per step on every worker; all get the same answer.
 
-        They agree by torch.distributed, so it may come a step late. ``alone``: this worker's own
-        answer, at any time.
+        Workers agree over torch.distributed, so it may come a step late. With ``alone``, this
+        worker answers for itself, at any time.
         """
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
-        """The saved states of these steps, one by one. Call it on every worker. Raises
+        """Yield the saved states of these steps. Call it on every worker. Raises
         MissingStepError."""
 
     def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
-        """Join the workers by torch.distributed: by NCCL if each has a GPU, else by gloo. One
-        worker joins nothing."""
+        """Connect the workers over torch.distributed: NCCL if each has a GPU, otherwise gloo. Does
+        nothing for a single worker."""
 
 
 class DivergedError(ArithmeticError):
-    """Training or scoring found no finite number at this step: work may raise it, and the trial
-    ends as diverged."""
+    """Training or scoring reached a number that is not finite at this step. Work may raise it; the
+    trial then ends as diverged."""
 
     def __init__(self, why: str, step: int) -> None:
         super().__init__(why, step)
-        self.why, self.step = why, step
+        self.why = why
+        self.step = step
 
     def __str__(self) -> str:
         return self.why
@@ -200,7 +199,7 @@ class StateError(TypeError):
 
 
 class MissingStepError(LookupError):
-    """No whole checkpoint of a step; the message names those that are there."""
+    """No complete checkpoint of a step; the message names the steps that have one."""
 
 
 class Trained(Protocol[Config_co]):
@@ -208,15 +207,15 @@ class Trained(Protocol[Config_co]):
 
     @property
     def name(self) -> str:
-        """Of the study and the trial: ``synthetic-tiny/base-s1``."""
+        """The names of the study and the trial: ``synthetic-tiny/base-s1``."""
 
     @property
     def config(self) -> Config_co:
-        """Its configuration, with the settings that were typed."""
+        """Its configuration, with the settings you typed."""
 
     @property
     def step(self) -> int:
-        """The step at which training ended; for a checkpoint that was named, its own."""
+        """The step at which training ended, or that of the checkpoint you named."""
 
     @property
     def data(self) -> Path:
@@ -228,46 +227,46 @@ class Trained(Protocol[Config_co]):
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """Scores by set that the folder holds for these weights and settings."""
+        """The scores that its folder holds for these weights and settings, by set."""
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        """How the trial came about: provenance.json, with key, seed and costs of a finished one."""
+        """How the trial was run: provenance.json, with key, seed and costs once it has finished."""
 
     def configured(self, config: Any) -> "Trained[Config_co]":
-        """The same with other settings that only score: ``scored`` and ``evaluated`` are then about
-        those.
+        """The same weights with different settings for scoring: ``scored`` and ``evaluated`` then
+        refer to these.
 
         Raises RefusedError for conflicts between keys.
         """
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
-        """The saved states of these steps, or that of the last step. Raises RefusedError for one
-        that is missing."""
+        """Yield the saved states of these steps, by default the last one. Raises RefusedError if
+        one is missing."""
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
     ) -> None:
-        """Keep the scores of a set, beside those that the trial has. Raises RefusedError while a
-        sweep runs it."""
+        """Record the scores of a set, next to the trial's own. Raises RefusedError while a sweep
+        runs the trial."""
 
     def kept(self, text: str) -> Path:
-        """Where ``evaluated`` keeps a text; settings other than the trial's own are part of the
-        file's name."""
+        """The path of a text that ``evaluated`` keeps. Its name has the settings that differ from
+        the trial's own."""
 
     def register(self, model: Path, name: str) -> str:
-        """Register an MLflow model in the trial's run, under ``NAME`` or ``NAME@ALIAS``; its
-        README.md is shown there.
+        """Register an MLflow model in the trial's run as ``NAME`` or ``NAME@ALIAS``, with its
+        README.md as the description.
 
         Returns the command that serves it. Raises RefusedError.
         """
 
 
 class Typed(dict[str, Any]):
-    """The settings that were typed after a verb's names, by dotted key: a parameter of this type
+    """The settings that you type after a verb's names, by dotted key. A parameter of this type
     gets them.
 
-    A ``Trained`` has them in its ``config`` already; another folder has not.
+    A ``Trained`` already has them in its ``config``; a folder that is no trial doesn't.
     """
 
 
@@ -276,8 +275,8 @@ class Task(Generic[Config]):
     """``schema`` is a frozen dataclass of groups, each a frozen dataclass of keys: ``model.width``.
 
     Functions of the configuration must be quick and deterministic: each plan calls them. The trial
-    key holds ``name`` and ``version``; raise the version when the same configuration trains to
-    another result.
+    key holds ``name`` and ``version``. Raise the version when the same configuration trains to a
+    different result.
     """
 
     name: str
@@ -286,62 +285,58 @@ class Task(Generic[Config]):
     metrics: tuple[Metric, ...]
     steps: Callable[[Config], int]
     work: Callable[[Trial[Config]], None]
-    """Trains and scores one trial; torch and the like are best imported inside."""
+    """Trains and scores one trial. Import torch and the like inside."""
     problems: Callable[[Config], Iterable[Problem]] = lambda *_: ()
     """Conflicts between keys that are each valid alone."""
     cautions: Callable[[Config, Path], Iterable[str]] = lambda *_: ()
-    """What is valid but probably unintended, in one line each; the path is that of the prepared
-    data, if any."""
+    """Settings that are valid but probably unintended, one line for each. The path is the folder of
+    prepared data."""
     data_problems: Callable[[Config, Path | None], Iterable[Problem]] = lambda *_: ()
-    """What is wrong with the data for this configuration, from the folder of prepared data; None
-    while it is not prepared yet: then as far as a few seconds show."""
+    """What is wrong with the data for this configuration. The path is the folder of prepared data;
+    None if it isn't prepared yet. Then check only what takes a few seconds."""
     title: Callable[[Config], str | None] = lambda _: None
-    """The beginning of a study's default name; None for the task's name."""
+    """How a study's default name begins; None for the task's name."""
     words: Callable[[Mapping[str, Any]], str] | None = None
     """A row's changed values in words; by default each with its symbol."""
     costs: Callable[[Config], Costs] = lambda _: Costs()
     precision: Callable[[Config], str] = lambda _: "fp32"
-    """Of matrix products: fp32, tf32, bf16 or fp16. What the device sustains is measured with it,
-    and a plan's hours come only from trials that have the same."""
+    """The precision of matrix products: fp32, tf32, bf16 or fp16. The device's rate is measured
+    with it, and a plan's hours come only from trials with the same precision."""
     precision_choice: PrecisionChoice[Config] | None = None
-    """For a task whose precision is a key: then `allelse plan` and `allelse doctor` say if another
-    one is faster."""
+    """If a key sets the precision, `allelse plan` and `allelse doctor` can say which is faster."""
     memory: Callable[[Config, str], float | None] = lambda *_: None
-    """Bytes that one worker holds while it trains on a "cpu", or of its GPU for "cuda"; None if a
-    formula cannot tell. Measured memory takes its place."""
+    """Bytes that one worker needs to train: main memory for "cpu", GPU memory for "cuda"; None if
+    unknown. Measured memory replaces it."""
     costs_note: str = ""
-    """How the costs before training come about, below a plan that has any; by default which of them
-    are computed."""
+    """A line below the plan that explains the costs; by default it lists the computed ones."""
     keep: Callable[[Config], Keep] = lambda _: Keep()
     """Which checkpoints stay."""
     fingerprint: Callable[[Config], str] = lambda _: ""
-    """Identifies the data, without reading it where possible: two trials with one fingerprint share
+    """Identifies the data, without reading it if possible. Trials with the same fingerprint share
     prepared data."""
     prepare: Callable[[Sequence[Config], Path, Told], None] | None = None
-    """Fills an empty folder with the prepared data of all configurations of one fingerprint, once.
-    Raises RefusedError for data that they cannot use."""
+    """Prepares the data for all configurations of one fingerprint in an empty folder, once. Raises
+    RefusedError for data that they can't use."""
     texts: Callable[[Path, str], Mapping[str, Sequence[str]]] | None = None
     """The texts of a set's samples, such as sources and references, from the folder of prepared
-    data; {} if there are none. `allelse compare` shows them."""
+    data; {} for none. `allelse compare` shows them."""
     resolved: Callable[[Config, Path], Config] = lambda config, _: config
-    """The configuration with local paths made absolute from the folder where the command was
-    typed."""
+    """The configuration with local paths made absolute, relative to the working folder."""
     save: Callable[[Any, Path], None] | None = None
-    """Writes a state that is not plain into an empty folder."""
+    """Writes a state that isn't plain to an empty folder."""
     load: Callable[[Path], Any] | None = None
     """Reads what ``save`` wrote."""
     diverged: Callable[[Config, Numbers], bool] = lambda *_: False
-    """Whether training diverged, by a rule that is declared before it, from the scores after it by
-    ``set/metric``. A score of the table that is not finite, and ``DivergedError``, always mean so.
-    Such a trial is not retried."""
+    """Whether training diverged, from its final scores by ``set/metric``: a rule that you declare
+    before training. ``DivergedError`` and a score of the table that isn't finite always count. A
+    diverged trial is not retried."""
     early_stop: bool = False
     """Whether a trial may end before its last step and still be finished."""
     watched: Mapping[str, str] = field(default_factory=lambda: {"train/loss": "loss"})
-    """Reported metrics that the live table shows, with their headings."""
+    """The reported metrics in the live table, with their headings."""
     verbs: tuple[Callable[..., Any], ...] = ()
-    """Commands of the task: Typer functions whose first parameter is a ``Trained``, or a sequence
-    of them. With ``Trained | Path`` it may also be a folder that is no trial, such as one that
-    another verb wrote. A returned int is the exit code; a returned text is the next command, which
-    is shown."""
+    """Commands of the task: Typer functions whose first parameter is a ``Trained`` or a sequence of
+    them. ``Trained | Path`` also takes a folder that is no trial, such as one that a verb wrote.
+    Return an int as the exit code, or a text as the next command to show."""
     card: Card | None = None
-    """What files and tables know of the task, where it is more than follows from this."""
+    """What files and tables know about the task, if it is more than follows from the above."""
