@@ -27,7 +27,7 @@ from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.planning.user_code import keep_origin, origin_of
 from sweeps.running.recorder import Recorder
-from sweeps.verbs.run import create
+from sweeps.verbs.setup import create
 from sweeps.worker.events import Finished, Started
 from tracking.files import to_json
 from tracking.journal import journal_line

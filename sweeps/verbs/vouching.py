@@ -1,4 +1,4 @@
-"""``sweep --vouch``: show first that today's code trains the same weights as the recorded one."""
+"""``sweep --vouch``: first show that today's code trains the same weights as the recorded code."""
 
 from rich.markup import escape
 
@@ -9,7 +9,7 @@ from tracking.words import listed
 
 
 def vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
-    """Show that today's code trains the same weights; returns the overrides alone. Raises
+    """Show that today's code trains the same weights. Returns the overrides among the words. Raises
     RefusedError."""
     from sweeps.planning.continuation import plan_sweep
     from sweeps.preflight.checks import checked
@@ -17,21 +17,14 @@ def vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
 
     names, overrides = names_and_overrides(words)
     if changed_code:
-        raise RefusedError(
-            [
-                Problem(
-                    "--changed-code",
-                    "is typed with --vouch, which marks nothing",
-                    "use one of them",
-                )
-            ]
-        )
+        fault = "is typed with --vouch, which marks nothing"
+        raise RefusedError([Problem("--changed-code", fault, "use one of them")])
     if len(names) > 1:
         raise RefusedError([Problem("--vouch", f"names {listed(names)}", "must name one trial")])
     refuse_without_extra()
-    planned = plan_sweep(overrides, add, changed_code=True)
+    plan = plan_sweep(overrides, add, changed_code=True)
     vouch(
-        planned,
+        plan,
         names[0] if names else None,
         typed_command(),
         lambda retrial: checked(lambda: retrial, overrides)[0],
