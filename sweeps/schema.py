@@ -278,13 +278,13 @@ def keys(cls: type, prefix: str = "") -> dict[str, Any]:
 
 def _unknown_key(prefix: str, key: str, allowed: Iterable[str]) -> Problem:
     """The refusal of a key below ``prefix`` that the schema lacks."""
-    near = nearest(key, allowed)
+    suggestion = nearest(key, allowed)
     group = f"under {prefix} " if prefix else ""
     return Problem(
         key=_join(prefix, key),
         found=UNKNOWN_KEY,
         allowed=f"keys {group}are {', '.join(allowed)}",
-        nearest=near and _join(prefix, near),
+        nearest=suggestion and _join(prefix, suggestion),
     )
 
 

@@ -74,8 +74,8 @@ class Choice:
         shown_rows = self._rows(study_rows)
         check.refuse()  # the columns depend on the metrics
         rows = table_rows(study, base or BASE)
-        whole = StudyTable(study, rows, self._findings(study, rows, base or BASE))
-        allowed = column_names(whole, self.study.task.headline)
+        full_table = StudyTable(study, rows, self._findings(study, rows, base or BASE))
+        allowed = column_names(full_table, self.study.task.headline)
         columns: list[str] = []
         if options.columns is not None:
             columns = check.existing_in_list("--columns", options.columns, allowed, "column")
@@ -90,7 +90,7 @@ class Choice:
             seeds=seeds,
             verdicts=options.verdict,
         )
-        return viewed(replace(whole, view=view))
+        return viewed(replace(full_table, view=view))
 
     def study_with_chosen_seeds(self) -> Study:
         """The study with the seeds of ``sweep.seeds``. Raises RefusedError."""

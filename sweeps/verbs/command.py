@@ -157,9 +157,9 @@ def taken_study(
     from sweeps.planning.named_study import study_to_read
     from sweeps.planning.todays_words import with_todays_words
 
-    taken = study_to_read(overrides, used)
-    print_notices(taken.notices)
-    return with_todays_words(taken.study, Path.cwd()), taken.settings
+    selection = study_to_read(overrides, used)
+    print_notices(selection.notices)
+    return with_todays_words(selection.study, Path.cwd()), selection.settings
 
 
 def next_run(

@@ -46,12 +46,12 @@ def trials_named(name: str, study: Study | None, runs: Path) -> NamedTrials | No
         if trials is not None:
             return trials
     for folder, inner_name in _possible_folders(name, runs):
-        known = known_study(folder)
-        if known is None:
+        recorded = known_study(folder)
+        if recorded is None:
             continue
         if not inner_name:
-            return NamedTrials(name, known, None, known.trials)
-        trials = trials_of(known, inner_name, name)
+            return NamedTrials(name, recorded, None, recorded.trials)
+        trials = trials_of(recorded, inner_name, name)
         if trials is not None:
             return trials
     return None
@@ -86,9 +86,9 @@ def named_folder(name: str, settings: "Settings") -> Path:
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser().resolve()
     runs = Path(settings.paths.runs)
-    named = _trials_in_settings(name, settings)
-    if named is not None and named.row and len(named.trials) == 1:
-        return named.study.trial_folder(named.trials[0]).path
+    match = _trials_in_settings(name, settings)
+    if match is not None and match.row and len(match.trials) == 1:
+        return match.study.trial_folder(match.trials[0]).path
     folder = trial_of_run(runs, name) if RUN_ID.fullmatch(name) else None
     if folder is None:
         raise RefusedError([_unknown_trial(name, settings)])
@@ -98,11 +98,11 @@ def named_folder(name: str, settings: "Settings") -> Path:
 def named_folders(name: str, settings: "Settings") -> list[Path]:
     """The folders of the trials that the name means: all of a row. Raises RefusedError as
     ``named_folder`` does."""
-    named = None
+    match = None
     if not Path(name).expanduser().is_dir():
-        named = _trials_in_settings(name, settings)
-    if named is not None and named.row and len(named.trials) > 1:
-        return [named.study.trial_folder(trial).path for trial in named.trials]
+        match = _trials_in_settings(name, settings)
+    if match is not None and match.row and len(match.trials) > 1:
+        return [match.study.trial_folder(trial).path for trial in match.trials]
     return [named_folder(name, settings)]
 
 
@@ -130,24 +130,24 @@ def _unknown_trial(name: str, settings: "Settings") -> Problem:
     missing = "such trial" if "/" in name else f"study {settings.study_folder.name}"
     fault = f'is "{name}", but {runs} holds no {missing}; {studies_there(runs)}'
     same_name = (full_name for full_name in full_names if full_name.endswith(f"/{name}"))
-    near = next(same_name, nearest(name, full_names))
-    return Problem("TRIAL", fault, TRIAL_KINDS, near)
+    suggestion = next(same_name, nearest(name, full_names))
+    return Problem("TRIAL", fault, TRIAL_KINDS, suggestion)
 
 
 def unknown_name(
-    key: str, name: str, study: Study, kind: str, allowed: str, more_names: Iterable[str] = ()
+    key: str, name: str, study: Study, kinds: str, allowed: str, more_names: Iterable[str] = ()
 ) -> Problem:
-    """The refusal of a name that the study does not have. ``kind``: "rows" or "trials", which it
+    """The refusal of a name that the study does not have. ``kinds``: "rows" or "trials", which it
     lists."""
     trials = [trial.name for trial in study.trials]
     rows = rows_of(study)
-    names = rows if kind == "rows" else trials
+    names = rows if kinds == "rows" else trials
     inner_name = name.rpartition("/")[2]
-    near = next((trial for trial in trials if trial.startswith(f"{inner_name}-s")), None)
-    if near is None:
-        near = nearest(inner_name, dict.fromkeys([*names, *trials, *more_names]))
-    fault = f'is "{name}", but the {kind} of {study.name} are {some_of(names)}'
-    return Problem(key, fault, allowed, near)
+    suggestion = next((trial for trial in trials if trial.startswith(f"{inner_name}-s")), None)
+    if suggestion is None:
+        suggestion = nearest(inner_name, dict.fromkeys([*names, *trials, *more_names]))
+    fault = f'is "{name}", but the {kinds} of {study.name} are {some_of(names)}'
+    return Problem(key, fault, allowed, suggestion)
 
 
 def unfinished(key: str, name: str, states: Iterable[str], study: Path) -> Problem:

@@ -30,9 +30,9 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
     """
     from sweeps.planning.named_study import study_to_read
 
-    taken = study_to_read(overrides)
-    print_notices(taken.notices)
-    study = taken.study
+    selection = study_to_read(overrides)
+    print_notices(selection.notices)
+    study = selection.study
     folder = to / study.name
     if folder.resolve() != study.folder.resolve():
         _refuse_another(study, folder)
@@ -40,7 +40,7 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
     elif not is_published(folder):
         fault = f"is {to}, which holds the study itself"
         raise RefusedError([Problem("--to", fault, "must be another folder, such as studies")])
-    names = write_pages(read_study(folder), taken.settings)
+    names = write_pages(read_study(folder), selection.settings)
     size = size_of(folder) / MEGABYTE
     OUT.print(f"Wrote {', '.join(names)}", soft_wrap=True)
     OUT.print(f"[bold]{escape(str(folder))}[/] has {size:.1f} MB", soft_wrap=True)

@@ -131,9 +131,9 @@ def checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
     places: set[str] = set()
     for trial in trials:
         config = unless_damaged(trial.config, None) or {}
-        place = config.get("paths", {}).get("checkpoints")
-        if place:
-            places.add(place)
+        address = config.get("paths", {}).get("checkpoints")
+        if address:
+            places.add(address)
     return sorted(places)
 
 
@@ -259,8 +259,8 @@ def _studies(runs: Path, names: Sequence[str]) -> list[Path]:
         folders[runs / study] = None
         if study not in recorded:
             fault = f'is "{name}", but {runs} has no such study'
-            near = nearest(name, recorded)
-            problems.append(Problem("STUDY", fault, studies_there(runs), near))
+            suggestion = nearest(name, recorded)
+            problems.append(Problem("STUDY", fault, studies_there(runs), suggestion))
     if problems:
         raise RefusedError(problems)
     return list(folders)

@@ -91,8 +91,8 @@ def _stored_elsewhere(folders: Sequence[TrialFolder]) -> list[Problem]:
     trial's."""
     allowed = "such checkpoints cannot move: keep the name"
     return [
-        Problem("paths.checkpoints", f"is {place}, where trials lie by their names", allowed)
-        for place in checkpoint_places(folders)
+        Problem("paths.checkpoints", f"is {address}, where trials lie by their names", allowed)
+        for address in checkpoint_places(folders)
     ]
 
 

@@ -43,18 +43,18 @@ def _named_items(names: Sequence[str], items: Sequence[Trashed]) -> list[tuple[T
     """The folders of the trash that the names mean, each with its named trials. Raises
     RefusedError."""
     problems: list[Problem] = []
-    named: dict[Path, tuple[Trashed, list[str]]] = {}
+    trials_of_item: dict[Path, tuple[Trashed, list[str]]] = {}
     for name in dict.fromkeys(names):
         match = _named_item(name, items)
         if isinstance(match, Problem):
             problems.append(match)
             continue
         item, trials = match
-        _, all_trials = named.setdefault(item.place, (item, []))
+        _, all_trials = trials_of_item.setdefault(item.place, (item, []))
         all_trials += [trial for trial in trials if trial not in all_trials]
     if problems:
         raise RefusedError(problems)
-    return list(named.values())
+    return list(trials_of_item.values())
 
 
 def _list(items: Sequence[Trashed]) -> None:

@@ -67,9 +67,7 @@ def create(name: str, folder: Path) -> list[Path]:
 
 def _name_problems(name: str, folder: Path) -> Iterator[Problem]:
     """What is wrong with the name, if anything."""
-    other_places = [
-        place for place in sys.path if os.path.realpath(place) != os.path.realpath(folder)
-    ]
+    other_places = [path for path in sys.path if os.path.realpath(path) != os.path.realpath(folder)]
     if keyword.iskeyword(name) or not (name.isidentifier() and name[0].isalpha()):
         allowed = "a letter, then letters, digits and _; not a keyword of Python"
         yield Problem("NAME", f'is "{name}"', f"must be a module name: {allowed}")

@@ -41,8 +41,8 @@ def with_texts(differing: Differing, sides: tuple[Side, Side], data: Path) -> Di
 
 def _sample_with_texts(sample: SampleCompared, texts: Mapping[str, Lines]) -> SampleCompared:
     """The sample with its line of each text."""
-    place = sample.place
-    own_lines = {name: lines[place] for name, lines in texts.items() if place in lines}
+    line_number = sample.place
+    own_lines = {name: lines[line_number] for name, lines in texts.items() if line_number in lines}
     return replace(sample, texts=own_lines)
 
 

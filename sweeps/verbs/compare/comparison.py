@@ -26,17 +26,17 @@ def print_comparison(
 ) -> None:
     """Print how the two named trials, rows or studies differ. Raises RefusedError."""
     refuse_unless_two(names)
-    taken = study_to_read(overrides)
-    first, second = named_sides(names, taken.study, Path(taken.settings.paths.runs))
+    selection = study_to_read(overrides)
+    first, second = named_sides(names, selection.study, Path(selection.settings.paths.runs))
     sides = (first, second)
-    if any(side.row and side.study.folder == taken.study.folder for side in sides):
-        print_notices(taken.notices)
+    if any(side.row and side.study.folder == selection.study.folder for side in sides):
+        print_notices(selection.notices)
     pairs = finished_pairs(first, second)
     are_studies = first.row is None
     metrics = chosen_metrics(pairs, metric, set_name, are_studies)
     comparisons = compared(pairs, metrics, set_name)
     samples = differing(*pairs[0], by_output(metrics), set_name)
-    samples = with_texts(samples, pairs[0], Path(taken.settings.paths.data))
+    samples = with_texts(samples, pairs[0], Path(selection.settings.paths.data))
     left_out = [rows_left_out(side, pairs) for side in sides]
     locks = lock_lines(comparisons)
     if as_json:

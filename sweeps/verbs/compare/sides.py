@@ -52,9 +52,9 @@ def named_sides(names: Sequence[str], study: Study, runs: Path) -> tuple[NamedTr
 def _unknown_side(name: str, study: Study, runs: Path) -> Problem:
     """The refusal of a name. It lists the rows of the study in the name, if that one exists."""
     study_name, slash, _ = name.rpartition("/")
-    named = trials_named(study_name, None, runs) if slash else None
-    if named is not None:
-        study = named.study
+    matching = trials_named(study_name, None, runs) if slash else None
+    if matching is not None:
+        study = matching.study
     return unknown_name(SIDES_KEY, name, study, "rows", ALLOWED, study_names(runs))
 
 
@@ -86,12 +86,12 @@ def finished_pairs(first: NamedTrials, second: NamedTrials) -> list[SidePair]:
         return _row_pairs(first, second)
     problems: list[Problem] = []
     sides: list[Side] = []
-    for named in (first, second):
-        side = Side.of(named.name, named.study, named.trials)
+    for trials in (first, second):
+        side = Side.of(trials.name, trials.study, trials.trials)
         sides.append(side)
         if not side.trials:
-            states = named.states()
-            problems.append(unfinished(SIDES_KEY, named.name, states, named.study.folder))
+            states = trials.states()
+            problems.append(unfinished(SIDES_KEY, trials.name, states, trials.study.folder))
     if problems:
         raise RefusedError(problems)
     return [(sides[0], sides[1])]
@@ -115,9 +115,10 @@ def _row_pairs(first: NamedTrials, second: NamedTrials) -> list[SidePair]:
     return pairs
 
 
-def _row_side(named: NamedTrials, row: str, by_typed_name: bool) -> Side:
-    study_label = named.name if by_typed_name else named.study.name
-    return Side.of(f"{study_label}/{row}", named.study, named.of_row(row))
+def _row_side(trials: NamedTrials, row: str, by_typed_name: bool) -> Side:
+    """The finished trials of one row of a study."""
+    study_label = trials.name if by_typed_name else trials.study.name
+    return Side.of(f"{study_label}/{row}", trials.study, trials.of_row(row))
 
 
 def rows_left_out(side: NamedTrials, pairs: Sequence[SidePair]) -> list[str]:
@@ -136,11 +137,11 @@ def chosen_metrics(
     card = pairs[0][0].study.task
     check = NameCheck()
     allowed = [metric.name for metric in card.metrics]
-    named = check.existing_or_none("--metric", name, allowed, "metric of the study")
+    metric_name = check.existing_or_none("--metric", name, allowed, "metric of the study")
     check.scored_set(set_name, card, _scored_sets(pairs))
     check.refuse()
-    if named is not None:
-        return [metric for metric in card.metrics if metric.name == named]
+    if metric_name is not None:
+        return [metric for metric in card.metrics if metric.name == metric_name]
     return [metric for metric in card.metrics if metric.tabled or not are_studies]
 
 

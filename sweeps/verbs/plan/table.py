@@ -48,7 +48,7 @@ def _columns(
 ) -> "tuple[Column[list[PlannedTrial]], ...]":
     params = millions if task_card(plan.task).millions else parameters
     seed_head = "seeds" if len(lines) < len(plan.trials) else "seed"
-    held = {planned.trial.name for planned in plan.running}
+    held_trials = {planned.trial.name for planned in plan.running}
     return (
         said("row", lambda line: line[0].trial.row, "name"),
         said("change", lambda line: line[0].trial.change),
@@ -57,7 +57,7 @@ def _columns(
         said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
         said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
         *cost_columns(estimate, OUT.width),
-        said("state", lambda line: _states(plan, line, held), "name"),
+        said("state", lambda line: _states(plan, line, held_trials), "name"),
     )
 
 
@@ -86,15 +86,15 @@ def _flops(trials: "Sequence[PlannedTrial]") -> float | None:
     return total
 
 
-def _states(plan: "Plan", line: "Sequence[PlannedTrial]", held: Collection[str]) -> str:
+def _states(plan: "Plan", line: "Sequence[PlannedTrial]", held_trials: Collection[str]) -> str:
     from sweeps.status.standings import counted
 
-    states = [_state(plan, planned, held) for planned in line]
+    states = [_state(plan, planned, held_trials) for planned in line]
     return counted(states) if len(states) > 1 else states[0]
 
 
-def _state(plan: "Plan", planned: "PlannedTrial", held: Collection[str]) -> str:
-    """What a sweep will do with the trial. ``held``: the names of trials that a process runs, or
+def _state(plan: "Plan", planned: "PlannedTrial", held_trials: Collection[str]) -> str:
+    """What a sweep will do with the trial. ``held_trials``: the names of trials that a process runs, or
     will run."""
     if planned.finished:
         return "finished"
@@ -102,7 +102,7 @@ def _state(plan: "Plan", planned: "PlannedTrial", held: Collection[str]) -> str:
     if source is not None:
         origin = f"taken from {source.study.name}"
         return origin if source.is_scored else f"{origin}, to score"
-    is_held = planned.trial.name in held
+    is_held = planned.trial.name in held_trials
     if planned.host is not None and not is_held:
         host = planned.host
         fault = "" if planned.can_run else weights_fault(host.folder, host.trial.key)

@@ -54,7 +54,7 @@ def read_trained(path: Path, source: TaskSource, settings: Settings, typed: Type
     if not typed:
         return trial
     try:
-        tree = assigned(asdict(trial.own), typed)
+        tree = assigned(asdict(trial.trained_config), typed)
         return trial.configured(Schema.of(source.task).config(tree))
     except RefusedError as error:
         problems = [replace(problem, place=COMMAND_LINE) for problem in error.problems]
@@ -116,7 +116,7 @@ def _read_trial(path: Path, source: TaskSource, settings: Settings) -> TrainedTr
     return TrainedTrial(
         source=source,
         files=folder,
-        own=config,
+        trained_config=config,
         config=config,
         key=stored["key"],
         fingerprint=stored["data_fingerprint"],
@@ -134,8 +134,8 @@ def _trained_config(folder: TrialFolder, stored: Mapping[str, Any], task: Task[A
     tree = {group: stored.get(group) for group in Schema.of(task).groups}
     config, problems = parse(task.schema, tree)
     if config is None:
-        place = str(folder.config_path)
-        raise RefusedError(replace(problem, place=place) for problem in problems)
+        path = str(folder.config_path)
+        raise RefusedError(replace(problem, place=path) for problem in problems)
     return config
 
 
@@ -167,8 +167,8 @@ def _with_places(
     places: dict[str, Any] = {}
     for key, role in schema.fingerprinted.items():
         if role.place:
-            place = moved_value(recorded[key], stored["paths"]["runs"], runs)
-            places[key] = _with_password(place, typed.get(key))
+            address = moved_value(recorded[key], stored["paths"]["runs"], runs)
+            places[key] = _with_password(address, typed.get(key))
     return schema.config(assigned(asdict(config), places))
 
 
@@ -178,9 +178,9 @@ def _checkpoints_place(stored: dict[str, Any], typed: str | None, runs: Path) ->
     recorded = stored.get("checkpoints")
     if recorded is None:
         return None
-    place = moved(recorded, stored["runs"], runs)
-    is_gone = "://" not in place and not Path(place).exists()
-    return typed if is_gone and typed else str(_with_password(place, typed))
+    address = moved(recorded, stored["runs"], runs)
+    is_gone = "://" not in address and not Path(address).exists()
+    return typed if is_gone and typed else str(_with_password(address, typed))
 
 
 def _with_password(stored: Any, typed: Any) -> Any:

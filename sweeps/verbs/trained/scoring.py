@@ -41,7 +41,7 @@ def by_recorded_code(trained: TrainedTrial) -> TrainedTrial:
 
 def sets_of_other_code(trained: TrainedTrial) -> list[str]:
     """The sets of the trial's own result that were scored by code other than its own."""
-    if trained.config != trained.own:
+    if trained.config != trained.trained_config:
         return []
     provenance = trained.files.provenance()
     code = _code_of(trained)
@@ -143,7 +143,7 @@ def _host_weights(trained: TrainedTrial) -> HostWeights:
 def _config_for(trained: TrainedTrial, task: Task[Any]) -> dict[str, Any]:
     """The settings that the schema of the recorded code has. Raises RefusedError if it lacks a
     typed key."""
-    own_values = dotted(asdict(trained.own))
+    own_values = dotted(asdict(trained.trained_config))
     values = dotted(asdict(trained.config))
     keys = Schema.of(task).short_names
     new_keys = [key for key in values if key not in keys]

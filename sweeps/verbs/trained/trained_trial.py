@@ -39,7 +39,7 @@ MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 
 @dataclass(frozen=True)
 class TrainedTrial:
-    """``own`` is its configuration as trained; ``config`` may have other settings for scoring.
+    """``trained_config`` is its configuration as trained; ``config`` may have other settings for scoring.
 
     ``step`` is that of its last checkpoint, or of the named one. ``ended`` is the last step, or 0
     if training is not over. ``data_folder`` is its ``paths.data``. ``scorer`` is the user's code
@@ -48,7 +48,7 @@ class TrainedTrial:
 
     source: TaskSource
     files: TrialFolder
-    own: Any
+    trained_config: Any
     config: Any
     key: str
     fingerprint: str
@@ -76,12 +76,14 @@ class TrainedTrial:
         code = provenance.get("code") or ""
         prepared = data_place(task, self.data_folder, self.fingerprint, code)
         if not prepared.is_dir():
-            if task.fingerprint(self.own) != self.fingerprint:
+            if task.fingerprint(self.trained_config) != self.fingerprint:
                 raise RefusedError([self._changed_data(prepared)])
             current = user_code(self.source)
             code = "" if current is None else current.digest
         identity = provenance.get("data_identity") or ""
-        return prepared_folder(task, [self.own], self.data_folder, self.fingerprint, identity, code)
+        return prepared_folder(
+            task, [self.trained_config], self.data_folder, self.fingerprint, identity, code
+        )
 
     def _changed_data(self, prepared: Path) -> Problem:
         """The refusal of data that has changed since the trial was trained."""
@@ -256,7 +258,7 @@ class TrainedTrial:
 
     def _changed(self, config: Any) -> dict[str, Any]:
         """The values that differ from the trial's own, by dotted key."""
-        own_values = self._schema.values(self.own)
+        own_values = self._schema.values(self.trained_config)
         values = self._schema.values(config)
         return {key: value for key, value in values.items() if value != own_values[key]}
 
