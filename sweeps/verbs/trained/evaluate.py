@@ -1,26 +1,24 @@
 """``allelse evaluate`` for tasks without a verb of that name: trials, settings and sets in one
 table."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sweeps.console import ERR, OUT, print_json
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Metric, Trained
+from sweeps.verbs.command import Json
 
 if TYPE_CHECKING:
     from sweeps.verbs.trained.trained_trial import TrainedTrial
 
 SetName = Annotated[str | None, typer.Option("--set", help="Show only this set.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-TABLE_WIDTH = 120  # of a table in a file or a pipe
 SETTINGS = "decode"
 """The key of a set's scores that holds the settings for scoring."""
 
@@ -45,65 +43,62 @@ class Evaluation:
 
 
 def evaluate(
-    trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: JsonOption = False
+    trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: Json = False
 ) -> int:
     """Score finished trials with different settings, and show every score. The trials keep their
     own results."""
-    err = Console(stderr=True, highlight=False)
-    out = Console(highlight=False)
     trained_trials = cast("Sequence[TrainedTrial]", trials)
     _refuse_unknown_set(trained_trials, set_name)
     evaluations: list[Evaluation] = []
     for trained in trained_trials:
-        evaluations += _evaluations_of(trained, err)
-    _print_different_codes(trained_trials, err)
+        evaluations += _evaluations_of(trained)
+    _print_different_codes(trained_trials)
     if set_name is not None:
         evaluations = [evaluation for evaluation in evaluations if evaluation.set_name == set_name]
     if as_json:
-        lines = [evaluation.as_json() for evaluation in evaluations]
-        print(json.dumps(lines, indent=1, ensure_ascii=False))
+        print_json([evaluation.as_json() for evaluation in evaluations])
         return 0
     metrics = trained_trials[0].source.task.metrics
-    out.print(_table(evaluations, metrics), width=None if out.is_terminal else TABLE_WIDTH)
+    OUT.print(_table(evaluations, metrics))
     old = sum(not evaluation.is_new for evaluation in evaluations)
     if old:
         origin = "were made before and are read from the trials' folders"
-        out.print(f"{old} of {len(evaluations)} scores {origin}", style="dim", soft_wrap=True)
+        OUT.print(f"{old} of {len(evaluations)} scores {origin}", style="dim", soft_wrap=True)
     return 0
 
 
-def _evaluations_of(trained: "TrainedTrial", err: Console) -> Iterator[Evaluation]:
+def _evaluations_of(trained: "TrainedTrial") -> Iterator[Evaluation]:
     """The scores of the trial, after scoring the sets that lack any."""
     # Imports what the work of a task needs.
     from sweeps.verbs.trained.scoring import by_recorded_code, score, sets_of_other_code
 
     def print_notice(text: str) -> None:
-        err.print(escape(f"{trained.name}: {text}"), soft_wrap=True)
+        ERR.print(escape(f"{trained.name}: {text}"), soft_wrap=True)
 
     trained = by_recorded_code(trained)
     old_sets = {*trained.scored}
     needed_sets = {metric.set for metric in trained.source.task.metrics if metric.tabled}
     if not needed_sets <= old_sets:
-        with err.status(escape(f"{trained.name}: scoring")):
+        with ERR.status(escape(f"{trained.name}: scoring")):
             score(trained, print_notice)
     for set_name, scores in trained.scored.items():
         yield Evaluation(trained.name, set_name, scores, set_name not in old_sets)
     sets = sets_of_other_code(trained)
     if sets:
         names = ", ".join(sets)
-        _warn(err, f"{trained.name}: its scores on {names} are not from the code that trained it")
+        _warn(f"{trained.name}: its scores on {names} are not from the code that trained it")
 
 
-def _print_different_codes(trials: Sequence["TrainedTrial"], err: Console) -> None:
+def _print_different_codes(trials: Sequence["TrainedTrial"]) -> None:
     """Print that each trial is scored by its own code, unless all have the same code."""
     names = {str(trained.provenance.get("code") or ""): trained.name for trained in trials}
     if len(names) > 1:
         trial_names = ", ".join(names.values())
-        _warn(err, f"Different code trained {trial_names}: each trial is scored by its own")
+        _warn(f"Different code trained {trial_names}: each trial is scored by its own")
 
 
-def _warn(err: Console, line: str) -> None:
-    err.print(escape(line), style="yellow", soft_wrap=True)
+def _warn(line: str) -> None:
+    ERR.print(escape(line), style="yellow", soft_wrap=True)
 
 
 def _refuse_unknown_set(trials: Sequence["TrainedTrial"], set_name: str | None) -> None:

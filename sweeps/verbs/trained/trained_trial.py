@@ -39,7 +39,7 @@ MODEL_NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 
 @dataclass(frozen=True)
 class TrainedTrial:
-    """``trained_config`` is its configuration as trained; ``config`` may have other settings for scoring.
+    """``trained_config`` is its configuration as trained; ``config`` may differ in scoring.
 
     ``step`` is that of its last checkpoint, or of the named one. ``ended`` is the last step, or 0
     if training is not over. ``data_folder`` is its ``paths.data``. ``scorer`` is the user's code
