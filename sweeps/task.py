@@ -286,6 +286,8 @@ class Task(Generic[Config]):
     steps: Callable[[Config], int]
     work: Callable[[Trial[Config]], None]
     """Trains and scores one trial. Import torch and the like inside."""
+    base: Config | None = None
+    """Base's values. Without it, they are read from ``conf/task/NAME/base.yaml``."""
     problems: Callable[[Config], Iterable[Problem]] = lambda *_: ()
     """Conflicts between keys that are each valid alone."""
     cautions: Callable[[Config, Path], Iterable[str]] = lambda *_: ()
