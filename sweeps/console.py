@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.planning.naming import command, program
+from sweeps.planning.studies.advice import command, program
+from sweeps.problems import RefusedError, damaged
 from sweeps.processes.interruption import Interrupted
 from sweeps.processes.storage import FIXES
 from sweeps.processes.streams import discard, steady_streams
-from sweeps.schema import RefusedError, damaged
 from tracking.files import DamagedFileError
 from tracking.uri import shown_words, without_password
 from tracking.words import plural, shell_line

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
-from sweeps.planning.naming import chosen
-from sweeps.schema import Problem
+from sweeps.planning.studies.study_overrides import chosen
+from sweeps.problems import Problem
 from sweeps.verbs.names import NameCheck, rows_of, split_names
 from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from tracking.files import DamagedFileError
 from tracking.study import Study
 
@@ -154,8 +154,8 @@ def taken_study(
 
     ``used``: overrides that the verb takes besides those that name a study."""
     # These import Hydra, which `--help` does not need.
-    from sweeps.planning.named_study import study_to_read
-    from sweeps.planning.todays_words import with_todays_words
+    from sweeps.planning.studies.named_study import study_to_read
+    from sweeps.planning.study_rows.todays_words import with_todays_words
 
     selection = study_to_read(overrides, used)
     print_notices(selection.notices)
@@ -166,8 +166,8 @@ def next_run(
     verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool
 ) -> None:
     """Print the command that runs the remaining trials, and how to go on after a change of code."""
-    from sweeps.planning.compose import source_of_study
-    from sweeps.planning.user_code import changed_since
+    from sweeps.planning.study_rows.command_task import source_of_study
+    from sweeps.planning.user_code.versions import changed_since
 
     changed_files = None
     with suppress(RefusedError):  # a task that cannot be imported is refused once it is to run

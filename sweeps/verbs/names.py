@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeps.config.tasks import DEFAULT_TASK
-from sweeps.planning.naming import known_study, must_finish, some_of, studies_there
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.planning.studies.advice import must_finish, some_of, studies_there
+from sweeps.planning.studies.known_studies import known_study
+from sweeps.problems import Problem, RefusedError, nearest
 from tracking.card import Card
 from tracking.study import Study, StudyTrial, studies
 

@@ -14,20 +14,13 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import (
-    PLACES,
-    chosen,
-    command,
-    looking,
-    names_study,
-    placed,
-    studies_there,
-    study_names,
-)
-from sweeps.planning.renaming import refuse_half_renamed
-from sweeps.planning.trash import new_place, note_dropped
-from sweeps.planning.trial_lock import trial_lock
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.planning.studies.advice import command, studies_there
+from sweeps.planning.studies.known_studies import study_names
+from sweeps.planning.studies.renaming import refuse_half_renamed
+from sweeps.planning.studies.study_overrides import PLACES, chosen, looking, names_study, placed
+from sweeps.planning.studies.trash import new_folder, note_dropped
+from sweeps.planning.studies.trial_lock import trial_lock
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.names import trials_of, unknown_name
 from tracking.card import Card
@@ -56,7 +49,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
     """Remove rows or trials from a study. Their folders move to the trash, and `allelse restore`
     brings them back."""
     # Imports Hydra, which `--help` does not need.
-    from sweeps.planning.named_study import study_to_change
+    from sweeps.planning.studies.named_study import study_to_change
 
     names, overrides = names_and_overrides(arguments)
     if not names:
@@ -80,7 +73,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
 def rm(arguments: Studies, yes: Yes = False) -> None:
     """Remove whole studies. Their folders move to the trash, and `allelse restore` brings them
     back."""
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments)
     settings = settings_to_read(overrides)
@@ -94,7 +87,7 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     trials = [trial for study in studies for trial in trials_below(study)]
     with holding([*map(unsynced, studies), *map(trial_lock, trials)]):
         for study in studies:
-            trash = new_place(study)
+            trash = new_folder(study)
             checkpoints = checkpoint_places(trials_below(study))
             trash.parent.mkdir(exist_ok=True)
             study.rename(trash)
@@ -176,7 +169,7 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
     with FileLock(study / ".locks" / "study"):
         recorded = read_study(study)  # another process may have added trials
         trials = _named_trials(recorded, names)
-        trash = new_place(study)
+        trash = new_folder(study)
         remaining = _without(recorded, trials, typed)  # while all results still exist
         note_dropped(trash, recorded, trials)
         for trial in trials:

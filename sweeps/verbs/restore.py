@@ -8,9 +8,11 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import OUT, next_command, next_verb
-from sweeps.planning.naming import PLACES, by_name, chosen, some_of
-from sweeps.planning.trash import Trashed, restore_study, restore_trials, trashed
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.planning.studies.advice import some_of
+from sweeps.planning.studies.restoring import restore_study, restore_trials
+from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
+from sweeps.planning.studies.trash import Trashed, trashed
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 
@@ -27,7 +29,7 @@ def restore(arguments: Names = None) -> None:
     """Bring back what `drop` and `rm` removed. Without names, list the trash. Nothing is
     overwritten."""
     # Imports Hydra, which `--help` does not need.
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments or [])
     items = trashed(Path(settings_to_read(overrides).paths.runs))
@@ -50,7 +52,7 @@ def _named_items(names: Sequence[str], items: Sequence[Trashed]) -> list[tuple[T
             problems.append(match)
             continue
         item, trials = match
-        _, all_trials = trials_of_item.setdefault(item.place, (item, []))
+        _, all_trials = trials_of_item.setdefault(item.folder, (item, []))
         all_trials += [trial for trial in trials if trial not in all_trials]
     if problems:
         raise RefusedError(problems)

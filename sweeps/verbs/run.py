@@ -8,7 +8,8 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
-from sweeps.planning.naming import SELECTING, command, looking
+from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.study_overrides import SELECTING, looking
 from sweeps.verbs.command import (
     Add,
     ChangedCode,
@@ -25,7 +26,8 @@ from tracking.table.columns import whole_table
 from tracking.table.layout import shown
 
 if TYPE_CHECKING:
-    from sweeps.planning.plan import Plan, PlannedTrial
+    from sweeps.planning.plan import Plan
+    from sweeps.planning.planned_trial import PlannedTrial
 
 Vouching = Annotated[
     bool,
@@ -83,7 +85,7 @@ def train(
     plan = checked_plan(compose, overrides, one_process=True)
     from sweeps.running.single_process import run_single  # loads torch, which no refusal needs
 
-    for note in plan.composition.told:
+    for note in plan.composition.row_notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         run_single(plan, typed_command(), OUT)
@@ -128,7 +130,7 @@ def _print_outcome(
     unfinished = {trial.trial.name for trial in plan.trials if _could_have_finished(trial)}
     if unfinished:
         selecting = SELECTING if len(plan.trials) < len(study.trials) else ()
-        from sweeps.planning.named_study import going_on
+        from sweeps.planning.studies.named_study import going_on
 
         words = going_on(plan.folder, overrides, selecting)
         next_run(verb, study, plan.composition.shared, words, bool(failed))

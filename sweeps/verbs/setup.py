@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def config(overrides: OverrideList = None, cfg: HydraConfig = None, info: HydraI
     """
     import yaml
 
-    from sweeps.planning.compose import compose_row, defaults_of, job_of
+    from sweeps.planning.study_rows.compose import compose_row
+    from sweeps.planning.study_rows.composed_files import defaults_of, job_of
     from tracking.uri import shown_tree
 
     _refuse_other_value("--cfg", cfg, "job")

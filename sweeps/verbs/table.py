@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import looking
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.study_overrides import looking
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.choice import SELECTING_RECORDED, Choice, TableOptions
 from sweeps.verbs.command import OverrideList, guarded, taken_study
 from sweeps.verbs.names import NameCheck

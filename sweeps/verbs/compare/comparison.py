@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import looking
+from sweeps.planning.studies.named_study import study_to_read
+from sweeps.planning.studies.study_overrides import looking
 from sweeps.verbs.command import print_notices
 from sweeps.verbs.compare.as_json import comparison_json
 from sweeps.verbs.compare.notes import lock_lines, notes

@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeps.planning.naming import must_finish, study_names
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.advice import must_finish
+from sweeps.planning.studies.known_studies import study_names
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.names import (
     NameCheck,
     NamedTrials,

@@ -16,7 +16,8 @@ from tracking.words import flops, millions, parameters
 
 if TYPE_CHECKING:
     from sweeps.costs.estimate import Estimate
-    from sweeps.planning.plan import Plan, PlannedTrial
+    from sweeps.planning.plan import Plan
+    from sweeps.planning.planned_trial import PlannedTrial
 
 MOST_TRIAL_LINES = 100
 """Up to this many trials have a line each. More are summed up by row."""
@@ -136,7 +137,7 @@ def _totals(plan: "Plan") -> list[str]:
 def _caption(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> str:
     """The notes below the table, then the costs, then the warnings in yellow."""
     from sweeps.planning.cautions import cautions
-    from sweeps.planning.study_lock import planned_lock_line
+    from sweeps.planning.plan_lock import planned_lock_line
 
     warnings = [*cautions(plan), *precision_lines(plan)]
     rows = {planned.trial.row for planned in plan.trials}

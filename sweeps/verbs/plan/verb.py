@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.planning.naming import SELECTING, looking
+from sweeps.planning.studies.study_overrides import SELECTING, looking
 from sweeps.verbs.command import (
     Add,
     ChangedCode,
@@ -108,7 +108,7 @@ def _print_next(plan: "Plan", overrides: list[str] | None, changed_code: bool) -
 def _overrides_to_run(plan: "Plan", overrides: list[str] | None) -> list[str]:
     """The overrides that run the plan: all that you typed for a new study, and only the changes for
     a recorded one."""
-    from sweeps.planning.named_study import going_on
+    from sweeps.planning.studies.named_study import going_on
 
     words = list(overrides or [])
     if plan.before is not None and plan.before.begun:

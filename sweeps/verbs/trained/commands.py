@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.task import Trained, Typed
 from sweeps.verbs.command import Trials, guarded, refuse_without_extra
 from sweeps.verbs.trained.evaluate import evaluate

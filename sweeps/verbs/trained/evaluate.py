@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.console import ERR, OUT, print_json
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.task import Metric, Trained
 from sweeps.verbs.command import Json
 

@@ -10,9 +10,11 @@ from typing import Any
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.composition import moved, moved_value
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
+from sweeps.fields import parse
+from sweeps.planning.study_rows.study_record import moved, moved_value
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError
 from sweeps.task import Task, Typed
+from sweeps.trees import assigned
 from sweeps.verbs.names import TRIAL_KINDS, unfinished
 from sweeps.verbs.texts import data_folder
 from sweeps.verbs.trained.stored_weights import StoredWeights, stored_weights, study_lineage

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.naming import naming
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged
+from sweeps.planning.studies.study_overrides import naming
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged
 from sweeps.task import Typed
 from sweeps.verbs.names import named_folder, named_folders
 from tracking.files import DamagedFileError
@@ -89,7 +89,7 @@ def read_request(
     """
     from sweeps.config.hydra import Library
     from sweeps.config.overrides import parse_overrides
-    from sweeps.planning.compose import compose_settings
+    from sweeps.planning.study_rows.compose import compose_settings
 
     names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
     overrides = [argument for argument in arguments if argument not in names]

@@ -12,10 +12,11 @@ from typing import Any
 from sweeps.config.row_naming import short_value, with_digest
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.naming import known_study
-from sweeps.planning.trial_lock import trial_lock
-from sweeps.planning.user_code import scoring_code, user_code
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.trial_lock import trial_lock
+from sweeps.planning.user_code.files import user_code
+from sweeps.planning.user_code.versions import scoring_code
+from sweeps.problems import Problem, RefusedError
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
 from sweeps.verbs.names import unfinished
 from sweeps.verbs.trained.stored_weights import StoredWeights, study_lineage

@@ -1,20 +1,17 @@
-"""A schema: dataclasses whose fields state what they allow and what they are for; and plain data
-turned into them.
+"""Fields of dataclasses that state what they allow and what they are for; and plain data turned
+into them.
 
 ``Annotated[int, Range(1)]`` and ``Literal["fp32", "bf16"]`` state what a field allows. A role such
 as ``Scores()`` says what it is for; a field without one decides what is trained. A field that was
-added later carries ``Neutral(value)``: what older configurations without it mean."""
+added later carries ``Neutral(value)``: what older configurations without it mean.
+"""
 
-import difflib
 import math
-import re
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -26,11 +23,10 @@ from typing import (
     get_type_hints,
 )
 
+from sweeps.problems import UNKNOWN_KEY, Problem, nearest
 from sweeps.type_words import type_words, value_words
 
-if TYPE_CHECKING:
-    from tracking.files import DamagedFileError
-
+T = TypeVar("T")
 Role = TypeVar("Role")
 
 
@@ -148,42 +144,6 @@ class Divided:
     optional: bool = False
 
 
-T = TypeVar("T")
-UNKNOWN_KEY = "is not a key"
-COMMAND_LINE = "command line"
-"""The ``place`` of a problem with something that you typed."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One refused value: the key, the value found there, and the allowed values."""
-
-    key: str
-    found: str
-    allowed: str
-    nearest: str | None = None
-    place: str | None = None
-
-    def __str__(self) -> str:
-        place = f" ({self.place})" if self.place else ""
-        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
-        return f"{self.key}{place}: {self.found}; {self.allowed}.{hint}"
-
-
-class RefusedError(ValueError):
-    """A request that cannot run: every problem, and the ``outcome`` if a part of it was done."""
-
-    def __init__(self, problems: Iterable[Problem], outcome: str = "") -> None:
-        self.problems = list(problems)
-        self.outcome = outcome
-        super().__init__("\n".join(map(str, self.problems)))
-
-
-def damaged(error: "DamagedFileError") -> Problem:
-    """The problem with a damaged file, and its remedy."""
-    return Problem(error.path.name, str(error), error.remedy)
-
-
 @dataclass(frozen=True)
 class Range:
     """Bounds of a number. ``below`` excludes the upper bound, ``above`` the lower one."""
@@ -206,21 +166,6 @@ class Range:
         if self.below:
             return f"of at least {low} and below {high}"
         return f"between {low} and {high}"
-
-
-def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name that looks most like ``name``, whatever its case and separators; None if
-    none is close."""
-    names: dict[str, str] = {}
-    for allowed_name in allowed:
-        names.setdefault(plain(allowed_name), allowed_name)
-    matches = difflib.get_close_matches(plain(name), names, n=1, cutoff=0.6)
-    return names[matches[0]] if matches else None
-
-
-def plain(name: str) -> str:
-    """A name in lower case, without separators."""
-    return re.sub(r"[\s_-]+", "", name.casefold())
 
 
 def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[Problem]]:
@@ -365,62 +310,3 @@ def _convert_float(value: Any) -> tuple[float | None, bool]:
 
 def _join(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
-
-
-Tree = dict[str, Any]
-Values = dict[str, Any]
-
-
-def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
-    """A copy with these dotted keys set, where their groups exist."""
-    tree = deepcopy(tree)
-    for key, value in values.items():
-        *groups, name = key.split(".")
-        node: Any = tree
-        for group in groups:
-            node = node.get(group) if isinstance(node, dict) else None
-        if isinstance(node, dict):
-            node[name] = value
-    return tree
-
-
-def merged(below: Tree, above: Tree) -> Tree:
-    """A copy with groups and mappings merged key by key, as Hydra merges them."""
-    result = deepcopy(below)
-    for key, value in above.items():
-        are_groups = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if are_groups else deepcopy(value)
-    return result
-
-
-def dotted(tree: Tree) -> Values:
-    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}, without what is no group."""
-    return {
-        f"{group}.{name}": value
-        for group, values in tree.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-    }
-
-
-def nested(values: Mapping[str, Any]) -> Tree:
-    """The reverse of ``dotted``."""
-    tree: Tree = {}
-    for key, value in values.items():
-        group, name = key.split(".")
-        tree.setdefault(group, {})[name] = value
-    return tree
-
-
-def differences(base: Tree, row: Tree, groups: Iterable[str]) -> Values:
-    """Dotted keys and values by which a row differs from base in these groups."""
-    different: Values = {}
-    for group in groups:
-        base_values = base.get(group)
-        row_values = row.get(group)
-        if not (isinstance(row_values, dict) and isinstance(base_values, dict)):
-            continue
-        for name, value in row_values.items():
-            if name not in base_values or value != base_values[name]:
-                different[f"{group}.{name}"] = value
-    return different

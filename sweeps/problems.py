@@ -1,0 +1,59 @@
+"""Refused values: the problem of each, and the error that holds all problems of a request."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracking.files import DamagedFileError
+
+UNKNOWN_KEY = "is not a key"
+COMMAND_LINE = "command line"
+"""The ``place`` of a problem with something that you typed."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One refused value: the key, the value found there, and the allowed values."""
+
+    key: str
+    found: str
+    allowed: str
+    nearest: str | None = None
+    place: str | None = None
+
+    def __str__(self) -> str:
+        place = f" ({self.place})" if self.place else ""
+        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
+        return f"{self.key}{place}: {self.found}; {self.allowed}.{hint}"
+
+
+class RefusedError(ValueError):
+    """A request that cannot run: every problem, and the ``outcome`` if a part of it was done."""
+
+    def __init__(self, problems: Iterable[Problem], outcome: str = "") -> None:
+        self.problems = list(problems)
+        self.outcome = outcome
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def damaged(error: "DamagedFileError") -> Problem:
+    """The problem with a damaged file, and its remedy."""
+    return Problem(error.path.name, str(error), error.remedy)
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str | None:
+    """The allowed name that looks most like ``name``, whatever its case and separators; None if
+    none is close."""
+    names: dict[str, str] = {}
+    for allowed_name in allowed:
+        names.setdefault(plain(allowed_name), allowed_name)
+    matches = difflib.get_close_matches(plain(name), names, n=1, cutoff=0.6)
+    return names[matches[0]] if matches else None
+
+
+def plain(name: str) -> str:
+    """A name in lower case, without separators."""
+    return re.sub(r"[\s_-]+", "", name.casefold())
