@@ -114,7 +114,7 @@ class Choice:
         """The seeds of ``sweep.seeds``; empty if you did not type it, or if it leaves none out."""
         if not self._is_typed("sweep.seeds="):
             return ()
-        allowed = [str(seed) for seed in dict.fromkeys(trial.seed for trial in self.study.trials)]
+        allowed = list(dict.fromkeys(str(trial.seed) for trial in self.study.trials))
         typed = [str(seed) for seed in self.settings.sweep.seeds]
         seeds = self.check.existing("sweep.seeds", typed, allowed, "seed of the study")
         return tuple(int(seed) for seed in seeds) if len(seeds) < len(allowed) else ()
