@@ -1,6 +1,7 @@
 """A task to start from: it fits a polynomial to noisy points of a sine.
 
-Comments say what to replace. Base values and rows lie in ``conf/task/starter``. To run them, type ``allelse sweep task=starter``.
+Comments say what to replace. Base values and rows lie in ``conf/task/starter``. To run them, type
+``allelse sweep task=starter``.
 """
 
 from dataclasses import dataclass
