@@ -10,20 +10,22 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import SELECTING, looking
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import (
     Add,
     ChangedCode,
     Multirun,
     OverrideList,
     guarded,
+    names_and_overrides,
     next_run,
     refuse_without_extra,
 )
 from sweeps.verbs.report import write_report
-from sweeps.verbs.vouching import vouched
 from tracking.study import read_study
 from tracking.table.columns import whole_table
 from tracking.table.layout import shown
+from tracking.words import listed
 
 if TYPE_CHECKING:
     from sweeps.planning.plan import Plan
@@ -59,7 +61,7 @@ def sweep(
     from sweeps.planning.continuation import plan_sweep
 
     if vouch:
-        overrides = vouched(overrides or [], add, changed_code)
+        overrides = _vouched(overrides or [], add, changed_code)
     compose = partial(plan_sweep, overrides or [], add, changed_code=changed_code)
     plan = checked_plan(compose, overrides)
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
@@ -69,6 +71,31 @@ def sweep(
     with printing_ends_nothing():
         stopped = run_plan(plan, typed_command(), OUT)
         return _print_outcome(plan, "sweep", overrides, stopped, report)
+
+
+def _vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
+    """Show that today's code trains the same weights. Returns the overrides among the words. Raises
+    RefusedError."""
+    from sweeps.planning.continuation import plan_sweep
+    from sweeps.preflight.checks import checked
+    from sweeps.vouching.voucher import vouch
+
+    names, overrides = names_and_overrides(words)
+    if changed_code:
+        fault = "is typed with --vouch, which marks nothing"
+        raise RefusedError([Problem("--changed-code", fault, "use one of them")])
+    if len(names) > 1:
+        raise RefusedError([Problem("--vouch", f"names {listed(names)}", "must name one trial")])
+    refuse_without_extra()
+    plan = plan_sweep(overrides, add, changed_code=True)
+    vouch(
+        plan,
+        names[0] if names else None,
+        typed_command(),
+        lambda retrial: checked(lambda: retrial, overrides)[0],
+        lambda text: OUT.print(escape(text), soft_wrap=True),
+    )
+    return overrides
 
 
 @guarded
