@@ -129,8 +129,7 @@ def typed_line() -> str:
 
 
 def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> None:
-    """Print each problem's key, its value and what is allowed; then the error's own outcome, or
-    else ``outcome``."""
+    """Print each problem, and then the error's own outcome, or else ``outcome``."""
     error = refused if isinstance(refused, RefusedError) else RefusedError([damaged(refused)])
     count = len(error.problems)
     ERR.print(f"[bold red]Refused[/], for {count} {plural('reason', count)}:")

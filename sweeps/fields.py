@@ -78,8 +78,10 @@ def neutral_values(cls: type) -> dict[str, Any]:
 
 
 def settled(settings: Any) -> dict[str, Any]:
-    """The fields of a flat dataclass without those at their neutral value, which older versions
-    lack."""
+    """The fields of a flat dataclass, without those at their neutral value.
+
+    Older versions of the dataclass agree on the rest.
+    """
     neutral = neutral_values(type(settings))
     values = {name: getattr(settings, name) for name in field_types(type(settings))}
     return {

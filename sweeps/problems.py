@@ -45,8 +45,7 @@ def damaged(error: "DamagedFileError") -> Problem:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name that looks most like ``name``, whatever its case and separators; None if
-    none is close."""
+    """The allowed name most like ``name``, whatever its case and separators; None if none is."""
     names: dict[str, str] = {}
     for allowed_name in allowed:
         names.setdefault(plain(allowed_name), allowed_name)

@@ -36,15 +36,12 @@ Config = TypeVar("Config")
 Config_co = TypeVar("Config_co", covariant=True)
 
 Numbers = Mapping[str, Any]
-"""Numbers by name: whatever ``float()`` takes. Among scores, a metric's ``signature`` and ``within``
-may name text."""
+"""Numbers by name: whatever ``float()`` takes. A metric's ``signature`` and ``within`` may name text."""
 Texts = Mapping[str, str]
-"""Texts to keep, by their paths in the trial's folder. Each path has a folder of its own:
-``texts/test.txt``."""
+"""Texts to keep, by their paths in the trial's folder, each in a subfolder: ``texts/test.txt``."""
 NO_TEXTS: Texts = MappingProxyType({})
 Told = Callable[[str, float | None], None]
-"""A function that reports progress: it takes what you are doing, and the finished share, or None if
-that is unknown."""
+"""Reports progress: what you are doing, and the finished share, or None if that is unknown."""
 
 
 @dataclass(frozen=True)
@@ -136,12 +133,16 @@ class Trial(Protocol[Config_co]):
 
     @property
     def kept_steps(self) -> Collection[int]:
-        """The steps whose checkpoints stay: those of ``keep``, and those that rows score. Save each
-        of them."""
+        """The steps whose checkpoints stay: those of ``keep``, and those that rows score.
+
+        Save each of them.
+        """
 
     def report(self, step: int, metrics: Numbers) -> None:
-        """Record the metrics after ``step``. Reports of one step are merged; the last value of a
-        metric counts."""
+        """Record the metrics after ``step``.
+
+        Reports of one step are merged; the last value of a metric counts.
+        """
 
     def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
         """Save the state after ``step``: copied now, written while training goes on.
@@ -173,8 +174,10 @@ class Trial(Protocol[Config_co]):
         """
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
-        """Yield the saved states of these steps. Call it on every worker. Raises
-        MissingStepError."""
+        """Yield the saved states of these steps. Call it on every worker.
+
+        Raises MissingStepError.
+        """
 
     def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
         """Connect the workers over torch.distributed: NCCL if each has a GPU, otherwise gloo. Does
@@ -241,18 +244,24 @@ class Trained(Protocol[Config_co]):
         """
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
-        """Yield the saved states of these steps, by default the last one. Raises RefusedError if
-        one is missing."""
+        """Yield the saved states of these steps, by default the last one.
+
+        Raises RefusedError if one is missing.
+        """
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
     ) -> None:
-        """Record the scores of a set, next to the trial's own. Raises RefusedError while a sweep
-        runs the trial."""
+        """Record the scores of a set, next to the trial's own.
+
+        Raises RefusedError while a sweep runs the trial.
+        """
 
     def kept(self, text: str) -> Path:
-        """The path of a text that ``evaluated`` keeps. Its name has the settings that differ from
-        the trial's own."""
+        """The path of a text that ``evaluated`` keeps.
+
+        Its name has the settings that differ from the trial's own.
+        """
 
     def register(self, model: Path, name: str) -> str:
         """Register an MLflow model in the trial's run as ``NAME`` or ``NAME@ALIAS``, with its
@@ -291,8 +300,7 @@ class Task(Generic[Config]):
     problems: Callable[[Config], Iterable[Problem]] = lambda *_: ()
     """Conflicts between keys that are each valid alone."""
     cautions: Callable[[Config, Path], Iterable[str]] = lambda *_: ()
-    """Settings that are valid but probably unintended, one line for each. The path is the folder of
-    prepared data."""
+    """Settings that are valid but probably unintended, a line each; the path is the prepared data."""
     data_problems: Callable[[Config, Path | None], Iterable[Problem]] = lambda *_: ()
     """What is wrong with the data for this configuration. The path is the folder of prepared data;
     None if it isn't prepared yet. Then check only what takes a few seconds."""
@@ -314,8 +322,7 @@ class Task(Generic[Config]):
     keep: Callable[[Config], Keep] = lambda _: Keep()
     """Which checkpoints stay."""
     fingerprint: Callable[[Config], str] = lambda _: ""
-    """Identifies the data, without reading it if possible. Trials with the same fingerprint share
-    prepared data."""
+    """Identifies the data, if possible without reading it. Equal fingerprints share prepared data."""
     prepare: Callable[[Sequence[Config], Path, Told], None] | None = None
     """Prepares the data for all configurations of one fingerprint in an empty folder, once. Raises
     RefusedError for data that they can't use."""

@@ -53,8 +53,10 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Choice:
-    """Options and overrides that choose from a study. ``for_programs``: CSV and JSON hold
-    everything."""
+    """Options and overrides that choose from a study.
+
+    ``for_programs``: CSV and JSON hold everything.
+    """
 
     study: Study
     settings: "Settings"

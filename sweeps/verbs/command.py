@@ -116,8 +116,7 @@ def guarded(run: Callable[..., int | None], effect: str = "") -> Callable[..., N
 
 
 def _help_text(run: Callable[..., Any]) -> str | None:
-    """The docstring with each paragraph on one line: `--help` breaks lines where the terminal
-    ends."""
+    """The docstring with each paragraph on one line, since `--help` wraps lines itself."""
     text = inspect.getdoc(run)
     if text is None:
         return None
@@ -129,8 +128,7 @@ def _help_text(run: Callable[..., Any]) -> str | None:
 
 
 def refuse_without_extra() -> None:
-    """Raises RefusedError if a package of the extra ``run`` is missing: reading studies needs
-    none."""
+    """Raises RefusedError if a package of the extra ``run`` is missing."""
     missing = [package for package in PACKAGES_OF_RUN if find_spec(package) is None]
     if missing:
         verb = "is" if len(missing) == 1 else "are"

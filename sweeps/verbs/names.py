@@ -80,8 +80,10 @@ def rows_of(study: Study) -> list[str]:
 
 
 def named_folder(name: str, settings: "Settings") -> Path:
-    """The folder of this name, or of the trial that it means. Raises RefusedError with the nearest
-    name."""
+    """The folder of this name, or of the trial that it means.
+
+    Raises RefusedError with the nearest name.
+    """
     from tracking.mlflow.ledger import trial_of_run
 
     if Path(name).expanduser().is_dir():
@@ -138,8 +140,10 @@ def _unknown_trial(name: str, settings: "Settings") -> Problem:
 def unknown_name(
     key: str, name: str, study: Study, kinds: str, allowed: str, more_names: Iterable[str] = ()
 ) -> Problem:
-    """The refusal of a name that the study does not have. ``kinds``: "rows" or "trials", which it
-    lists."""
+    """The refusal of a name that the study does not have.
+
+    ``kinds``: "rows" or "trials", which it lists.
+    """
     trials = [trial.name for trial in study.trials]
     rows = rows_of(study)
     names = rows if kinds == "rows" else trials

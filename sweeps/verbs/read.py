@@ -298,8 +298,10 @@ def _request_stops(study: Study, names: Sequence[str], overrides: list[str]) -> 
 
 
 def _request_stop(study: Study, runner: Runner, names: list[str]) -> str:
-    """Ask the process to stop these trials, or everything without names. Returns a line on what
-    will stop."""
+    """Ask the process to stop these trials, or everything without names.
+
+    Returns a line on what will stop.
+    """
     request_stop(study.folder, runner, names or None)
     stops_all = stop_requests(study.folder, runner) is None
     subject = "The sweep" if stops_all else ", ".join(names)
@@ -325,8 +327,10 @@ def _can_stop(study: Study, trial: StudyTrial, live_runners: Sequence[Runner]) -
 
 
 def _shown_log(study: Study, trial: StudyTrial, follow: bool) -> Iterator[str]:
-    """The trial's log, then its error. With ``follow``, also new lines until the trial stops
-    running."""
+    """The trial's log, then its error.
+
+    With ``follow``, also new lines until the trial stops running.
+    """
     folder = study.trial_folder(trial)
     with closing(FollowedLog(folder.log_path)) as log:
         text = log.more()

@@ -46,8 +46,7 @@ ANY = Card("any", 1, ())
 
 @guarded
 def drop(arguments: Dropped, yes: Yes = False) -> None:
-    """Remove rows or trials from a study. Their folders move to the trash, and `allelse restore`
-    brings them back."""
+    """Move rows or trials of a study to the trash. `allelse restore` brings them back."""
     # Imports Hydra, which `--help` does not need.
     from sweeps.planning.studies.named_study import study_to_change
 
@@ -71,8 +70,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
 
 @guarded
 def rm(arguments: Studies, yes: Yes = False) -> None:
-    """Remove whole studies. Their folders move to the trash, and `allelse restore` brings them
-    back."""
+    """Move whole studies to the trash. `allelse restore` brings them back."""
     from sweeps.planning.studies.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments)
@@ -181,8 +179,10 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
 
 
 def _named_trials(study: Study, names: Sequence[str]) -> list[StudyTrial]:
-    """The trials that the names mean, in the order of the table. Raises RefusedError with every
-    problem."""
+    """The trials that the names mean, in the order of the table.
+
+    Raises RefusedError with every problem.
+    """
     allowed = f"must be one of them, or a trial such as {study.trials[-1].name}"
     problems = [
         unknown_name("ROW", name, study, "rows", allowed)
@@ -220,8 +220,7 @@ def _missing_weights(study: Study, dropped: list[StudyTrial]) -> Iterator[Proble
 
 
 def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) -> Study:
-    """The study's record without these trials, and without the rows and seeds that only they
-    have."""
+    """The study's record without these trials, and their rows and seeds if no trial is left."""
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows = {trial.row for trial in trials}
     seeds = {trial.seed for trial in trials}
@@ -242,8 +241,10 @@ def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) 
 
 
 def _studies(runs: Path, names: Sequence[str]) -> list[Path]:
-    """The folders of studies by name, or by path as a shell completes it. Raises RefusedError with
-    all unknown names."""
+    """The folders of studies by name, or by path as a shell completes it.
+
+    Raises RefusedError with all unknown names.
+    """
     recorded = study_names(runs)
     problems: list[Problem] = []
     folders: dict[Path, None] = {}

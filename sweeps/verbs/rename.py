@@ -89,8 +89,7 @@ def _folders(study: Study, row: str | None, new: str) -> list[TrialFolder]:
 
 
 def _stored_elsewhere(folders: Sequence[TrialFolder]) -> list[Problem]:
-    """Problems with checkpoints outside of the study, whose folders have its name and the
-    trial's."""
+    """Problems with checkpoints outside of the study: their folders keep the old names."""
     allowed = "such checkpoints cannot move: keep the name"
     return [
         Problem("paths.checkpoints", f"is {address}, where trials lie by their names", allowed)

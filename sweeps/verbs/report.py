@@ -40,8 +40,10 @@ def report(
     figures: FigureFolder = None,
     no_figures: NoFigures = False,
 ) -> None:
-    """Write the study as one HTML page with table, figures, costs and samples. It opens without a
-    network."""
+    """Write the study as one HTML page with table, figures, costs and samples.
+
+    The page opens without a network.
+    """
     _refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     _refuse_published(study, output)
@@ -57,8 +59,7 @@ def write_report(
     figures: Path | None = None,
     drawn: bool = True,
 ) -> None:
-    """Write the page of a study, by default next to ``study.json``, and its figures; print the
-    paths."""
+    """Write a study's page, by default next to ``study.json``, and its figures."""
     from sweeps.verbs.texts import texts_of
     from tracking.files import write_atomic
     from tracking.report.page import Content, page, write_figures
@@ -74,8 +75,7 @@ def write_report(
 
 
 def _refuse_published(study: Study, output: Path | None) -> None:
-    """Raises RefusedError if no --output is typed for a published study, whose own page stays as it
-    is."""
+    """Raises RefusedError for a published study without --output: its own page stays as it is."""
     from tracking.published_study import is_published
 
     if output is None and is_published(study.folder):

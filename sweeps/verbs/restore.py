@@ -26,8 +26,7 @@ Names = Annotated[
 
 @guarded
 def restore(arguments: Names = None) -> None:
-    """Bring back what `drop` and `rm` removed. Without names, list the trash. Nothing is
-    overwritten."""
+    """Bring back what `drop` and `rm` moved to the trash. Without names, list the trash."""
     # Imports Hydra, which `--help` does not need.
     from sweeps.planning.studies.named_study import settings_to_read
 
@@ -42,8 +41,10 @@ def restore(arguments: Names = None) -> None:
 
 
 def _named_items(names: Sequence[str], items: Sequence[Trashed]) -> list[tuple[Trashed, list[str]]]:
-    """The folders of the trash that the names mean, each with its named trials. Raises
-    RefusedError."""
+    """The folders of the trash that the names mean, each with its named trials.
+
+    Raises RefusedError.
+    """
     problems: list[Problem] = []
     trials_of_item: dict[Path, tuple[Trashed, list[str]]] = {}
     for name in dict.fromkeys(names):
@@ -107,8 +108,7 @@ def _named_item(name: str, items: Sequence[Trashed]) -> tuple[Trashed, Sequence[
 
 
 def _named_trials(item: Trashed, study: str, inner_name: str) -> Sequence[str] | None:
-    """The trials of the item that the name means: [] for a whole study; None if it means another
-    item."""
+    """The item's trials of this name: [] for a whole study, None if there are none."""
     if study and study != item.study:
         return None
     if inner_name == item.name:

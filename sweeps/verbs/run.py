@@ -74,8 +74,10 @@ def sweep(
 
 
 def _vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
-    """Show that today's code trains the same weights. Returns the overrides among the words. Raises
-    RefusedError."""
+    """Show that today's code trains the same weights.
+
+    Returns the overrides among the words. Raises RefusedError.
+    """
     from sweeps.planning.continuation import plan_sweep
     from sweeps.preflight.checks import checked
     from sweeps.vouching.voucher import vouch
@@ -187,8 +189,10 @@ def _print_failed_trial(plan: "Plan", trial: "PlannedTrial", overrides: list[str
 
 
 def _could_have_finished(trial: "PlannedTrial") -> bool:
-    """Whether the trial is unfinished, but could have finished. One that only scores needs its
-    host's weights."""
+    """Whether the trial is unfinished, but could have finished.
+
+    One that only scores needs its host's weights.
+    """
     from sweeps.preflight.scored_steps import step_problem
 
     if trial.finished:

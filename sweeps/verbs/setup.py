@@ -48,8 +48,10 @@ def init(name: TaskName) -> None:
 
 
 def create(name: str, folder: Path) -> list[Path]:
-    """Write the files, and return their paths relative to ``folder``. Raises RefusedError before
-    it writes any."""
+    """Write the files, and return their paths relative to ``folder``.
+
+    Raises RefusedError before it writes any.
+    """
     problems = list(_name_problems(name, folder)) or list(_file_problems(name, folder))
     if problems:
         raise RefusedError(problems)

@@ -109,8 +109,10 @@ def _prepared_texts(
 
 
 def texts_of(study: Study, settings: "Settings") -> dict[str, list[str]]:
-    """The prepared texts of the headline's set, such as sources and references. Empty if rows write
-    no texts."""
+    """The prepared texts of the headline's set, such as sources and references.
+
+    Empty if rows write no texts.
+    """
     if not study.task.artifacts:
         return {}
     data = Path(settings.paths.data)

@@ -34,8 +34,7 @@ def sync(
         bool, typer.Option("--again", help="Send the whole study again, as new runs.")
     ] = False,
 ) -> int:
-    """Send a study's journals to MLflow: to tracking.uri, or by default to the study's last
-    store."""
+    """Send a study's journals to MLflow: to tracking.uri, or to the study's last store."""
     refuse_without_extra()
     study, settings = writable(*taken_study(overrides))
     if again:

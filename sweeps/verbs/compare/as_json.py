@@ -75,8 +75,7 @@ def _metric_json(compared: MetricCompared) -> dict[str, Any]:
 
 
 def _test_json(test: RowTest | SampleTest | str) -> dict[str, Any]:
-    """A test; one over seeds has the names of the table's CSV and JSON, and its finding in
-    words."""
+    """A test. One over seeds has the names of the table's CSV, and its finding in words."""
     if isinstance(test, str):
         return {"untested": test}
     if isinstance(test, SampleTest):

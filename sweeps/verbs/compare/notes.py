@@ -59,8 +59,7 @@ def _diverged_line(side: Side) -> str:
 
 
 def _adjustment(tested: Sequence[MetricCompared], sides: SidePair) -> str:
-    """What interval and p are adjusted over, such as "over the 2 rows of the study, as in the
-    table"."""
+    """What interval and p are adjusted over, such as "over the 2 rows of the study"."""
     size = max(metric.rows for metric in tested)
     if not tested[0].of_study:
         if size > 1:

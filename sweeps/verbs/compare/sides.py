@@ -157,8 +157,10 @@ def _scored_sets(pairs: Sequence[SidePair]) -> list[str]:
 
 
 def by_output(metrics: Sequence[Metric]) -> list[Metric]:
-    """The metrics of the table first, and among them those that most settings for scoring change:
-    these score outputs."""
+    """The metrics in order: those of the table, and those that score outputs, come first.
+
+    Metrics that more settings for scoring change are taken to score outputs.
+    """
 
     def order(metric: Metric) -> tuple[bool, float]:
         settings = math.inf if metric.changed_by is None else len(metric.changed_by)

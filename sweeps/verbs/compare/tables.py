@@ -25,8 +25,10 @@ def comparison_parts(
     left_out: Sequence[list[str]],
     are_studies: bool,
 ) -> Iterator[RenderableType]:
-    """What to print, in order. ``left_out``: the rows that only one study has finished, by
-    study."""
+    """What to print, in order.
+
+    ``left_out``: the rows that only one study has finished, by study.
+    """
     compared = comparisons[0]
     labels = [side.label for side in compared.sides]
     names = labels

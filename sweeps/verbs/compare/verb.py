@@ -27,8 +27,7 @@ def compare(
     metric: MetricName = None,
     as_json: Json = False,
 ) -> None:
-    """Compare two trials, rows or studies: settings, tests over seeds and samples, and the samples
-    that differ most."""
+    """Compare two trials, rows or studies: settings, tests, and the samples that differ most."""
     from sweeps.verbs.compare.comparison import print_comparison  # imports NumPy and SciPy
 
     names, overrides = names_and_overrides(arguments)

@@ -60,8 +60,7 @@ def calibrated(plan: "Plan") -> bool:
 
 
 def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
-    """The resources of each node of the plan's cluster, as Ray reports them; None for a plan of
-    this machine."""
+    """The resources that Ray reports for each node of a cluster; None for this machine."""
     from sweeps.preflight.nodes import nodes_of
 
     cluster = plan.composition.shared.cluster

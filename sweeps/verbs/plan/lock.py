@@ -26,8 +26,10 @@ def refuse_options_without_lock(metrics: Sequence[str], sets: Sequence[str]) -> 
 
 
 def locked(plan: Plan, metrics: Sequence[str], sets: Sequence[str]) -> str:
-    """Lock the plan's study with these metrics on these sets. Returns what to print. Raises
-    RefusedError."""
+    """Lock the plan's study with these metrics on these sets.
+
+    Returns what to print. Raises RefusedError.
+    """
     lock = lock_plan(plan, _locked_metrics(task_card(plan.task), metrics, sets))
     trials = f"{len(lock.trials)} trials of {len(lock.rows)} rows"
     scores = [f"{', '.join(names)} on {set_name}" for set_name, names in lock.metrics.items()]

@@ -95,8 +95,10 @@ def _states(plan: "Plan", line: "Sequence[PlannedTrial]", held_trials: Collectio
 
 
 def _state(plan: "Plan", planned: "PlannedTrial", held_trials: Collection[str]) -> str:
-    """What a sweep will do with the trial. ``held_trials``: the names of trials that a process runs, or
-    will run."""
+    """What a sweep will do with the trial.
+
+    ``held_trials``: the names of trials that a process runs, or will run.
+    """
     if planned.finished:
         return "finished"
     source = plan.sources.get(planned.trial.name)

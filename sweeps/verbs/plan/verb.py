@@ -106,8 +106,7 @@ def _print_next(plan: "Plan", overrides: list[str] | None, changed_code: bool) -
 
 
 def _overrides_to_run(plan: "Plan", overrides: list[str] | None) -> list[str]:
-    """The overrides that run the plan: all that you typed for a new study, and only the changes for
-    a recorded one."""
+    """The overrides that run the plan: all of a new study, only the changes of a recorded one."""
     from sweeps.planning.studies.named_study import going_on
 
     words = list(overrides or [])

@@ -51,8 +51,10 @@ def points(number: int, seed: int, reach: float = 1.0) -> tuple[np.ndarray, np.n
 
 
 def costs(config: Config) -> Costs:
-    """Replace: the size of your model before training. Without this function, tables show
-    "unknown"."""
+    """Replace: the size of your model before training.
+
+    Without this function, tables show "unknown".
+    """
     return Costs(params=config.model.degree + 1)
 
 

@@ -161,8 +161,10 @@ def _signature(
 
 
 def _types(hint: Any) -> Iterator[Any]:
-    """The types that an annotation names. Among generic types, only a sequence's parameter
-    counts."""
+    """The types that an annotation names.
+
+    Among generic types, only a sequence's parameter counts.
+    """
     type_ = get_origin(hint) or hint
     if type_ is Sequence:
         yield type_

@@ -1,5 +1,4 @@
-"""``allelse evaluate`` for tasks without a verb of that name: trials, settings and sets in one
-table."""
+"""``allelse evaluate`` for tasks without a verb of that name."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,10 @@ SETTINGS = "decode"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of one trial on one set, with their settings. ``is_new``: this command scored
-    it."""
+    """The scores of one trial on one set, with their settings.
+
+    ``is_new``: this command scored it.
+    """
 
     trial: str
     set_name: str
@@ -45,8 +46,10 @@ class Evaluation:
 def evaluate(
     trials: Sequence[Trained[Any]], set_name: SetName = None, as_json: Json = False
 ) -> int:
-    """Score finished trials with different settings, and show every score. The trials keep their
-    own results."""
+    """Score finished trials with different settings, and show every score.
+
+    The trials keep their own results.
+    """
     trained_trials = cast("Sequence[TrainedTrial]", trials)
     _refuse_unknown_set(trained_trials, set_name)
     evaluations: list[Evaluation] = []

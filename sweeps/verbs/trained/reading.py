@@ -93,8 +93,7 @@ def _read_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Trai
 
 
 def _trial_folder(checkpoints: Path, settings: Settings) -> Path:
-    """The folder of the trial with these checkpoints, which ``paths.checkpoints`` may place
-    elsewhere."""
+    """The folder of the trial with these checkpoints, which may lie elsewhere."""
     if checkpoints.name == "checkpoints":
         return checkpoints.parent
     return Path(settings.paths.runs) / checkpoints.parent.name / checkpoints.name
@@ -161,8 +160,10 @@ def _card(path: Path, task: Task[Any]) -> Card:
 def _with_places(
     config: Any, task: Task[Any], settings: Settings, stored: Mapping[str, Any], runs: Path
 ) -> Any:
-    """The configuration with the places of its data as they are now. An address may get its
-    password back."""
+    """The configuration with the places of its data as they are now.
+
+    An address may get its password back.
+    """
     schema = Schema.of(task)
     recorded = schema.values(config)
     typed = schema.values(settings.trial)  # those of another task lack these keys
@@ -175,8 +176,10 @@ def _with_places(
 
 
 def _checkpoints_place(stored: dict[str, Any], typed: str | None, runs: Path) -> str | None:
-    """``paths.checkpoints`` of the trial. The folder may have moved with the runs, or to the typed
-    place."""
+    """``paths.checkpoints`` of the trial.
+
+    The folder may have moved with the runs, or to the typed place.
+    """
     recorded = stored.get("checkpoints")
     if recorded is None:
         return None

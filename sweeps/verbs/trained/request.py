@@ -32,8 +32,10 @@ class Request:
     swept: dict[str, list[Any]] = field(default_factory=dict)
 
     def opened(self, types: Collection[Any]) -> Any:
-        """What the first parameter of a verb takes, by the types in its annotation. Raises
-        RefusedError."""
+        """What the first parameter of a verb takes, by the types in its annotation.
+
+        Raises RefusedError.
+        """
         from sweeps.verbs.trained.reading import is_of_study  # loads what no list of verbs needs
 
         if Sequence in types:
@@ -49,8 +51,10 @@ class Request:
         return self._read(path, self.typed)
 
     def _trials(self) -> list["TrainedTrial"]:
-        """The named trials with all typed settings, each once. Raises RefusedError with all
-        problems."""
+        """The named trials with all typed settings, each once.
+
+        Raises RefusedError with all problems.
+        """
         trials: dict[tuple[Path, int, str], TrainedTrial] = {}
         problems: list[Problem] = []
         for name in self.names:

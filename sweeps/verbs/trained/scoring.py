@@ -142,8 +142,10 @@ def _host_weights(trained: TrainedTrial) -> HostWeights:
 
 
 def _config_for(trained: TrainedTrial, task: Task[Any]) -> dict[str, Any]:
-    """The settings that the schema of the recorded code has. Raises RefusedError if it lacks a
-    typed key."""
+    """The settings that the schema of the recorded code has.
+
+    Raises RefusedError if it lacks a typed key.
+    """
     own_values = dotted(asdict(trained.trained_config))
     values = dotted(asdict(trained.config))
     keys = Schema.of(task).short_names

@@ -1,5 +1,4 @@
-"""Where the weights of a trial lie on disk, and which training made them: its own, or that of its
-host."""
+"""The weights of a trial on disk: where they lie, and which training made them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

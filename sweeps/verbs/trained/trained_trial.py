@@ -94,8 +94,10 @@ class TrainedTrial:
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """Leaves out a set that lost a file, or that other code scored with these settings: such a
-        set is scored again."""
+        """The scores by set, without sets that need to be scored again.
+
+        These have lost a file, or other code scored them with these settings.
+        """
         scores: dict[str, Numbers] = {}
         if not (self._suffix or any(metric.from_counts for metric in self.source.task.metrics)):
             scores = self._scores_of_result()
@@ -246,8 +248,7 @@ class TrainedTrial:
 
     @property
     def _suffix(self) -> str:
-        """The end of a set's name: what differs from the trial's own evaluation, such as @cut0.7;
-        "" if nothing does."""
+        """What differs from the trial's own evaluation, such as @cut0.7. It ends a set's name."""
         parts = [] if self.step == self.ended else [f"step{short_value(self.step)}"]
         for key, value in self._changed(self.config).items():
             parts.append(f"{self._schema.short(key)}{short_value(value)}")
