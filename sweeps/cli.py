@@ -11,6 +11,7 @@ import typer
 from sweeps.processes.streams import replace_letters
 from sweeps.verbs.command import print_version
 from sweeps.verbs.compare.verb import compare
+from sweeps.verbs.import_runs import import_runs
 from sweeps.verbs.plan.verb import plan
 from sweeps.verbs.publish import publish
 from sweeps.verbs.read import logs, status, stop, studies
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 STUDIES = (
     init,
+    import_runs,
     plan,
     sweep,
     train,
@@ -53,7 +55,7 @@ STUDIES = (
     rename,
 )
 for verb in (*STUDIES, config, doctor):
-    app.command()(verb)
+    app.command("import" if verb is import_runs else None)(verb)
 
 
 def main() -> None:

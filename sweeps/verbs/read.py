@@ -33,6 +33,7 @@ from tracking.attempts import Runner, in_hand, known_runners, request_stop, runn
 from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.log import FollowedLog
+from tracking.observed.record import observed_line
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
@@ -200,9 +201,9 @@ def status(
     uri = behind.state.uri
     store = "MLflow" if uri == default_uri(study.folder.parent) else f"MLflow at {uri}"
     OUT.print(f"{escape(store)}: {escape(behind.words())}", soft_wrap=True)
-    lock_text = lock_line(study)
-    if lock_text:
-        OUT.print(Text(lock_text), soft_wrap=True)
+    for line in (observed_line(study.folder), lock_line(study)):
+        if line:
+            OUT.print(Text(line), soft_wrap=True)
     _print_next(study, settings, overrides, {line["state"] for line in lines})
 
 

@@ -13,6 +13,7 @@ from sweeps.planning.studies.study_overrides import looking
 from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.choice import SELECTING_RECORDED, Choice
 from sweeps.verbs.command import OverrideList, guarded, taken_study
+from tracking.observed.record import is_observed
 from tracking.study import Study
 from tracking.table.columns import StudyTable
 
@@ -49,7 +50,8 @@ def report(
     _refuse_published(study, output)
     table = Choice(study, settings, overrides or []).table()
     write_report(table, settings, output, figures, drawn=not no_figures)
-    next_verb("ui", looking(study.folder, overrides))
+    if not is_observed(study.folder):
+        next_verb("ui", looking(study.folder, overrides))
 
 
 def write_report(

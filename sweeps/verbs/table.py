@@ -14,6 +14,7 @@ from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.choice import SELECTING_RECORDED, Choice, TableOptions
 from sweeps.verbs.command import OverrideList, guarded, taken_study
 from sweeps.verbs.names import NameCheck
+from tracking.observed.record import is_observed
 from tracking.study import Study
 from tracking.words import listed
 
@@ -127,7 +128,9 @@ def table(
     study_table = replace(study_table, view=view)
     if as_format is None:
         OUT.print(shown(study_table, OUT.width))
-        next_verb("ui", looking(study.folder, overrides))
+        # `sync` must send imported runs before a store of ours has them.
+        verb = "report" if is_observed(study.folder) else "ui"
+        next_verb(verb, looking(study.folder, overrides))
     else:
         OUT.file.write(written(as_format, study_table))
 

@@ -6,9 +6,12 @@ from pathlib import Path
 from sweeps.config.hydra import Library, parsed
 from sweeps.config.settings import at_home
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
+from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.study_overrides import by_name
 from sweeps.planning.study_rows.study_record import StudyRecord
 from sweeps.problems import COMMAND_LINE, Problem, RefusedError
+from tracking.observed.record import is_observed
 from tracking.study import Study
 
 TASK_KEY = "task"
@@ -44,7 +47,8 @@ def source_named(overrides: list[str], here: Path) -> TaskSource:
 
 def source_of_study(study: Study, here: Path) -> TaskSource:
     """The task that a study has recorded. Raises RefusedError if another task has that name
-    today."""
+    today, or if allelse did not run the study."""
+    refuse_observed(study)
     options = study.chosen.get("options", {})
     source = source_of(str(options.get(TASK_KEY, study.task.name)), here)
     if source.task.name != study.task.name:
@@ -53,6 +57,15 @@ def source_of_study(study: Study, here: Path) -> TaskSource:
         allowed = "restore the file, or choose another study"
         raise RefusedError([Problem(TASK_KEY, fault, allowed)])
     return source
+
+
+def refuse_observed(study: Study) -> None:
+    """Raises RefusedError for a study that was imported: no task of ours trained its trials."""
+    if is_observed(study.folder):
+        table = command("table", by_name(study.folder))
+        fault = f"is {study.name}, which was imported: allelse did not run its trials"
+        allowed = f"type `{table}`, or choose another name to train"
+        raise RefusedError([Problem("sweep.name", fault, allowed)])
 
 
 def _typed_source(name: str, here: Path) -> TaskSource:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tracking.observed.record import observed_line
 from tracking.statistics.comparison import Compared, MetricCompared, Side, SidePair
 from tracking.statistics.family import RowTest
 from tracking.statistics.finding import DRAWS, MODERATED_ROWS
@@ -75,7 +76,7 @@ def _adjustment(tested: Sequence[MetricCompared], sides: SidePair) -> str:
 
 
 def lock_lines(comparisons: Sequence[Compared]) -> list[str]:
-    """Whether each study with a lock, and this comparison of it, follow the lock."""
+    """Whether each study was imported; and whether it and this comparison follow its lock."""
     compared = comparisons[0]
     metrics = [replace(scored.metric, set=scored.set_name) for scored in compared.metrics]
     first, second = compared.sides
@@ -83,6 +84,9 @@ def lock_lines(comparisons: Sequence[Compared]) -> list[str]:
     reference = first.row if is_of_study else BASE
     lines: list[str] = []
     for folder in dict.fromkeys([first.study.folder, second.study.folder]):
+        observed = observed_line(folder)
+        if observed:
+            lines.append(f"{folder.name}: {observed}")
         if (folder / LOCK_FILE).exists():
             study = read_study(folder)
             output = Output(study, metrics, reference)
