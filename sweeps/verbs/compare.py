@@ -28,8 +28,6 @@ from tracking.statistics.comparison import (
     Differing,
     MetricCompared,
     SampleCompared,
-    Side,
-    SidePair,
     compared,
     differing,
 )
@@ -37,6 +35,7 @@ from tracking.statistics.family import RowTest
 from tracking.statistics.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
+from tracking.statistics.sides import Side, SidePair
 from tracking.study import Study, read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import number, plural, signed

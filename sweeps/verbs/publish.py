@@ -56,7 +56,6 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
     from sweeps.verbs.results import Choice
     from tracking.files import write_atomic
     from tracking.report.page import Content, page
-    from tracking.statistics.withheld_findings import withheld
     from tracking.study_lock import missing_trials
     from tracking.table.layout import written
 
@@ -67,7 +66,7 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
         verb = "is" if len(missing) == 1 else "are"
         why = f"{len(missing)} of {len(study.trials)} trials {verb} missing"
         note = f"{why}: no test is published yet."
-        table = replace(table, findings=withheld(table.findings, why))
+        table = replace(table, findings=table.findings.withheld(why))
     content = Content(table)
     pages = {f"table.{kind}": written(kind, table).encode() for kind in ("md", "tex")}
     pages["report.html"] = page(content).encode()

@@ -1,93 +1,56 @@
-"""Two trials, rows or whole studies compared: configuration, every metric with both kinds of
-chance, single samples."""
+"""Two sides compared, each a trial, a row or a study: configuration, every metric tested over seeds
+and over samples, single samples."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from tracking.card import Metric
-from tracking.code import Code, changed_files, code_diff, read_code
-from tracking.files import unless_damaged
-from tracking.statistics.comparable_scores import comparable_within, why_not_compared
+from tracking.code import Code, changed_files, code_diff
 from tracking.statistics.family import Family, RowTest, family, why_untested
 from tracking.statistics.findings import find
-from tracking.statistics.rows import metric_mean, minus, table
-from tracking.statistics.samples import SampleTest, SetPair, evaluated, paired_tests, scores
-from tracking.statistics.unlike_trials import THEN, aspects
-from tracking.study import Study, StudyTrial, study_of_metrics
+from tracking.statistics.means import metric_mean, minus
+from tracking.statistics.references import comparable_within, why_not_compared
+from tracking.statistics.rows import table
+from tracking.statistics.samples import (
+    EvaluatedSet,
+    SampleTest,
+    SetPair,
+    evaluated,
+    paired_tests,
+    scores,
+)
+from tracking.statistics.sides import Side, SidePair, pair_name, paired_trials
+from tracking.study import StudyTrial, study_of_metrics
 from tracking.words import listed
 
-OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
-"""Groups of config.yaml that say how a trial ran, not what it is."""
 SHOWN_TEXTS = 10
 FIRST = "first"
 SECOND = "second"
 
 
 @dataclass(frozen=True)
-class Side:
-    """Finished trials of one row that did not diverge; ``label`` is the name that was asked for."""
-
-    label: str
-    study: Study
-    trials: tuple[StudyTrial, ...]
-    results: Mapping[int, dict[str, Any]]  # by seed
-    diverged: tuple[int, ...] = ()  # the other finished seeds
-
-    @staticmethod
-    def of(label: str, study: Study, trials: Iterable[StudyTrial]) -> "Side":
-        """Only the finished ones of these trials."""
-        seen = study.standings(trials)
-        kept = [(each.trial, each.counted) for each in seen if each.counted is not None]
-        lost = tuple(each.trial.seed for each in seen if each.diverged is not None)
-        results = {trial.seed: result for trial, result in kept}
-        return Side(label, study, tuple(trial for trial, _ in kept), results, lost)
-
-    @property
-    def row(self) -> str:
-        return self.trials[0].row
-
-    @property
-    def is_row(self) -> bool:
-        """Whether these are all trials of their row that count, so that the study's table speaks of
-        them."""
-        others = [
-            trial
-            for trial in self.study.trials
-            if trial.row == self.row and trial not in self.trials
-        ]
-        return all(standing.counted is None for standing in self.study.standings(others))
-
-    def values(self, metric: Metric, set_name: str) -> dict[int, float | None]:
-        """By seed, of the seeds that are evaluated on the set."""
-        scores = {seed: result["scores"].get(set_name) for seed, result in self.results.items()}
-        return {
-            seed: of_set.get(metric.name) for seed, of_set in scores.items() if of_set is not None
-        }
-
-
-SidePair = tuple[Side, Side]
-
-
-@dataclass(frozen=True)
 class MetricCompared:
-    """One metric on one set. Differences are second minus first."""
+    """One metric on its set. Differences are second minus first.
+
+    ``rows`` is the number of tests over which p and the interval are adjusted: rows of the study,
+    or pairs that are tested together. ``of_study``: the test is that of the study's table, with
+    the first side as reference.
+    """
 
     metric: Metric
-    set_name: str
     means: tuple[float | None, float | None]
     seeds: tuple[int, int]
     over_seeds: RowTest | str  # or why there is no test
-    rows: int  # over which p and interval are adjusted: of the study, or the pairs that are tested together
-    of_study: (
-        bool  # whether the test is that of the study's table, with the first side as reference
-    )
+    rows: int
+    of_study: bool
     over_samples: dict[str, SampleTest | str]  # by "seed 1"
-    not_compared: str = ""  # why there is no difference, if scores are unlike
-    common_means: tuple[float | None, float | None] | None = (
-        None  # at the seeds of both, where rows are paired
-    )
+    not_compared: str = ""  # why there is no difference, if scores don't compare
+    common_means: tuple[float | None, float | None] | None = None  # at common seeds, if paired
+
+    @property
+    def set_name(self) -> str:
+        return self.metric.set
 
     @property
     def paired(self) -> bool:
@@ -116,15 +79,11 @@ class SampleCompared:
 
 @dataclass(frozen=True)
 class Compared:
-    """A pair of sides."""
+    """A pair of sides. Values are by key or name, first and second side."""
 
     sides: SidePair
-    configuration: dict[
-        str, tuple[Any, Any]
-    ]  # keys that differ; None for one that a side does not have
-    origin: dict[
-        str, tuple[str, str]
-    ]  # packages, machine and code, where these are known of both and differ
+    configuration: dict[str, tuple[Any, Any]]  # what differs; None for a key that a side lacks
+    origin: dict[str, tuple[str, str]]  # packages, machine and code that differ, if both are known
     code: list[str]  # the diff of the user's code that was imported last, without secrets
     metrics: list[MetricCompared]
 
@@ -146,40 +105,35 @@ def compared(
 ) -> list[Compared]:
     """Each pair by each metric, on the metric's own set unless one is named.
 
-    Two rows of one study are tested as in its table, with the first one as reference. Other pairs
-    are adjusted over all pairs of which both sides can be tested.
+    Two rows of one study are tested as in its table, with the first one as reference. Tests of
+    other pairs are adjusted over all pairs that can be tested.
     """
-    tested = {
-        metric.name: max(1, sum(_testable(pair, metric, set_name or metric.set) for pair in pairs))
-        for metric in metrics
+    metrics = [replace(metric, set=set_name or metric.set) for metric in metrics]
+    tested_pairs = {
+        metric.name: max(1, sum(_is_testable(pair, metric) for pair in pairs)) for metric in metrics
     }
-    return [_compared(pair, metrics, set_name, tested) for pair in pairs]
+    return [_compared(pair, metrics, set_name, tested_pairs) for pair in pairs]
 
 
 def _compared(
-    sides: SidePair, metrics: Sequence[Metric], set_name: str | None, tested: Mapping[str, int]
+    sides: SidePair,
+    metrics: Sequence[Metric],
+    set_name: str | None,
+    tested_pairs: Mapping[str, int],
 ) -> Compared:
-    families = _families_of_study(*sides, metrics, set_name)
-    shown = next(iter(_seeds_in_common(*sides)), (sides[0].trials[0], sides[1].trials[0]))
-    both = list(zip(sides, shown, strict=True))
-    ours, theirs = (_settings(side, trial, set_name or metrics[0].set) for side, trial in both)
-    began, other = (_origin(side, trial) for side, trial in both)
-    code, other_code = (_last_code(side, trial) for side, trial in both)
+    first, second = sides
+    families = _families_of_study(first, second, metrics, set_name)
+    first_trials = (first.trials[0], second.trials[0])
+    first_trial, second_trial = next(iter(paired_trials(first, second)), first_trials)
+    first_settings = first.settings(first_trial, metrics[0].set)
+    second_settings = second.settings(second_trial, metrics[0].set)
     return Compared(
         sides,
-        _unequal(ours, theirs, [*ours, *theirs]),
-        _unequal(began, other, [name for name in began if name in other]),
-        list(code_diff(code, other_code, changed_files(code, other_code)))
-        if code and other_code
-        else [],
+        _unequal(first_settings, second_settings),
+        _unequal_origin(first.origin(first_trial), second.origin(second_trial)),
+        _code_diff(first.last_code(first_trial), second.last_code(second_trial)),
         [
-            _metric(
-                sides,
-                metric,
-                set_name or metric.set,
-                families.get(metric.name),
-                tested[metric.name],
-            )
+            _metric(sides, metric, families.get(metric.name), tested_pairs[metric.name])
             for metric in metrics
         ],
     )
@@ -188,13 +142,11 @@ def _compared(
 def _families_of_study(
     first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None
 ) -> Mapping[str, Family]:
-    """The tests of the study to which both rows belong, with the first as reference, by metric; {}
-    for other pairs."""
-    if (
-        first.study.folder != second.study.folder
-        or first.row == second.row
-        or not (first.is_row and second.is_row)
-    ):
+    """By metric, the tests of the study to which both rows belong, with the first as reference;
+    {} for other pairs."""
+    if first.study.folder != second.study.folder or first.row == second.row:
+        return {}
+    if not first.is_row or not second.is_row:
         return {}
     study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
     findings = find(study, table(study, first.row), first.row)
@@ -206,162 +158,173 @@ def _families_of_study(
     return families
 
 
-def _testable(pair: SidePair, metric: Metric, set_name: str) -> bool:
-    if _why_not_compared(pair, metric, set_name):
+def _is_testable(pair: SidePair, metric: Metric) -> bool:
+    if _why_not_compared(pair, metric):
         return False
-    first, second = (metric.tested_values(side.values(metric, set_name)) for side in pair)
-    return not (why_untested(first, reference=True) or why_untested(second, pair[1].diverged))
+    first, second = pair
+    first_values = metric.tested_values(first.values(metric))
+    second_values = metric.tested_values(second.values(metric))
+    if why_untested(first_values, reference=True):
+        return False
+    return not why_untested(second_values, second.diverged)
 
 
-def _unequal(
-    ours: Mapping[str, Any], theirs: Mapping[str, Any], names: Iterable[str]
-) -> dict[str, tuple[Any, Any]]:
-    both = {name: (ours.get(name), theirs.get(name)) for name in names}
-    return {name: (one, other) for name, (one, other) in both.items() if one != other}
+def _unequal(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    unequal = {}
+    for name in dict.fromkeys([*first, *second]):
+        values = (first.get(name), second.get(name))
+        if values[0] != values[1]:
+            unequal[name] = values
+    return unequal
 
 
-def _origin(side: Side, trial: StudyTrial) -> dict[str, str]:
-    return {name: THEN.join(values) for name, values in (aspects(side.study, trial) or {}).items()}
+def _unequal_origin(
+    first: Mapping[str, str], second: Mapping[str, str]
+) -> dict[str, tuple[str, str]]:
+    """Only of aspects that are known of both."""
+    return {
+        name: (value, second[name])
+        for name, value in first.items()
+        if name in second and second[name] != value
+    }
 
 
-def _last_code(side: Side, trial: StudyTrial) -> Code | None:
-    digest = unless_damaged(side.study.trial_folder(trial).provenance, {}).get("code")
-    return unless_damaged(partial(read_code, side.study.folder, digest), None) if digest else None
+def _code_diff(first: Code | None, second: Code | None) -> list[str]:
+    """Empty if the code of either is unknown."""
+    if first is None or second is None:
+        return []
+    return list(code_diff(first, second, changed_files(first, second)))
 
 
 def differing(
     first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None
 ) -> Differing:
     """By the first of these metrics that has counts of its samples."""
-    metric = next((metric for metric in metrics if metric.from_counts), None)
     noun = first.study.task.sample
-    of_set = set_name or (metric or metrics[0]).set
+    metric = next((metric for metric in metrics if metric.from_counts), None)
     if metric is None:
         labels = listed([metric.label for metric in metrics])
-        return Differing(
-            None, of_set, note=f"no {noun} can be named: trials keep no counts of {labels}"
-        )
-    pairs = [
-        [each for each in pair if not isinstance(each, str)]
-        for _, pair in _pairs(first, second, metric, of_set)
-    ]
-    both = next((pair for pair in pairs if len(pair) == 2), None)
-    if both is None:
-        return Differing(metric, of_set, note="the two have no evaluated trials to pair")
-    if len(both[0].counts_NC) != len(both[1].counts_NC):
-        return Differing(metric, of_set, note=f"the two are scored on different {noun}s")
-    each = [scores(metric.from_counts[0], side.counts_NC, 1, partly=True).tolist() for side in both]
-    found = [
-        SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)
-    ]
-    ordered = sorted(
-        (one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place)
-    )
-    note = "" if ordered else f"every {noun} has the same {metric.label}"
-    return Differing(metric, of_set, (both[0].trial, both[1].trial), ordered[:SHOWN_TEXTS], note)
+        note = f"no {noun} can be named: trials keep no counts of {labels}"
+        return Differing(None, set_name or metrics[0].set, note=note)
+    metric = replace(metric, set=set_name or metric.set)
+    pair = _first_evaluated_pair(first, second, metric)
+    if pair is None:
+        return Differing(metric, metric.set, note="the two have no evaluated trials to pair")
+    first_set, second_set = pair
+    if len(first_set.counts_NC) != len(second_set.counts_NC):
+        return Differing(metric, metric.set, note=f"the two are scored on different {noun}s")
+    samples = _samples_by_difference(metric, first_set, second_set)
+    note = "" if samples else f"every {noun} has the same {metric.label}"
+    trials = (first_set.trial, second_set.trial)
+    return Differing(metric, metric.set, trials, samples[:SHOWN_TEXTS], note)
+
+
+def _first_evaluated_pair(
+    first: Side, second: Side, metric: Metric
+) -> tuple[EvaluatedSet, EvaluatedSet] | None:
+    for first_set, second_set in _set_pairs(first, second, metric).values():
+        if not isinstance(first_set, str) and not isinstance(second_set, str):
+            return first_set, second_set
+    return None
+
+
+def _samples_by_difference(
+    metric: Metric, first: EvaluatedSet, second: EvaluatedSet
+) -> list[SampleCompared]:
+    """Those whose scores differ, the largest difference first."""
+    formula = metric.from_counts[0]
+    first_scores = scores(formula, first.counts_NC, 1, partly=True).tolist()
+    second_scores = scores(formula, second.counts_NC, 1, partly=True).tolist()
+    samples = list[SampleCompared]()
+    for place, pair in enumerate(zip(first_scores, second_scores, strict=True), start=1):
+        sample = SampleCompared(place, *pair)
+        if sample.difference:
+            samples.append(sample)
+    return sorted(samples, key=lambda sample: (-abs(sample.difference), sample.place))
 
 
 def _metric(
-    sides: SidePair, metric: Metric, set_name: str, known: Family | None, pairs: int
+    sides: SidePair, metric: Metric, study_family: Family | None, pairs: int
 ) -> MetricCompared:
     first, second = sides
-    values = [side.values(metric, set_name) for side in sides]
+    first_values = first.values(metric)
+    second_values = second.values(metric)
     row = second.row
-    found = known
-    if found is None:
-        two = {
-            name: metric.tested_values(of) for name, of in zip((FIRST, SECOND), values, strict=True)
-        }
-        diverged = {FIRST: first.diverged, SECOND: second.diverged}
+    tested_family = study_family
+    if tested_family is None:
         row = SECOND
-        found = family(metric, two, FIRST, diverged, families=pairs)
-    assert found is not None, "the reference is among the two"
-    why = _why_not_compared(sides, metric, set_name)
-    common_means = None
-    if found.paired:
-        common_seeds = [seed for seed in values[0] if seed in values[1]]
-        first_values, second_values = (
-            [of_side[seed] for seed in common_seeds] for of_side in values
+        tested_family = family(
+            metric,
+            {
+                FIRST: metric.tested_values(first_values),
+                SECOND: metric.tested_values(second_values),
+            },
+            FIRST,
+            {FIRST: first.diverged, SECOND: second.diverged},
+            families=pairs,
         )
-        common_means = metric_mean(metric, first_values), metric_mean(metric, second_values)
+    assert tested_family is not None, "the reference is one of the two"
+    common_means = None
+    if tested_family.paired:
+        seeds = [seed for seed in first_values if seed in second_values]
+        common_means = (
+            metric_mean(metric, [first_values[seed] for seed in seeds]),
+            metric_mean(metric, [second_values[seed] for seed in seeds]),
+        )
+    reason = _why_not_compared(sides, metric)
     return MetricCompared(
         metric,
-        set_name,
-        (metric_mean(metric, [*values[0].values()]), metric_mean(metric, [*values[1].values()])),
-        (len(values[0]), len(values[1])),
-        why or found.rows.get(row, "not tested"),
-        len(found.tests) * pairs,
-        known is not None,
-        _over_samples(first, second, metric, set_name),
-        why,
+        (
+            metric_mean(metric, [*first_values.values()]),
+            metric_mean(metric, [*second_values.values()]),
+        ),
+        (len(first_values), len(second_values)),
+        reason or tested_family.rows.get(row, "not tested"),
+        len(tested_family.tests) * pairs,
+        study_family is not None,
+        _over_samples(first, second, metric),
+        reason,
         common_means,
     )
 
 
-def _why_not_compared(sides: SidePair, metric: Metric, set_name: str) -> str:
-    """Such as "other pieces than base"; empty if their scores can be compared."""
-    there = replace(metric, set=set_name)
-    trials = {
-        f"{side.label} {trial.name}": (side.study.trial_folder(trial), side.results[trial.seed])
-        for side in sides
-        for trial in side.trials
-    }
-    within = comparable_within(there, trials)
-    first, second = (
-        [within[name] for trial in side.trials if (name := f"{side.label} {trial.name}") in within]
-        for side in sides
-    )
-    return why_not_compared(there, second, first, sides[0].label)
+def _why_not_compared(sides: SidePair, metric: Metric) -> str:
+    """Such as "different pieces from base"; empty if their scores can be compared."""
+    trials = {}
+    for side in sides:
+        for trial in side.trials:
+            folder = side.study.trial_folder(trial)
+            trials[_label(side, trial)] = (folder, side.results[trial.seed])
+    text_of_trial = comparable_within(metric, trials)
+    first, second = sides
+    first_texts = _texts(first, text_of_trial)
+    return why_not_compared(metric, _texts(second, text_of_trial), first_texts, first.label)
 
 
-def _over_samples(
-    first: Side, second: Side, metric: Metric, set_name: str
-) -> dict[str, SampleTest | str]:
+def _label(side: Side, trial: StudyTrial) -> str:
+    return f"{side.label} {trial.name}"
+
+
+def _texts(side: Side, text_of_trial: Mapping[str, str]) -> list[str]:
+    labels = [_label(side, trial) for trial in side.trials]
+    return [text_of_trial[label] for label in labels if label in text_of_trial]
+
+
+def _over_samples(first: Side, second: Side, metric: Metric) -> dict[str, SampleTest | str]:
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
-    backward = {
-        name: (theirs, ours) for name, (ours, theirs) in _pairs(first, second, metric, set_name)
+    second_minus_first = {
+        name: (second_set, first_set)
+        for name, (first_set, second_set) in _set_pairs(first, second, metric).items()
     }
-    return paired_tests(metric, backward, first.study.task.sample)  # second minus first
+    return paired_tests(metric, second_minus_first, first.study.task.sample)
 
 
-def _pairs(
-    first: Side, second: Side, metric: Metric, set_name: str
-) -> Iterator[tuple[str, SetPair]]:
+def _set_pairs(first: Side, second: Side, metric: Metric) -> dict[str, SetPair]:
     """Trials of one seed, or the only trials of both, each pair with its name."""
-    for ours, theirs in _seeds_in_common(first, second):
-        sides = ((first.study, ours), (second.study, theirs))
-        one, other = (evaluated(study, trial, metric, set_name) for study, trial in sides)
-        yield _pair_name(ours, theirs), (one, other)
-
-
-def _seeds_in_common(first: Side, second: Side) -> list[tuple[StudyTrial, StudyTrial]]:
-    seeds = {trial.seed: trial for trial in second.trials}
-    found = [(trial, seeds[trial.seed]) for trial in first.trials if trial.seed in seeds]
-    alone = len(first.trials) == len(second.trials) == 1
-    return [(first.trials[0], second.trials[0])] if alone else found
-
-
-def _settings(side: Side, trial: StudyTrial, set_name: str) -> dict[str, Any]:
-    """Dotted keys of the task's groups, with the scoring behind the scores in place of what was
-    configured."""
-    card = side.study.task
-    config = unless_damaged(side.study.trial_folder(trial).config, None) or {}
-    flat = dict(_flat({group: of for group, of in config.items() if group not in OF_A_RUN}))
-    decode = side.results[trial.seed]["scores"].get(set_name, {}).get("decode", {})
-    data = {"data": str(config["data_fingerprint"])[:16]} if config.get("data_fingerprint") else {}
-    return flat | {card.setting(name): value for name, value in decode.items()} | data
-
-
-def _flat(tree: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
-
-
-def _pair_name(ours: StudyTrial, theirs: StudyTrial) -> str:
-    return (
-        f"seed {ours.seed}" if ours.seed == theirs.seed else f"seeds {ours.seed} and {theirs.seed}"
-    )
+    set_pairs = dict[str, SetPair]()
+    for first_trial, second_trial in paired_trials(first, second):
+        first_set = evaluated(first.study, first_trial, metric, metric.set)
+        second_set = evaluated(second.study, second_trial, metric, metric.set)
+        set_pairs[pair_name(first_trial, second_trial)] = (first_set, second_set)
+    return set_pairs

@@ -1,89 +1,42 @@
 """The rows of the study's table: means over seeds that did not diverge, differences from base,
-published values.
+published values."""
 
-Scores omit a setting for scoring, such as `decode.beam`, while it has its neutral value. So an
-absent setting is a value, and takes part in comparisons.
-"""
-
-import math
 import re
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
-from tracking.statistics.comparable_scores import comparable_within, why_not_compared
-from tracking.statistics.references import RowReference, hosts_of, reference_of
+from tracking.statistics.means import deviation, mean, metric_mean, minus, published_minus
+from tracking.statistics.references import (
+    RowReference,
+    comparable_within,
+    hosts_of,
+    reference_of,
+    why_not_compared,
+)
+from tracking.statistics.scoring_settings import (
+    ABSENT,
+    ScoringSettings,
+    agreed,
+    decode_note,
+    distinct,
+    mixed,
+    over_rows,
+)
 from tracking.study import Standing, Study
 from tracking.unfinished_trials import note_on, seeds_of_errors, unfinished_trials
 from tracking.words import known_step, stopped_at, sustained
 
 BASE = "base"
-ABSENT = "default"
-"""The value of an omitted setting. Only `transformer` defines the neutral value itself."""
-ROUNDING = 2.0**-48
-"""Relative error of a mean as a float holds it, at most: no smaller difference is measured."""
-ScoringSettings = dict[str, list[Any]]
-"""For scoring, of one row: each setting with every value once. One value, unless the row's seeds
-differ; none without scores."""
-
-
-def over_seeds(
-    decodes: Sequence[Mapping[str, Any]], names: Iterable[str] | None = None
-) -> ScoringSettings:
-    """From the settings of each seed; of these ``names``, or of all that any seed has."""
-    own = (name for decode in decodes for name in decode)
-    return {
-        name: _once(each.get(name, ABSENT) for each in decodes)
-        for name in dict.fromkeys(names or own)
-    }
-
-
-def agreed(settings: ScoringSettings) -> dict[str, Any]:
-    """The settings that all seeds have with one value."""
-    return {name: values[0] for name, values in settings.items() if len(values) == 1}
-
-
-def _over_rows(
-    card: Card, rows: Mapping[str, Sequence[Standing]], reference: str
-) -> dict[str, ScoringSettings]:
-    """The settings of every row, the reference first."""
-    ordered = sorted(rows, key=lambda row: row != reference)
-    decodes = {row: _settings(card, _counted(rows[row])) for row in ordered}
-    names = [name for decode in decodes.values() for each in decode for name in each]
-    return {row: over_seeds(of, names) for row, of in decodes.items()}
-
-
-def _decode_note(
-    card: Card, settings: ScoringSettings, other: Mapping[str, Any], usual: Mapping[str, Any]
-) -> str:
-    """Such as "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
-    differs = [f"{card.setting(name)} {value}, not {usual[name]}" for name, value in other.items()]
-    mixed = [
-        (card.setting(name), ", ".join(map(str, of)))
-        for name, of in settings.items()
-        if len(of) > 1
-    ]
-    return "; ".join([*differs, *(f"seeds mix {name} {values}" for name, values in mixed)])
-
-
-def _once(values: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
-    for value in values:
-        found += [] if value in found else [value]
-    return found
 
 
 @dataclass(frozen=True)
 class TableRow:
     """One row: the mean over its finished seeds, without those that diverged.
 
-    None means no number; `note` explains our own missing numbers.
-
-    Scores and differences are by the name of each metric in the table. A finished row's cost of
-    None is unknown.
+    None means no number; `note` explains our own missing numbers. Scores and differences are by
+    metric, for each metric of the table. A finished row's cost of None is unknown.
     """
 
     row: str
@@ -103,32 +56,20 @@ class TableRow:
     deltas: dict[str, float | None]  # from the mean over all seeds of our own reference row
     published_deltas: dict[str, float | None]  # the published row from the published reference row
     cells: dict[str, object]
-    decode: dict[str, Any]  # the settings for scoring on which all seeds agree
+    decode: dict[str, Any]  # the settings for scoring that are the same for all seeds
     mixed_decode: tuple[str, ...]  # the other settings: a score that they change has no mean
-    other_decode: tuple[
-        str, ...
-    ]  # unlike the reference, not by the row's own change: no difference
+    other_decode: tuple[str, ...]  # unlike the reference, though not changed by the row: no Δ
     before_scaling: str  # the change before scaling, if scaling touches it
-    seed_values: dict[
-        str, dict[int, float | None]
-    ]  # of each metric and seed behind the mean; None: not finite
+    seed_values: dict[str, dict[int, float | None]]  # by metric and seed; None: not finite
     diverged: tuple[int, ...]  # finished seeds that diverged
-    sd: dict[str, float | None]  # of the values of the seeds; None under two seeds
-    within: dict[
-        str, tuple[str, ...]
-    ]  # of each metric, within what its seeds can be compared; each value once
-    not_compared: dict[
-        str, str
-    ]  # of each metric without a difference from the reference: why, if scores are unlike
+    sd: dict[str, float | None]  # over seeds; None for fewer than two
+    within: dict[str, tuple[str, ...]]  # by metric, the texts of ``comparable_within``
+    not_compared: dict[str, str]  # by metric, why the row has no Δ though both have scores
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
-    size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
-    reference_seeds: tuple[
-        int, ...
-    ]  # finished ones of the reference that did not diverge; () without a reference
-    common_deltas: dict[
-        str, float | None
-    ]  # differences between means over the seeds that both have
-    note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
+    size: str  # how the model's size differs from base's though the row changes no size; or ""
+    reference_seeds: tuple[int, ...]  # its finished seeds that did not diverge
+    common_deltas: dict[str, float | None]  # between means over the seeds that both have
+    note: str  # "missing", "FAILED: why", "2 of 3 seeds; …", diverged seeds, or ""
     brief: str  # the note without causes of errors
     errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
     sustained: tuple[str, ...]  # in words, how it is known what the devices sustain
@@ -141,17 +82,15 @@ class TableRow:
     def status(self) -> str:
         """The text in place of a number: FAILED, damaged, missing, running, interrupted or "not
         finite"."""
-        return "not finite" if self.seeds else re.split("[:;]", self.note)[0].partition(" (")[0]
+        if self.seeds:
+            return "not finite"
+        first_note = re.split("[:;]", self.note)[0]
+        return first_note.partition(" (")[0]
 
     @property
     def finished_seeds(self) -> tuple[int, ...]:
         """Those behind its means."""
         return next((tuple(seed_value) for seed_value in self.seed_values.values()), ())
-
-    @property
-    def has_other_seeds(self) -> bool:
-        """Whether its means are over other seeds than those of the reference."""
-        return self.finished_seeds != self.reference_seeds
 
     @property
     def common_seeds(self) -> tuple[int, ...]:
@@ -163,130 +102,136 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     """Every row of the study in its order, from `study.json` and the trials' files alone.
 
     Differences are from the row called ``reference``."""
-    rows: dict[str, list[Standing]] = {}
+    standings_of_row: dict[str, list[Standing]] = {}
     for standing in study.standings():
-        rows.setdefault(standing.trial.row, []).append(standing)
-    settings = _over_rows(study.task, rows, reference)
-    usual: dict[str, Any] = {}  # each setting's value in the first row whose seeds agree on it
-    for of_row in settings.values():
-        usual = agreed(of_row) | usual
-    measured = {row: _measured(study, seen, settings[row]) for row, seen in rows.items()}
-    measured = _with_within(study, measured, rows)
+        standings_of_row.setdefault(standing.trial.row, []).append(standing)
+    results = {row: _results(standings) for row, standings in standings_of_row.items()}
+    settings = over_rows(study.task, results, reference)
     hosts = hosts_of(study)
-    measured = {name: replace(row, weights=hosts.get(name, "")) for name, row in measured.items()}
-    compared = list[TableRow]()
+    texts_within = _texts_within(study, standings_of_row)
+    measured = dict[str, TableRow]()
+    for row, standings in standings_of_row.items():
+        measured[row] = replace(
+            _measured(study, standings, settings[row]),
+            weights=hosts.get(row, ""),
+            within=_row_within(study.task, standings, texts_within),
+        )
+    expected = _first_agreed(settings.values())
+    rows = list[TableRow]()
     for name, row in measured.items():
         row_reference = reference_of(name, reference, hosts, study.paired)
-        usual_of_row = usual
+        expected_of_row = expected
         if row_reference.shares_weights:
-            usual_of_row = usual | agreed(settings.get(row_reference.row, {}))
-        compared.append(
-            _compared(study, row, row_reference, measured, settings[name], usual_of_row)
+            expected_of_row = expected | agreed(settings.get(row_reference.row, {}))
+        base = measured.get(row_reference.row)
+        differences = _Differences(
+            study.task, row, row_reference, base, settings[name], expected_of_row
         )
-    return compared
+        rows.append(differences.applied())
+    return rows
 
 
-def _with_within(
-    study: Study, measured: Mapping[str, TableRow], rows: Mapping[str, Sequence[Standing]]
-) -> dict[str, TableRow]:
-    """The rows, each with the values within which it can be compared."""
-    trials = {
-        standing.trial.name: (study.trial_folder(standing.trial), standing.counted)
-        for standings in rows.values()
-        for standing in standings
-        if standing.counted is not None
-    }
-    within = {metric.name: comparable_within(metric, trials) for metric in study.task.tabled}
-    return {
-        name: replace(row, within=_row_within(rows[name], within)) for name, row in measured.items()
-    }
+def _first_agreed(settings_of_rows: Iterable[ScoringSettings]) -> dict[str, Any]:
+    """Each setting's value in the first row whose seeds agree on it."""
+    first_values = dict[str, Any]()
+    for settings in settings_of_rows:
+        first_values = agreed(settings) | first_values
+    return first_values
+
+
+def _texts_within(
+    study: Study, standings_of_row: Mapping[str, Sequence[Standing]]
+) -> dict[str, dict[str, str]]:
+    """By metric and trial, the texts of ``comparable_within``."""
+    trials = {}
+    for standings in standings_of_row.values():
+        for standing in standings:
+            if standing.counted is not None:
+                folder = study.trial_folder(standing.trial)
+                trials[standing.trial.name] = (folder, standing.counted)
+    return {metric.name: comparable_within(metric, trials) for metric in study.task.tabled}
 
 
 def _row_within(
-    standings: Sequence[Standing], within: Mapping[str, Mapping[str, str]]
+    card: Card, standings: Sequence[Standing], texts_within: Mapping[str, Mapping[str, str]]
 ) -> dict[str, tuple[str, ...]]:
-    """Of each metric the values of the row's trials, each once."""
+    """By metric, the texts of the row's trials, without repeats."""
     names = [standing.trial.name for standing in standings]
     row_within = {}
-    for metric, value_of_trial in within.items():
-        row_within[metric] = tuple(
-            _once(value_of_trial[name] for name in names if name in value_of_trial)
-        )
+    for metric in card.tabled:
+        text_of_trial = texts_within[metric.name]
+        texts = [text_of_trial[name] for name in names if name in text_of_trial]
+        row_within[metric.name] = tuple(dict.fromkeys(texts))
     return row_within
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
     """The settings for scoring with which rows are compared: those of base, or of the first row
     that matches all."""
-    return next(
-        (
-            row.decode
-            for row in rows
-            if row.decode and not row.mixed_decode and not row.other_decode
-        ),
-        {},
-    )
+    for row in rows:
+        if row.decode and not row.mixed_decode and not row.other_decode:
+            return row.decode
+    return {}
 
 
-def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings) -> TableRow:
-    """A row by itself, without its differences from another one. A metric that any seed lacks has
+def _measured(study: Study, standings: Sequence[Standing], settings: ScoringSettings) -> TableRow:
+    """A row by itself, without its differences from its reference. A metric that any seed lacks has
     no mean."""
-    first = seen[0].trial
+    trial = standings[0].trial
     card = study.task
-    counted = _counted(seen)
-    names = [metric.name for metric in card.tabled]
-    diverged = {each.trial.seed: each.diverged for each in seen if each.diverged is not None}
-    values = {each.name: _values(each, counted) for each in card.tabled}
-    mixed = tuple(name for name, of in settings.items() if len(of) > 1)
-    shared = {
-        each.name: [*values[each.name].values()]
-        for each in card.tabled
-        if not each.decided_by(mixed)
+    results = _results(standings)
+    mixed_decode = mixed(settings)
+    no_numbers: dict[str, float | None] = {metric.name: None for metric in card.tabled}
+    scores = dict(no_numbers)
+    sd = dict(no_numbers)
+    seed_values = {}
+    for metric in card.tabled:
+        values_of_seed = _values(metric, results)
+        seed_values[metric.name] = values_of_seed
+        if not metric.decided_by(mixed_decode):
+            values = [*values_of_seed.values()]
+            scores[metric.name] = metric_mean(metric, values)
+            sd[metric.name] = deviation(values)
+    stops = {seed: text for seed in sorted(results) if (text := stopped_at(results[seed]))}
+    unfinished = unfinished_trials(study, standings)
+    full_notes = note_on([trial.text for trial in unfinished], unfinished, len(standings))
+    brief_notes = note_on([trial.word for trial in unfinished], unfinished, len(standings))
+    diverged_at = {
+        standing.trial.seed: standing.diverged
+        for standing in standings
+        if standing.diverged is not None
     }
-    empty: dict[str, float | None] = dict.fromkeys(names)
-    texts = {seed: text for seed, result in sorted(counted.items()) if (text := stopped_at(result))}
-    unfinished = unfinished_trials(study, seen)
-    more = _joined(_diverged(diverged, len(counted)), _stops(texts))
+    finished_note = _joined(_divergence_note(diverged_at, len(results)), _stops_note(stops))
     return TableRow(
-        row=first.row,
-        group=first.group,
-        change=first.change,
-        seeds=len(counted),
-        asked=len(seen),
-        steps=mean([known_step(result) for result in counted.values()]),
-        scores=empty
-        | {
-            each.name: metric_mean(each, shared[each.name])
-            for each in card.tabled
-            if each.name in shared
-        },
-        **{
-            name: mean([result.get(name) for result in counted.values()])
-            for name in (*COSTS, *DEVICE_COSTS)
-        },
-        published=_published(card, first.published),
-        deltas=empty,
-        published_deltas=empty,
-        cells=study.cells.get(first.row, {}),
+        row=trial.row,
+        group=trial.group,
+        change=trial.change,
+        seeds=len(results),
+        asked=len(standings),
+        steps=mean([known_step(result) for result in results.values()]),
+        scores=scores,
+        **_mean_costs(results),
+        published=_published(card, trial.published),
+        deltas=no_numbers,
+        published_deltas=no_numbers,
+        cells=study.cells.get(trial.row, {}),
         decode={name: value for name, value in agreed(settings).items() if value != ABSENT},
-        mixed_decode=mixed,
+        mixed_decode=mixed_decode,
         other_decode=(),
-        before_scaling=study.before_scaling.get(first.row, ""),
-        seed_values=values,
-        diverged=tuple(sorted(diverged)),
-        sd=empty | {name: deviation(of) for name, of in shared.items()},
+        before_scaling=study.before_scaling.get(trial.row, ""),
+        seed_values=seed_values,
+        diverged=tuple(sorted(diverged_at)),
+        sd=sd,
         within={},
         not_compared={},
-        stopped=tuple(texts),
-        size=study.sizes.get(first.row, ""),
+        stopped=tuple(stops),
+        size=study.sizes.get(trial.row, ""),
         reference_seeds=(),
-        common_deltas=empty,
-        note=_joined(note_on([each.text for each in unfinished], unfinished, len(seen)), more),
-        brief=_joined(note_on([each.word for each in unfinished], unfinished, len(seen)), more),
+        common_deltas=no_numbers,
+        note=_joined(full_notes, finished_note),
+        brief=_joined(brief_notes, finished_note),
         errors=seeds_of_errors(unfinished),
-        sustained=tuple(
-            _once(sustained(result) for result in counted.values() if result.get("sustained"))
-        ),
+        sustained=_sustained_words(results),
         weights="",
         reference="",
         shares_weights=False,
@@ -294,167 +239,162 @@ def _measured(study: Study, seen: Sequence[Standing], settings: ScoringSettings)
     )
 
 
-def _compared(
-    study: Study,
-    row: TableRow,
-    reference: RowReference,
-    measured: Mapping[str, TableRow],
-    settings: ScoringSettings,
-    usual: Mapping[str, Any],
-) -> TableRow:
-    """With its differences from the reference row, if there is one: means over all seeds, less
-    those of the other.
-
-    Where rows are paired, these are means over the seeds that both have."""
-    base = measured.get(reference.row)
-    differing = [(name, value) for name, value in agreed(settings).items() if value != usual[name]]
-    changed = {*row.cells}
-    if base is not None and base.weights and reference.shares_weights:
-        changed |= {
-            *base.cells
-        }  # of two rows that score the same weights, either may be the one that changes it
-    other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
-    unlike = [metric.name for metric in study.task.tabled if metric.decided_by(other)]
-    not_compared = _not_compared(study.task, row, base) if base else {}
-    empty: dict[str, float | None] = dict.fromkeys(row.scores)
-    scores, published = (base.scores, base.published) if base else (empty, empty)
-    deltas = {name: minus(of, scores[name]) for name, of in row.scores.items()}
-    common_deltas = _common_deltas(study.task, row, base) if base else empty
-    if reference.paired:
-        deltas = {
-            name: common_deltas[name] if of is not None else None for name, of in deltas.items()
-        }
-    without = [*unlike, *not_compared, *(name for name, of in deltas.items() if of is None)]
-    decode_note = _decode_note(study.task, settings, other, usual)
-    published_deltas = {
-        name: published_minus(row.published[name], published[name]) for name in row.scores
-    }
-    return replace(
-        row,
-        deltas=deltas | dict.fromkeys(without, None),
-        published_deltas=published_deltas | dict.fromkeys(not_compared, None),
-        not_compared=not_compared,
-        reference_seeds=base.finished_seeds if base else (),
-        common_deltas=common_deltas | dict.fromkeys(without, None),
-        reference=reference.row,
-        shares_weights=reference.shares_weights,
-        paired=reference.paired,
-        other_decode=tuple(other),
-        note=_joined(row.note, decode_note),
-        brief=_joined(row.brief, decode_note),
-    )
-
-
-def _common_deltas(card: Card, row: TableRow, base: TableRow) -> dict[str, float | None]:
-    """Differences between means over the seeds that both have. None where they have none."""
-    seeds = [seed for seed in row.finished_seeds if seed in base.finished_seeds]
-    differences = dict[str, float | None]()
-    for metric in card.tabled:
-        row_values = row.seed_values[metric.name]
-        base_values = base.seed_values[metric.name]
-        row_mean = metric_mean(metric, [row_values[seed] for seed in seeds])
-        base_mean = metric_mean(metric, [base_values[seed] for seed in seeds])
-        differences[metric.name] = minus(row_mean, base_mean)
-    return differences
-
-
-def _not_compared(card: Card, row: TableRow, base: TableRow) -> dict[str, str]:
-    """The metrics in which the row's scores cannot be compared with those of the reference, each
-    with the reason."""
-    if row.row == base.row:
-        return {}
-    reasons = {
-        metric.name: why_not_compared(
-            metric, row.within[metric.name], base.within[metric.name], base.row
-        )
-        for metric in card.tabled
-    }
-    return {name: why for name, why in reasons.items() if why}
-
-
-def _counted(seen: Iterable[Standing]) -> dict[int, dict[str, Any]]:
+def _results(standings: Iterable[Standing]) -> dict[int, dict[str, Any]]:
     """The results that count, by seed."""
-    return {each.trial.seed: each.counted for each in seen if each.counted is not None}
+    return {
+        standing.trial.seed: standing.counted
+        for standing in standings
+        if standing.counted is not None
+    }
 
 
 def _values(metric: Metric, results: Mapping[int, dict[str, Any]]) -> dict[int, float | None]:
-    return {
-        seed: results[seed]["scores"].get(metric.set, {}).get(metric.name)
-        for seed in sorted(results)
-    }
+    values = dict[int, float | None]()
+    for seed in sorted(results):
+        set_scores = results[seed]["scores"].get(metric.set, {})
+        values[seed] = set_scores.get(metric.name)
+    return values
 
 
-def _settings(card: Card, results: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The settings for scoring of each seed with scores: its sets are scored with the same ones."""
-    scored = [
-        [result["scores"][name] for name in card.scored_sets if name in result["scores"]]
-        for result in results.values()
-    ]
-    return [sets[0].get("decode", {}) for sets in scored if sets]
+def _mean_costs(results: Mapping[int, Mapping[str, Any]]) -> dict[str, float | None]:
+    names = (*COSTS, *DEVICE_COSTS)
+    return {name: mean([result.get(name) for result in results.values()]) for name in names}
+
+
+def _sustained_words(results: Mapping[int, Mapping[str, Any]]) -> tuple[str, ...]:
+    words = [sustained(result) for result in results.values() if result.get("sustained")]
+    return tuple(distinct(words))
+
+
+def _published(card: Card, values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """A row's published values: of each metric of the table, and its parameters in millions."""
+    published = {metric.name: values.get(metric.published_name) for metric in card.tabled}
+    return published | {"params_m": values.get("params_m")}
+
+
+def _divergence_note(step_of_seed: Mapping[int, int], finite_seeds: int) -> str:
+    """Such as "1 of 3 diverged (s2 at step 40): mean of the others"."""
+    if not step_of_seed:
+        return ""
+    steps = ", ".join(f"s{seed} at step {step}" for seed, step in sorted(step_of_seed.items()))
+    finished = len(step_of_seed) + finite_seeds
+    note = f"{len(step_of_seed)} of {finished} diverged ({steps})"
+    return f"{note}: mean of the others" if finite_seeds else note
+
+
+def _stops_note(text_of_seed: Mapping[int, str]) -> str:
+    """Such as "stopped at 100 of 500 (s1, s3)"."""
+    seeds_of_text: dict[str, list[str]] = {}
+    for seed, text in text_of_seed.items():
+        seeds_of_text.setdefault(text, []).append(f"s{seed}")
+    return "; ".join(f"{text} ({', '.join(seeds)})" for text, seeds in seeds_of_text.items())
 
 
 def _joined(*notes: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def _diverged(steps: Mapping[int, int], others: int) -> str:
-    """Such as "1 of 3 diverged (s2 at step 40): mean of the others"."""
-    if not steps:
-        return ""
-    named = ", ".join(f"s{seed} at step {step}" for seed, step in sorted(steps.items()))
-    note = f"{len(steps)} of {len(steps) + others} diverged ({named})"
-    return f"{note}: mean of the others" if others else note
+@dataclass(frozen=True)
+class _Differences:
+    """How a row differs from its reference; ``base`` is that row, or None if the study lacks it.
+
+    ``expected`` are the settings for scoring that the row should have to be compared.
+    """
+
+    card: Card
+    row: TableRow
+    reference: RowReference
+    base: TableRow | None
+    settings: ScoringSettings
+    expected: Mapping[str, Any]
+
+    def applied(self) -> TableRow:
+        """The row with its differences: means over all seeds, less those of the reference.
+
+        Where rows are paired, these are means over the seeds that both have."""
+        other_decode = self._other_decode()
+        not_compared = self._not_compared()
+        deltas = self._deltas(other_decode, not_compared)
+        note = decode_note(self.card, self.settings, other_decode, self.expected)
+        common_deltas = dict[str, float | None]()
+        for name, common_delta in self._common_deltas().items():
+            common_deltas[name] = None if deltas[name] is None else common_delta
+        return replace(
+            self.row,
+            deltas=deltas,
+            published_deltas=self._published_deltas(not_compared),
+            not_compared=not_compared,
+            reference_seeds=self.base.finished_seeds if self.base else (),
+            common_deltas=common_deltas,
+            reference=self.reference.row,
+            shares_weights=self.reference.shares_weights,
+            paired=self.reference.paired,
+            other_decode=tuple(other_decode),
+            note=_joined(self.row.note, note),
+            brief=_joined(self.row.brief, note),
+        )
+
+    def _other_decode(self) -> dict[str, Any]:
+        """The settings for scoring unlike the expected ones that the row does not change itself."""
+        changed = set(self.row.cells)
+        if self.base is not None and self.base.weights and self.reference.shares_weights:
+            # Two rows score the same weights: either may be the one that changes the setting.
+            changed |= set(self.base.cells)
+        other_decode = {}
+        for name, value in agreed(self.settings).items():
+            if value != self.expected[name] and name.rpartition(".")[2] not in changed:
+                other_decode[name] = value
+        return other_decode
+
+    def _not_compared(self) -> dict[str, str]:
+        """By metric, why the row's scores cannot be compared with those of the reference."""
+        base = self.base
+        if base is None or base.row == self.row.row:
+            return {}
+        reasons = dict[str, str]()
+        for metric in self.card.tabled:
+            row_texts = self.row.within[metric.name]
+            reason = why_not_compared(metric, row_texts, base.within[metric.name], base.row)
+            if reason:
+                reasons[metric.name] = reason
+        return reasons
+
+    def _deltas(
+        self, other_decode: Mapping[str, Any], not_compared: Mapping[str, str]
+    ) -> dict[str, float | None]:
+        common_deltas = self._common_deltas()
+        deltas = dict[str, float | None]()
+        for metric in self.card.tabled:
+            name = metric.name
+            base_score = self.base.scores[name] if self.base else None
+            delta = minus(self.row.scores[name], base_score)
+            if delta is not None and self.reference.paired:
+                delta = common_deltas[name]
+            if metric.decided_by(other_decode) or name in not_compared:
+                delta = None
+            deltas[name] = delta
+        return deltas
+
+    def _common_deltas(self) -> dict[str, float | None]:
+        """Between means over the seeds that both have; None where they have none."""
+        deltas = dict[str, float | None]()
+        base_seeds = self.base.finished_seeds if self.base else ()
+        seeds = [seed for seed in self.row.finished_seeds if seed in base_seeds]
+        for metric in self.card.tabled:
+            row_mean = _mean_at(metric, self.row, seeds)
+            base_mean = _mean_at(metric, self.base, seeds) if self.base else None
+            deltas[metric.name] = minus(row_mean, base_mean)
+        return deltas
+
+    def _published_deltas(self, not_compared: Mapping[str, str]) -> dict[str, float | None]:
+        deltas = dict[str, float | None]()
+        for name in self.row.scores:
+            base_published = self.base.published[name] if self.base else None
+            delta = published_minus(self.row.published[name], base_published)
+            deltas[name] = None if name in not_compared else delta
+        return deltas
 
 
-def _stops(stopped: Mapping[int, str]) -> str:
-    """Such as "stopped at 100 of 500 (s1, s3)"."""
-    seeds: dict[str, list[str]] = {}
-    for seed, text in stopped.items():
-        seeds.setdefault(text, []).append(f"s{seed}")
-    return "; ".join(f"{text} ({', '.join(of)})" for text, of in seeds.items())
-
-
-def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:
-    """The arithmetic mean; of a metric that is e^ of another one, e^ of the mean of that one."""
-    if (
-        metric.exp_of is None
-        or len(values) < 2
-        or any(value is None or value <= 0 for value in values)
-    ):
-        return mean(values)
-    logs = mean([math.log(value) for value in values if value is not None])
-    return None if logs is None else math.exp(logs)
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """None without values, or if one was not finite: leaving out a diverged seed would flatter the
-    row."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
-
-
-def deviation(values: Sequence[float | None]) -> float | None:
-    """The sample standard deviation; None under two values, or if one was not finite."""
-    known = [value for value in values if value is not None]
-    return statistics.stdev(known) if len(known) > 1 and len(known) == len(values) else None
-
-
-def minus(value: float | None, base: float | None) -> float | None:
-    """Unrounded; 0 where only rounding errors of the two, which may be means, set them apart."""
-    if value is None or base is None:
-        return None
-    difference = value - base
-    return 0.0 if abs(difference) <= ROUNDING * max(abs(value), abs(base)) else difference
-
-
-def _published(card: Card, values: Mapping[str, float | None]) -> dict[str, float | None]:
-    """A row's published values: of each metric of the table, and its parameters in millions."""
-    of_metrics = {metric.name: values.get(metric.published_name) for metric in card.tabled}
-    return of_metrics | {"params_m": values.get("params_m")}
-
-
-def published_minus(value: float | None, base: float | None) -> float | None:
-    """As on paper: 5.29 − 4.92 is 0.37, where binary fractions give 0.3700000000000001."""
-    if value is None or base is None:
-        return None
-    return float(Decimal(str(value)) - Decimal(str(base)))
+def _mean_at(metric: Metric, row: TableRow, seeds: Iterable[int]) -> float | None:
+    values = row.seed_values[metric.name]
+    return metric_mean(metric, [values[seed] for seed in seeds])

@@ -10,7 +10,8 @@ from typing import Any
 
 from tracking.card import BEFORE, TESTED, Card, Metric
 from tracking.statistics.findings import MIXED_SETTINGS, STOPPED, UNLIKE, Findings
-from tracking.statistics.rows import ABSENT, TableRow, agreed, decode_of, over_seeds
+from tracking.statistics.rows import TableRow, decode_of
+from tracking.statistics.scoring_settings import ABSENT, agreed, over_seeds
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words

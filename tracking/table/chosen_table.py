@@ -11,7 +11,8 @@ from functools import partial
 from rich.table import Table
 
 from tracking.card import Metric
-from tracking.statistics.rows import BASE, TableRow, deviation, metric_mean
+from tracking.statistics.means import deviation, metric_mean
+from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study, study_of_metrics
 from tracking.table.columns import change_of

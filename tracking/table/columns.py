@@ -11,12 +11,13 @@ from operator import attrgetter
 from typing import Any
 
 from tracking.card import TESTED, Card, Metric
-from tracking.statistics.comparable_scores import NOT_COMPARED
-from tracking.statistics.device_hours import device_hours
 from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings, find
-from tracking.statistics.rows import BASE, TableRow, mean, metric_mean
+from tracking.statistics.means import mean, metric_mean
+from tracking.statistics.references import NOT_COMPARED
+from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
 from tracking.study import Study
+from tracking.table.device_hours import device_hours
 from tracking.table.text import Column, said
 from tracking.words import (
     cell_text,

@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 
 from tracking.card import TESTED, Card, Metric
-from tracking.statistics.comparable_scores import NOT_COMPARED
 from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS
+from tracking.statistics.references import NOT_COMPARED
 from tracking.statistics.rows import TableRow
 from tracking.table.caption import caption
 from tracking.table.columns import (

@@ -46,7 +46,8 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
 def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
     """Which rows have other seeds than their reference, and what Δ is at the seeds that both
     have."""
-    unlike = [row for row in rows if row.seeds and row.reference_seeds and row.has_other_seeds]
+    compared = [row for row in rows if row.seeds and row.reference_seeds]
+    unlike = [row for row in compared if row.finished_seeds != row.reference_seeds]
     if metrics:
         yield from _paired_seed_lines([row for row in unlike if row.paired])
         yield from _unpaired_seed_lines([row for row in unlike if not row.paired], metrics)
