@@ -45,22 +45,16 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """Such as "better by at least 0.2" or "undecided: 9 seeds, about 3 h 20 min, would give
-        80 % power"."""
+        """Such as "better by at least 0.2" or "undecided: 80 % power needs 9 seeds, about 3 h"."""
         if self.enough:
             size = "this difference" if self.margin is None else f"a difference of {self.margin:g}"
             return f"undecided, although {self.seeds} seeds give 80 % power for {size}"
         if self.kind == "undecided":
-            comma = "," if self._has_hours else ""
-            return f"undecided: {self.deciding}{comma} would give 80 % power"
+            return f"undecided: 80 % power needs {self.needed_seeds}"
         return sentence(self.kind, margin="δ" if self.margin is None else f"{self.margin:g}")
 
     @property
-    def _has_hours(self) -> bool:
-        return bool(self.seeds) and self.hours is not None
-
-    @property
-    def deciding(self) -> str:
+    def needed_seeds(self) -> str:
         """Such as "9 seeds, about 3 h 20 min"."""
         if not self.seeds:
             return "more than 1000 seeds"
