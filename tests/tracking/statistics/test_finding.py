@@ -11,7 +11,7 @@ import pytest
 from studies_on_disk import begin, finish, make_study
 
 from tracking.card import Metric
-from tracking.report.figures import COLORS
+from tracking.report.forest import COLORS
 from tracking.statistics.finding import SAYS, Finding, FindingKind, kind_of, label
 from tracking.statistics.findings import later_note
 
