@@ -131,7 +131,7 @@ def _add_row(
     published_ratio: float,
 ) -> None:
     def plot(xs: list[float], y: float, **style: Any) -> None:
-        points = (xs, [y] * len(xs))
+        points = (xs, [y for _ in xs])
         drawing.plot(axes, points, difference.entry, difference.text, **style)
 
     color = COLORS.get(difference.kind, MUTED)

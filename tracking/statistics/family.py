@@ -168,7 +168,7 @@ class FamilyTests:
         """[K, 3] difference, low and high, in the metric's units."""
         raise NotImplementedError
 
-    def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
+    def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
         """How many seeds the row and the reference lack, each by name, if both need ``seeds``."""
         raise NotImplementedError
 
@@ -176,38 +176,38 @@ class FamilyTests:
         in_units_K3 = self.ends_in_units().tolist()
         tested_K3 = self.tested_ends().tolist()
         tests = {}
-        for place, row in enumerate(self.rows):
-            tests[row] = self._row_test(place, in_units_K3[place], tested_K3[place])
+        for index, row in enumerate(self.rows):
+            tests[row] = self._row_test(index, in_units_K3[index], tested_K3[index])
         return tests
 
     def detectable(self) -> tuple[float, float]:
         differences = self.power.detectable([*self.sizes.values()])
-        in_units = [self._in_units(float(value), place) for place, value in enumerate(differences)]
+        in_units = [self._in_units(float(value), index) for index, value in enumerate(differences)]
         return min(in_units), max(in_units)
 
-    def _row_test(self, place: int, in_units: list[float], tested: list[float]) -> RowTest:
+    def _row_test(self, index: int, in_units: list[float], tested: list[float]) -> RowTest:
         difference, low, high = in_units
         tested_difference, tested_low, tested_high = tested
-        p = float(self.p_holm[place])
+        p = float(self.p_holm[index])
         kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.margin)
         finding = Finding(kind, self.margin)
         if kind == "undecided":
-            finding = self._undecided(place, tested_difference)
+            finding = self._undecided(index, tested_difference)
         tested_ends = (tested_difference, tested_low, tested_high)
         return RowTest(difference, low, high, p, finding, tested_ends)
 
-    def _undecided(self, place: int, tested_difference: float) -> Finding:
+    def _undecided(self, index: int, tested_difference: float) -> Finding:
         """With the seeds of row and reference that would decide, and the hours that the missing
         ones take."""
         undecided = Finding("undecided", self.margin)
-        effect = self._effect(tested_difference, place)
-        seeds = self.power.seeds_needed([*self.sizes.values()], effect, place)
+        effect = self._effect(tested_difference, index)
+        seeds = self.power.seeds_needed([*self.sizes.values()], effect, index)
         if seeds is None:
             return undecided
-        missing = self.missing_seeds(place, seeds)
+        missing = self.missing_seeds(index, seeds)
         further = {row: number for row, number in missing.items() if number > 0}
         if not further:
-            return replace(undecided, seeds=self.sizes[self.rows[place]], enough=True)
+            return replace(undecided, seeds=self.sizes[self.rows[index]], enough=True)
         return replace(undecided, seeds=seeds, hours=self._hours(further))
 
     def _hours(self, seeds_of_row: Mapping[str, int]) -> float | None:
@@ -220,19 +220,19 @@ class FamilyTests:
             total += number * seconds
         return total / SECONDS_PER_HOUR
 
-    def _effect(self, tested_difference: float, place: int) -> float:
+    def _effect(self, tested_difference: float, index: int) -> float:
         """The difference to be decided, on the tested scale: δ, or the size of the difference."""
         if self.margin is None:
             return abs(tested_difference)
         if not self.metric.exp_of:
             return self.margin
-        return math.log1p(self.margin / math.exp(self.reference_means[place]))
+        return math.log1p(self.margin / math.exp(self.reference_means[index]))
 
-    def _in_units(self, difference: float, place: int) -> float:
+    def _in_units(self, difference: float, index: int) -> float:
         """A difference of logarithms as one of the metric, upward."""
         if not self.metric.exp_of:
             return difference
-        mean = min(float(self.reference_means[place]), LARGEST_FACTOR_EXPONENT)
+        mean = min(float(self.reference_means[index]), LARGEST_FACTOR_EXPONENT)
         return math.exp(mean) * math.expm1(min(difference, LARGEST_FACTOR_EXPONENT))
 
 
@@ -270,8 +270,8 @@ class _GroupTests(FamilyTests):
         difference = np.exp(self.means[1:]) - np.exp(self.means[0])
         return np.stack([difference, low, high], axis=1)
 
-    def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
-        return {name: seeds - self.sizes[name] for name in (self.rows[place], self.reference)}
+    def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
+        return {name: seeds - self.sizes[name] for name in (self.rows[index], self.reference)}
 
 
 def finite(values: Mapping[int, float | None]) -> dict[int, float]:

@@ -144,8 +144,8 @@ class _PairedTests(FamilyTests):
         difference = np.exp(means + self.differences.difference) - np.exp(means)
         return np.stack([difference, low, high], axis=1)
 
-    def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
-        row = self.rows[place]
+    def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
+        row = self.rows[index]
         return {row: seeds - self.sizes[row], self.reference: seeds - self.reference_seeds}
 
 
@@ -153,7 +153,7 @@ def _pair_arrays(pairs: Mapping[str, SeedPairs]) -> tuple[Any, Any]:
     """[K, N] values of the rows, and of the reference; NaN at a seed that the two do not share."""
     seeds = sorted({seed for row_pairs in pairs.values() for seed in row_pairs})
     pairs_KN2 = np.full((len(pairs), len(seeds), 2), np.nan)
-    for place, row_pairs in enumerate(pairs.values()):
+    for index, row_pairs in enumerate(pairs.values()):
         for seed, pair in row_pairs.items():
-            pairs_KN2[place, seeds.index(seed)] = pair
+            pairs_KN2[index, seeds.index(seed)] = pair
     return pairs_KN2[..., 0], pairs_KN2[..., 1]

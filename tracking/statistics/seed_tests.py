@@ -249,15 +249,15 @@ class Power:
             raised = self._raised(counts, row, seeds)
             return bool(self.of(raised, difference)[row] >= POWER)
 
-        place = bisect_left(CANDIDATES, True, key=is_enough)
-        return CANDIDATES[place] if place < len(CANDIDATES) else None
+        index = bisect_left(CANDIDATES, True, key=is_enough)
+        return CANDIDATES[index] if index < len(CANDIDATES) else None
 
     def _raised(self, counts: Sequence[int], row: int, seeds: int) -> list[int]:
         """The counts, of which those of this compared row and of the reference are at least
         ``seeds``."""
         raised = list(counts)
-        for place in (0, row + 1):
-            raised[place] = max(seeds, counts[place])
+        for index in (0, row + 1):
+            raised[index] = max(seeds, counts[index])
         return raised
 
     def _reaches(self, seeds: Sequence[int]) -> tuple[Any, Any]:

@@ -20,16 +20,11 @@ from tracking.table.tested_captions import delta_notes, tested_lines, tested_sen
 from tracking.words import listed, millions, parameters, plural, spanned
 
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-COMPARING = (
-    "delta_",
-    "delta_common_seeds_",
-    "verdict_",
-    "finding_",
-    *(f"{kind}_" for kind in TESTED),
-)
+TEST_PREFIXES = [f"{number}_" for number in TESTED]
+COMPARING = ("delta_", "delta_common_seeds_", "verdict_", "finding_", *TEST_PREFIXES)
 """Prefixes of a metric's name in columns that say how a row differs from the reference."""
 BEST = "best_"
-MEASURED = [kind for kind in BEFORE if not kind.startswith((BEST, "paper_"))]
+MEASURED = [prefix for prefix in BEFORE if not prefix.startswith((BEST, "paper_"))]
 """Prefixes of a metric's name in columns that rest on the scores of the last checkpoint."""
 OF_SEED = re.compile(r"_s\d+$")
 """At the end of the name of a column that holds one seed's score."""
@@ -107,13 +102,14 @@ def _metric_note(metric: Metric, settings: Mapping[str, Any]) -> str:
     return SETTING.sub(value, metric.note)
 
 
-def _with_column(card: Card, names: Collection[str], kinds: Iterable[str]) -> list[Metric]:
-    """The metrics with a column of these kinds."""
-    return [
-        metric
-        for metric in card.tabled
-        if not {f"{kind}{metric.name}" for kind in kinds}.isdisjoint(names)
-    ]
+def _with_column(card: Card, names: Collection[str], prefixes: Iterable[str]) -> list[Metric]:
+    """The metrics with a column among these names, behind one of the prefixes."""
+    metrics = []
+    for metric in card.tabled:
+        columns = {f"{prefix}{metric.name}" for prefix in prefixes}
+        if not columns.isdisjoint(names):
+            metrics.append(metric)
+    return metrics
 
 
 def size_note(sizes: Mapping[str, str]) -> str:
@@ -248,18 +244,14 @@ def _trained_sentence(study: Study, finished: Sequence[Standing], reference: str
     )
     if not seeds_of_row:
         return ""
-    configurations = []
-    others = len(seeds_of_row)
-    noun = "configuration"
-    suffix = ""
+    configurations = [_count(len(seeds_of_row), "configuration")]
     if reference in seeds_of_row:
         description = _description(study, finished, reference)
-        configurations.append(f"the configuration {reference}{description}")
-        others -= 1
-        noun = "variant"
-        suffix = " of it, each with one named change"
-    if others:
-        configurations.append(f"{_count(others, noun)}{suffix}")
+        configurations = [f"the configuration {reference}{description}"]
+        variants = len(seeds_of_row) - 1
+        if variants:
+            count = _count(variants, "variant")
+            configurations.append(f"{count} of it, each with one named change")
     counts = sorted({*seeds_of_row.values()})
     seeds = f"{spanned(counts)} random seeds"
     if len(counts) == 1:
@@ -312,9 +304,9 @@ def _description(study: Study, finished: Sequence[Standing], reference: str) -> 
 def _metrics_sentence(study: Study, finished: Sequence[Standing]) -> str:
     """The metrics with their sets, settings for scoring and signatures. What differs between trials
     is left out."""
-    counted = [standing for standing in finished if standing.counted]
-    results = [standing.counted or {} for standing in counted]
-    has_means = len({standing.trial.row for standing in counted}) < len(counted)
+    rows = {standing.trial.row for standing in finished if standing.counted}
+    results = [standing.counted for standing in finished if standing.counted]
+    has_means = len(rows) < len(results)
     sets = listed([_set_words(study.task, name, results) for name in study.task.scored_sets])
     signatures = "; ".join(_signatures(study.task, results))
     if signatures:

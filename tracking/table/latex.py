@@ -91,7 +91,7 @@ EM_PER_LETTER = 0.5
 def latex(table: TextTable, notes: Sequence[str] = (), label: str = "") -> str:
     """One table environment with a line between groups; ``notes`` follow the caption."""
     environment = "table" if _letters(table) <= NARROW else "table*"
-    has_marks = [_has_marks(table, place) for place in range(len(table.columns))]
+    has_marks = [_has_marks(table, position) for position in range(len(table.columns))]
     sides = "".join(SIDES.get(column.kind, "l") for column in table.columns)
     if table.has_groups:
         sides = f"l{sides}"
@@ -124,16 +124,16 @@ def for_latex(text: str) -> str:
 def _letters(table: TextTable) -> int:
     """About how wide the table is, with the room between its columns."""
     letters = max(map(len, table.groups), default=0)
-    for place, column in enumerate(table.columns):
-        first_lines = [cell.text.partition("\n")[0] for cell in table.cells(place)]
+    for position, column in enumerate(table.columns):
+        first_lines = [cell.text.partition("\n")[0] for cell in table.cells(position)]
         longest = max(map(len, [*column.head.split("\n"), *first_lines]))
         letters += min(longest, LONGEST) + 1
     return letters
 
 
-def _has_marks(table: TextTable, place: int) -> bool:
+def _has_marks(table: TextTable, position: int) -> bool:
     """Whether any cell of this column has a mark behind its number."""
-    return any(cell.parted[1] for cell in table.cells(place))
+    return any(cell.parted[1] for cell in table.cells(position))
 
 
 def _head_lines(table: TextTable, has_marks: Sequence[bool]) -> Iterator[str]:
@@ -161,13 +161,13 @@ def _with_symbols(text: str) -> str:
 
 
 def _body(table: TextTable, has_marks: Sequence[bool]) -> Iterator[str]:
-    for place, line in enumerate(table.lines):
-        begins = table.begins(place)
-        if begins and place > 0:
+    for position, line in enumerate(table.lines):
+        begins = table.begins(position)
+        if begins and position > 0:
             yield r"\midrule"
         cells = []
         if table.has_groups:
-            cells.append(for_latex(table.groups[place]) if begins else "")
+            cells.append(for_latex(table.groups[position]) if begins else "")
         for cell, column, marked in zip(line, table.columns, has_marks, strict=True):
             cells.append(_marked_cell(cell) if marked else _cell(cell, column))
         yield _line(cells)

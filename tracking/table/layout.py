@@ -131,11 +131,11 @@ def _sort_key(value: Any) -> tuple[bool, float, str]:
 
 def _is_descending(card: Card, name: str) -> bool:
     """Whether the column holds values, or differences in them, that are better when larger."""
-    kinds = ("", "delta_", "delta_common_seeds_", "paper_", "paper_delta_", "best_")
+    prefixes = ("", "delta_", "delta_common_seeds_", "paper_", "paper_delta_", "best_")
     names = set[str]()
     for metric in card.tabled:
         if metric.better == "up":
-            names |= {f"{kind}{metric.name}" for kind in kinds}
+            names |= {f"{prefix}{metric.name}" for prefix in prefixes}
     return name in names
 
 
@@ -164,7 +164,9 @@ def _people_names(table: StudyTable) -> list[str]:
     names = []
     for metric in table.card.tabled:
         if metric.name in table.findings.verdicts:
-            names += [f"{kind}_{metric.name}" for kind in ("paper_delta", "delta", "verdict")]
+            names.append(f"paper_delta_{metric.name}")
+            names.append(f"delta_{metric.name}")
+            names.append(f"verdict_{metric.name}")
     return names
 
 
@@ -247,7 +249,7 @@ def _test_names(table: StudyTable) -> list[str]:
     names = []
     for metric in table.card.tabled:
         if findings.families_of(metric):
-            names += [f"{kind}_{metric.name}" for kind in (*TESTED, "finding")]
+            names += [f"{prefix}_{metric.name}" for prefix in (*TESTED, "finding")]
     return [*names, *(f"verdict_{name}" for name in findings.verdicts)]
 
 

@@ -123,7 +123,7 @@ def _families_of_host(findings: Findings, metrics: Sequence[Metric]) -> "dict[st
 
 
 def _family_line(families: Sequence["Family"], only_score: bool, over: str) -> str:
-    """Such as "Over seeds, 3 rows with 3 seeds are compared with base with 9 seeds, each metric
+    """Such as "Over seeds, 3 rows (3 seeds) are compared with base (9 seeds), each metric
     separately: …"."""
     reference = families[0].reference
     number_of_rows = [len(family.tests) for family in families]
@@ -135,7 +135,7 @@ def _family_line(families: Sequence["Family"], only_score: bool, over: str) -> s
     if not families[0].paired:
         reference_seeds = counted([family.seeds[reference] for family in families], "seed")
         return (
-            f"Over seeds, {rows} with {seeds} {verb} compared with {reference} with {reference_seeds}, "
+            f"Over seeds, {rows} ({seeds}) {verb} compared with {reference} ({reference_seeds}), "
             f"each metric separately: t-test with moderated variances, {level}."
         )
     if only_score:

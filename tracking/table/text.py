@@ -98,15 +98,15 @@ class TextTable:
         """Whether a column names them."""
         return bool(self.groups) and self.names_groups
 
-    def begins(self, place: int) -> bool:
+    def begins(self, index: int) -> bool:
         """Whether a group begins with this line."""
         if not self.groups:
             return False
-        return place == 0 or self.groups[place - 1] != self.groups[place]
+        return index == 0 or self.groups[index - 1] != self.groups[index]
 
-    def cells(self, place: int) -> list[Cell]:
-        """Those of the column at this place."""
-        return [line[place] for line in self.lines]
+    def cells(self, index: int) -> list[Cell]:
+        """Those of the column at this index."""
+        return [line[index] for line in self.lines]
 
 
 def said(
@@ -142,14 +142,14 @@ def terminal(
         rich_table.add_column("", no_wrap=True)
     note_width = None if width is None else _note_width(fitted, width)
     texts_of_columns = [
-        _add_column(rich_table, column, fitted.cells(place), note_width)
-        for place, column in enumerate(fitted.columns)
+        _add_column(rich_table, column, fitted.cells(index), note_width)
+        for index, column in enumerate(fitted.columns)
     ]
-    for place in range(len(fitted.lines)):
-        texts = [_group_cell(fitted, place)] if fitted.has_groups else []
-        texts += [column_texts[place] for column_texts in texts_of_columns]
-        is_last_of_group = place + 1 < len(fitted.lines) and fitted.begins(place + 1)
-        style = fitted.styles[place] if fitted.styles else ""
+    for index in range(len(fitted.lines)):
+        texts = [_group_cell(fitted, index)] if fitted.has_groups else []
+        texts += [column_texts[index] for column_texts in texts_of_columns]
+        is_last_of_group = index + 1 < len(fitted.lines) and fitted.begins(index + 1)
+        style = fitted.styles[index] if fitted.styles else ""
         rich_table.add_row(*texts, end_section=is_last_of_group, style=style or None)
     return rich_table
 
@@ -164,9 +164,9 @@ def _terminal_caption(table: TextTable, fitted: TextTable) -> str:
     return f"{table.caption} A wider terminal also shows {', '.join(heads)}."
 
 
-def _group_cell(table: TextTable, place: int) -> str:
+def _group_cell(table: TextTable, index: int) -> str:
     """The name of the group, in its first line."""
-    return escape(table.groups[place]) if table.begins(place) else ""
+    return escape(table.groups[index]) if table.begins(index) else ""
 
 
 def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> TextTable:
@@ -174,7 +174,7 @@ def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> Text
 
     Names always stay, and so does a note, which is cut where the terminal ends."""
     widths = [
-        _width(column, table.cells(place), text) for place, column in enumerate(table.columns)
+        _width(column, table.cells(index), text) for index, column in enumerate(table.columns)
     ]
     room = width - EDGES
     if table.has_groups:
@@ -183,23 +183,23 @@ def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> Text
         if column.kind == "name":
             room -= BETWEEN + column_width
     places: list[int] = []
-    for place, column in enumerate(table.columns):
+    for index, column in enumerate(table.columns):
         always_stays = column.kind in ("name", "note")
         if not always_stays:
-            room -= BETWEEN + widths[place]
-        if always_stays or place < needed or room >= 0:
-            places.append(place)
-    columns = tuple(table.columns[place] for place in places)
-    lines = [tuple(line[place] for place in places) for line in table.lines]
+            room -= BETWEEN + widths[index]
+        if always_stays or index < needed or room >= 0:
+            places.append(index)
+    columns = tuple(table.columns[index] for index in places)
+    lines = [tuple(line[index] for index in places) for line in table.lines]
     return replace(table, columns=columns, lines=tuple(lines))
 
 
 def _note_width(table: TextTable, width: int) -> int:
     """What the other columns of a terminal leave for a note."""
     room = width - EDGES - BETWEEN * len(table.columns)
-    for place, column in enumerate(table.columns):
+    for index, column in enumerate(table.columns):
         if column.kind != "note":
-            room -= _width(column, table.cells(place), MOST)
+            room -= _width(column, table.cells(index), MOST)
     return max(LEAST, room)
 
 
@@ -237,7 +237,7 @@ def _add_numbers(rich_table: Table, column: Column[Any], cells: Sequence[Cell]) 
 
 
 def _aligned(texts: Sequence[str]) -> list[str]:
-    """A head and its numbers, with a place of its own for a mark, so that digits align.
+    """A head and its numbers, with room of its own for a mark, so that digits align.
 
     Rich drops blanks at the end of what it aligns right, so these columns are aligned here."""
     head, *numbers = texts
@@ -268,7 +268,7 @@ def _with_note(text: str) -> str:
 def markdown(table: TextTable) -> str:
     """The best cells are bold."""
     heads = ["", *(column.head.replace("\n", " ") for column in table.columns)]
-    lines = [[_for_markdown(head) for head in heads], ["---"] * len(heads)]
+    lines = [[_for_markdown(head) for head in heads], ["---" for _ in heads]]
     for group, line in zip(table.groups, table.lines, strict=True):
         lines.append([group, *map(_markdown, line)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)

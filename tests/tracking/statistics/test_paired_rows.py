@@ -100,7 +100,7 @@ def test_differences_are_over_common_seeds_and_few_are_not_tested(tmp_path: Path
     )
     assert rows["beam_1"]["finding_bleu"] == "not tested: 2 seeds"
     text = layout.written("md", whole_table(study))
-    assert "Δ is over the seeds in common with base, 1, 2: beam_1." in text
+    assert "Δ uses the seeds in common with base, 1, 2: beam_1." in text
     apart = made.make(tmp_path / "apart", bleu | {"deep": {7: 29.0}}, paired=True)
     assert as_json(apart)["deep"]["delta_bleu"] is None
     assert "no common seed" in layout.written("csv", whole_table(apart))
@@ -156,7 +156,7 @@ def test_a_seed_at_which_the_host_diverged_is_in_no_difference(tmp_path: Path) -
     assert "computed from the real lengths; Δ of rows that score base's weights: " in text, (
         "no other Δ is there"
     )
-    assert "Δ is over the seeds in common with base, 1, 3, 4, 5: beam_1 and beam_8." in text
+    assert "Δ uses the seeds in common with base, 1, 3, 4, 5: beam_1 and beam_8." in text
 
 
 def test_a_trained_row_of_a_paired_study_with_a_diverged_seed_is_not_tested(tmp_path: Path) -> None:

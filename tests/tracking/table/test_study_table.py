@@ -167,7 +167,7 @@ def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
     )
     assert [name for name, text in chosen.items() if "measured on" in text] == ["bleu", "ppl_s1"]
     assert [name for name, text in chosen.items() if "±: standard" in text] == ["bleu"]
-    assert "best PPL: the best one measured while training" in chosen["best_ppl"]
+    assert "best PPL: the best value measured during training" in chosen["best_ppl"]
     assert not any("Δ" in text for text in chosen.values())
 
 
