@@ -44,7 +44,7 @@ DEVIATIONS = "Error bars: one standard deviation over seeds."
 SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
 PUBLISHED_COSTS = (
     "A published row without a number of parameters has base's. "
-    "Published rows stand at this study's FLOPs."
+    "Published rows are drawn at this study's FLOPs."
 )
 
 
@@ -249,7 +249,7 @@ def _results(content: Content) -> dict[str, Any]:
 
 
 SUMMED = ("flops", "seconds", "device_flops")
-"""Costs of which a study has a sum."""
+"""Costs with a sum over the study."""
 
 
 def _known_costs(table: StudyTable, names: Collection[str]) -> list[str]:

@@ -11,7 +11,7 @@ from tracking.words import stopped_at, time
 
 
 def provenance_facts(study: Study) -> dict[str, Any]:
-    """``facts``: by name and value, the trials that have it. What all trials share stands once."""
+    """``facts``: by name and value, the trials that have it. What all trials share appears once."""
     facts: dict[str, dict[str, list[str]]] = {}
     for trial in study.trials:
         provenance = unless_damaged(study.trial_folder(trial).provenance, {})

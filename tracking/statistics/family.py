@@ -66,7 +66,7 @@ class Family:
         return {row: test for row, test in self.rows.items() if not isinstance(test, str)}
 
     def withheld(self, reason: str) -> "Family":
-        """The same without tests: ``reason`` stands in place of each."""
+        """The same without tests: ``reason`` replaces each."""
         reasons: dict[str, RowTest | str] = dict.fromkeys(self.tests, reason)
         return replace(self, rows=self.rows | reasons, detectable=None)
 

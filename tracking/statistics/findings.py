@@ -134,8 +134,7 @@ class Findings:
         return self.verdicts[metric].rows.get(row.row, "")
 
     def withheld(self, reason: str) -> "Findings":
-        """The same without a test: ``reason`` stands in its place. Reasons of rows without a test
-        stay."""
+        """The same without a test: ``reason`` replaces it. Reasons of rows without a test stay."""
         scoring = {}
         for name, metric_families in self.scoring.items():
             scoring[name] = tuple(family.withheld(reason) for family in metric_families)
@@ -310,7 +309,7 @@ def findings_line(
 ) -> str:
     """Such as "2 rows better than base, 5 worse, 3 no worse than 0.01, 9 undecided (3 seeds)".
 
-    If metrics say different things, each stands behind its label. Rows that score the
+    If metrics say different things, each is behind its label. Rows that score the
     weights of one row follow: "With base's weights: 1 row worse than base (3 seeds)". ``families``
     and ``scoring`` are by metric. Empty without a row to compare.
     """
@@ -332,7 +331,7 @@ def _scores_like_host(family: "Family") -> bool:
 
 
 def _metrics_line(families: Sequence["Family"], whose: str = "", is_of_some: bool = False) -> str:
-    """Of one family per metric. A text that all metrics share stands once, unless these are only
+    """Of one family per metric. A text that all metrics share appears once, unless these are only
     some of the metrics."""
     compared = [family for family in families if family.rows]
     texts = [_family_text(family) for family in compared]

@@ -1,5 +1,5 @@
-"""Means, deviations and differences of scores. A number that is unknown is None, and so is what is
-computed from it."""
+"""Means, deviations and differences of scores. An unknown number is None, and so is a result that
+needs it."""
 
 import math
 import statistics

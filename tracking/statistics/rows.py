@@ -99,7 +99,7 @@ class TableRow:
 
 
 def table(study: Study, reference: str = BASE) -> list[TableRow]:
-    """Every row of the study in its order, from `study.json` and the trials' files alone.
+    """Every row of the study in its order, only from `study.json` and the trials' files.
 
     Differences are from the row called ``reference``."""
     standings_of_row: dict[str, list[Standing]] = {}

@@ -53,7 +53,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class SampleTest:
-    """One trial against another. ``low`` and ``high``: the 95 % interval."""
+    """One trial against another one. ``low`` and ``high``: the 95 % interval."""
 
     difference: float
     low: float

@@ -53,7 +53,7 @@ class Differences:
     errors: Any  # […, R] standard errors of means
     error: Any  # of differences
     df: Any
-    p: Any  # two-sided, of the row alone
+    p: Any  # two-sided, uncorrected
     p_holm: Any  # corrected over the rows
 
 
@@ -253,8 +253,7 @@ class Power:
         return CANDIDATES[index] if index < len(CANDIDATES) else None
 
     def _raised(self, counts: Sequence[int], row: int, seeds: int) -> list[int]:
-        """The counts, of which those of this compared row and of the reference are at least
-        ``seeds``."""
+        """The counts, where this compared row and the reference have at least ``seeds``."""
         raised = list(counts)
         for index in (0, row + 1):
             raised[index] = max(seeds, counts[index])

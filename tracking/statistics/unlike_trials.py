@@ -162,7 +162,7 @@ def _code_name(study: Study, digest: str) -> str:
     code = unless_damaged(partial(read_code, study.folder, digest), None)
     if not first_code or not code:
         return name
-    return f"{name} with another {', '.join(changed_files(first_code, code))}"
+    return f"{name} ({', '.join(changed_files(first_code, code))} changed)"
 
 
 def _scoring_code(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:

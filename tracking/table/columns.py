@@ -58,7 +58,7 @@ class View:
     intervals: bool = False  # whether differences have their intervals
     seeds: tuple[int, ...] = ()  # the chosen ones, if not all
     verdicts: bool = False  # whether differences are compared with the published ones
-    notes: bool = True  # whether a row's note stands below its change
+    notes: bool = True  # whether a row's note is below its change
     names: bool = False  # whether a column names the rows as commands do
     short: bool | None = None  # whether the caption is that of a paper; None: the format decides
     caption: str | None = None  # instead of ours
@@ -94,7 +94,7 @@ def whole_table(study: Study, reports_of: Metric | None = None) -> StudyTable:
 
 
 def columns_of(table: StudyTable, plus_minus: str = " ± ") -> dict[str, StudyColumn]:
-    """Every column by name. ``plus_minus`` stands between a mean and its standard deviation."""
+    """Every column by name. ``plus_minus`` is between a mean and its standard deviation."""
     card = table.card
     findings = table.findings
     columns = [

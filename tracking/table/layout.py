@@ -79,7 +79,7 @@ def _columns(table: StudyTable, names: Sequence[str]) -> list[StudyColumn]:
 
 
 def _with_summary(text_table: TextTable, view: View, separator: str) -> TextTable:
-    """The summary begins the caption, since a file has no place above its table. A caption that the
+    """The summary begins the caption, as a file has no line above its table. A caption that the
     user wrote stays as it is."""
     if view.caption is not None:
         return text_table
@@ -91,7 +91,7 @@ def shown(table: StudyTable, width: int = 120) -> Table:
     """The table for a terminal: our scores, their differences and the published ones, then costs;
     or chosen columns.
 
-    A standard deviation stands below its mean if there is no room next to it."""
+    A standard deviation is below its mean if there is no room next to it."""
     beside = _for_people(table, "±")
     needed = len(beside.columns)
     if not table.view.columns and not table.view.verdicts:
@@ -146,7 +146,7 @@ def _for_people(table: StudyTable, plus_minus: str, short: bool | None = None) -
     columns = [column_of_name["row"], change] if table.view.names else [change]
     for name in _people_names(table):
         column = column_of_name[name]
-        if name.startswith("paper_delta_"):  # it stands right of our difference
+        if name.startswith("paper_delta_"):  # it is right of our difference
             column = replace(column, head="paper\nΔ")
         columns.append(column)
     if short is None:
@@ -156,7 +156,7 @@ def _for_people(table: StudyTable, plus_minus: str, short: bool | None = None) -
 
 
 def _people_names(table: StudyTable) -> list[str]:
-    """Verdicts have a table of their own, since a terminal has no room next to everything else."""
+    """Verdicts have a table of their own: a terminal has no room next to everything else."""
     if table.view.columns:
         return [name for name in table.view.columns if name not in ("row", "change")]
     if not table.view.verdicts:
@@ -171,8 +171,8 @@ def _people_names(table: StudyTable) -> list[str]:
 
 
 def _change_with_note(table: StudyTable, row: TableRow) -> str:
-    """The change, and the row's note below it, unless that stands in place of the numbers or below
-    the table."""
+    """The change, and the row's note below it, unless it replaces the numbers or is below the
+    table."""
     change = change_of(row)
     if not table.view.names:
         change += table.findings.row_mark(row)
@@ -180,7 +180,7 @@ def _change_with_note(table: StudyTable, row: TableRow) -> str:
 
 
 def _has_note(row: TableRow) -> bool:
-    """Whether the row's note says more than what stands in place of its numbers."""
+    """Whether the row's note says more than the word in place of its numbers."""
     return row.brief not in ("", row.status)
 
 

@@ -69,7 +69,7 @@ def _seeds(table: StudyTable) -> str:
 
 
 def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
-    """Each sign that stands in the table."""
+    """What each sign in the table means."""
     findings = table.findings
     reference = reference_words(table.rows, findings.reference)
     kinds = set[FindingKind]()

@@ -126,7 +126,7 @@ def lines_of(columns: Sequence[Column[T]], rows: Sequence[T]) -> tuple[tuple[Cel
 def terminal(
     table: TextTable, width: int | None = None, needed: int = 1, text: int = WISH
 ) -> Table:
-    """The table of Rich. Behind the ``needed`` columns stand as many as fit into a terminal of this
+    """The table of Rich: the ``needed`` columns, and as many more as fit into a terminal of this
     ``width``."""
     fitted = table if width is None else fitting(table, width, needed, text)
     title = "\n".join(filter(None, [table.title, table.summary]))
@@ -258,7 +258,7 @@ def _padded(block: Sequence[str]) -> list[str]:
 
 
 def _with_note(text: str) -> str:
-    """A row's note stands below its name."""
+    """A row's note is below its name."""
     first, _, note = text.partition("\n")
     if not note:
         return escape(first)
