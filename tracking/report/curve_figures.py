@@ -126,11 +126,10 @@ def _joined(seeds: Sequence[SeedCurve]) -> Curve:
     seed to another."""
     all_steps = sorted(set().union(*seeds))
     seeds_with_end = [(seed, max(seed)) for seed in seeds]
-    shared_steps = [
-        step
-        for step in all_steps
-        if all(step in seed or step > end for seed, end in seeds_with_end)
-    ]
+    shared_steps = []
+    for step in all_steps:
+        if all(step in seed or step > end for seed, end in seeds_with_end):
+            shared_steps.append(step)
     steps = shared_steps or all_steps
     curve = Curve(steps, [], [], [], len(seeds))
     for step in steps:

@@ -173,10 +173,11 @@ def _two_lines(text: str) -> str:
     for part in text.split(", "):
         is_short = len(part) < ROW_LETTERS
         parts.append(part.replace(" ", "\N{NO-BREAK SPACE}") if is_short else part)
-    first, *rest = textwrap.wrap(", ".join(parts), ROW_LETTERS) or [text]
-    if not rest:
+    first, *further = textwrap.wrap(", ".join(parts), ROW_LETTERS) or [text]
+    if not further:
         return first
-    return f"{first}\n{shortened(' '.join(rest), ROW_LETTERS)}"
+    second = shortened(" ".join(further), ROW_LETTERS)
+    return f"{first}\n{second}"
 
 
 def _frame(axes: Any, metric: Metric, rows: int, edge: float) -> None:

@@ -254,7 +254,11 @@ SUMMED = ("flops", "seconds", "device_flops")
 
 def _known_costs(table: StudyTable, names: Collection[str]) -> list[str]:
     """Those of these costs that any row has."""
-    return [name for name in names if any(getattr(row, name) is not None for row in table.rows)]
+    known_costs = list[str]()
+    for name in names:
+        if any(getattr(row, name) is not None for row in table.rows):
+            known_costs.append(name)
+    return known_costs
 
 
 def _cells(table: StudyTable, columns: Sequence[StudyColumn], row: TableRow) -> list[Score]:

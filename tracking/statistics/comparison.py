@@ -109,9 +109,10 @@ def compared(
     other pairs are adjusted over all pairs that can be tested.
     """
     metrics = [replace(metric, set=set_name or metric.set) for metric in metrics]
-    tested_pairs = {
-        metric.name: max(1, sum(_is_testable(pair, metric) for pair in pairs)) for metric in metrics
-    }
+    tested_pairs = dict[str, int]()
+    for metric in metrics:
+        number = sum(_is_testable(pair, metric) for pair in pairs)
+        tested_pairs[metric.name] = max(1, number)
     return [_compared(pair, metrics, set_name, tested_pairs) for pair in pairs]
 
 

@@ -20,7 +20,6 @@ from tracking.statistics.scoring_settings import (
     ScoringSettings,
     agreed,
     decode_note,
-    distinct,
     mixed,
     over_rows,
 )
@@ -84,8 +83,7 @@ class TableRow:
         finite"."""
         if self.seeds:
             return "not finite"
-        first_note = re.split("[:;]", self.note)[0]
-        return first_note.partition(" (")[0]
+        return re.split(r"[:;]| \(", self.note)[0]
 
     @property
     def finished_seeds(self) -> tuple[int, ...]:
@@ -257,13 +255,15 @@ def _values(metric: Metric, results: Mapping[int, dict[str, Any]]) -> dict[int, 
 
 
 def _mean_costs(results: Mapping[int, Mapping[str, Any]]) -> dict[str, float | None]:
-    names = (*COSTS, *DEVICE_COSTS)
-    return {name: mean([result.get(name) for result in results.values()]) for name in names}
+    costs = dict[str, float | None]()
+    for name in (*COSTS, *DEVICE_COSTS):
+        costs[name] = mean([result.get(name) for result in results.values()])
+    return costs
 
 
 def _sustained_words(results: Mapping[int, Mapping[str, Any]]) -> tuple[str, ...]:
     words = [sustained(result) for result in results.values() if result.get("sustained")]
-    return tuple(distinct(words))
+    return tuple(dict.fromkeys(words))
 
 
 def _published(card: Card, values: Mapping[str, float | None]) -> dict[str, float | None]:

@@ -24,7 +24,7 @@ def over_seeds(
         names = (name for decode in decodes for name in decode)
     settings = ScoringSettings()
     for name in dict.fromkeys(names):
-        settings[name] = distinct(decode.get(name, ABSENT) for decode in decodes)
+        settings[name] = _distinct(decode.get(name, ABSENT) for decode in decodes)
     return settings
 
 
@@ -77,7 +77,7 @@ def decode_note(
     return "; ".join(notes)
 
 
-def distinct(values: Iterable[Any]) -> list[Any]:
+def _distinct(values: Iterable[Any]) -> list[Any]:
     """Without repeats, in order. Values need no hash."""
     distinct_values = list[Any]()
     for value in values:

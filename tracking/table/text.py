@@ -190,7 +190,9 @@ def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> Text
         if always_stays or index < needed or room >= 0:
             places.append(index)
     columns = tuple(table.columns[index] for index in places)
-    lines = [tuple(line[index] for index in places) for line in table.lines]
+    lines = []
+    for line in table.lines:
+        lines.append(tuple(line[index] for index in places))
     return replace(table, columns=columns, lines=tuple(lines))
 
 
@@ -246,7 +248,10 @@ def _aligned(texts: Sequence[str]) -> list[str]:
         return list(texts)
     padded_blocks = [_padded(block) for block in ([head], *blocks)]
     width = max(len(line) for block in padded_blocks for line in block)
-    return ["\n".join(line.rjust(width) for line in block) for block in padded_blocks]
+    aligned = []
+    for block in padded_blocks:
+        aligned.append("\n".join(line.rjust(width) for line in block))
+    return aligned
 
 
 def _padded(block: Sequence[str]) -> list[str]:
@@ -308,7 +313,9 @@ def csv_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
 
 def json_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
     """A list of objects; null for a missing number."""
-    content = [{column.name: column.value(row) for column in columns} for row in rows]
+    content = []
+    for row in rows:
+        content.append({column.name: column.value(row) for column in columns})
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
