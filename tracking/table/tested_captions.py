@@ -218,9 +218,9 @@ def _power_lines(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
     if rows_of_seeds:
         difference = "a difference of δ" if family.margin is not None else "this difference"
         parts = [f"{seeds} ({', '.join(names)})" for seeds, names in rows_of_seeds.items()]
-        where = "in common with" if family.paired else "of row and"
+        verb = "must share" if family.paired else "need"
         yield (
-            f"Undecided; seeds {where} {family.reference} that would give 80 % power for {difference}: "
+            f"Undecided: for 80 % power at {difference}, row and {family.reference} {verb} "
             f"{'; '.join(parts)}."
         )
 

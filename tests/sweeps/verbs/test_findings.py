@@ -184,7 +184,7 @@ def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, st
         assert seeds > 3
         took = time((seeds - 3 + max(0, seeds - 9)) * 3700)
         assert found == f"undecided: 80 % power needs {seeds} seeds, about {took}"
-    assert "would give 80 % power for a difference of δ" in said(stated, "table", "--format", "md")
+    assert "for 80 % power at a difference of δ" in said(stated, "table", "--format", "md")
 
 
 def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path) -> None:
