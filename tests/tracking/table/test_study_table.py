@@ -241,5 +241,5 @@ def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
         "We report accuracy and memory on the dev set, as means over seeds. "
         "Differences from base in accuracy are tested over seeds by t-tests with moderated variances (Smyth, 2004) and "
         "Satterthwaite's degrees of freedom, with Holm's correction (2 rows, 5 % for the family); their 95 % intervals "
-        "have Bonferroni's."
+        "have Bonferroni's correction."
     )
