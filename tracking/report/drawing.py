@@ -184,10 +184,11 @@ class Drawing:
         """A file of its own, in which texts are outlines or embedded fonts."""
         if kind != "svg":
             return self._saved(kind)
-        return ElementTree.tostring(self._svg("path"), "utf-8")
+        content: bytes = ElementTree.tostring(self._svg("path"), "utf-8")
+        return content
 
     def svg_with_text(self, note: str = "") -> bytes:
-        """SVG in which texts stay text, on paper that dark mode leaves as it is; a note stands
+        """SVG in which texts stay text, on paper that dark mode leaves as it is; a note is
         below the figure."""
         root = self._svg("none")
         root.set("style", f"background: {PAPER}")

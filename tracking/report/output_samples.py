@@ -98,7 +98,7 @@ def _marked(line: str, compared_with: str) -> list[tuple[str, str]]:
         return []
     other_words = compared_with.split()
     matcher = difflib.SequenceMatcher(None, other_words, words, autojunk=False)
-    parts = []
+    parts = list[tuple[str, str]]()
     for change, other_start, other_end, start, end in matcher.get_opcodes():
         part = other_words[other_start:other_end] if change == "delete" else words[start:end]
         parts.append((change, " ".join(part)))

@@ -108,10 +108,10 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     hosts = hosts_of(study)
     texts_within = _texts_within(study, standings_of_row)
     measured = dict[str, TableRow]()
-    for row, standings in standings_of_row.items():
-        measured[row] = replace(
-            _measured(study, standings, settings[row]),
-            weights=hosts.get(row, ""),
+    for name, standings in standings_of_row.items():
+        measured[name] = replace(
+            _measured(study, standings, settings[name]),
+            weights=hosts.get(name, ""),
             within=_row_within(study.task, standings, texts_within),
         )
     expected = _first_agreed(settings.values())

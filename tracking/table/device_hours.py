@@ -34,7 +34,7 @@ def _hours_of_trial(folder: TrialFolder, standing: Standing) -> float | None:
         return 0.0
     result = standing.counted or {}
     devices = _devices(folder, result.get("step", 0))
-    seconds = result.get("seconds")
+    seconds: float | None = result.get("seconds")
     if devices is None or seconds is None:
         return None
     return seconds * devices / SECONDS_PER_HOUR
