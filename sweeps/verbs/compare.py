@@ -21,7 +21,10 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Checked, Named, meant, print_notices, rows_of, unfinished, unknown
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric
-from tracking.statistics.comparison import (
+from tracking.statistics.family import RowTest
+from tracking.statistics.finding import DRAWS, MODERATED_ROWS
+from tracking.statistics.samples import SampleTest
+from tracking.statistics.side_comparison import (
     FIRST,
     SECOND,
     Compared,
@@ -31,11 +34,8 @@ from tracking.statistics.comparison import (
     compared,
     differing,
 )
-from tracking.statistics.family import RowTest
-from tracking.statistics.finding import DRAWS, MODERATED_ROWS
-from tracking.statistics.rows import BASE
-from tracking.statistics.samples import SampleTest
 from tracking.statistics.sides import Side, SidePair
+from tracking.statistics.table_rows import BASE
 from tracking.study import Study, read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import number, plural, signed

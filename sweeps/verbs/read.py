@@ -32,7 +32,7 @@ from tracking.attempts import Runner, in_hand, known_runners, request_stop, runn
 from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.log import FollowedLog
-from tracking.statistics.rows import BASE, table
+from tracking.statistics.table_rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
 from tracking.study_lock import lock_line

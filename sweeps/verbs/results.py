@@ -25,9 +25,9 @@ from sweeps.verbs.command import (
     rows_of,
     taken_study,
 )
-from tracking.statistics.findings import Findings, find
-from tracking.statistics.rows import BASE, TableRow
-from tracking.statistics.rows import table as table_of
+from tracking.statistics.study_findings import StudyFindings, find
+from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, study_of_metrics, study_of_seeds
 from tracking.table.columns import StudyTable, View
 from tracking.table.layout import column_names, viewed
@@ -244,7 +244,7 @@ class Choice:
         self.checked.refuse()
         return study_of_seeds(self.study, seeds) if seeds else self.study
 
-    def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
+    def _findings(self, study: Study, rows: list[TableRow], base: str) -> StudyFindings:
         columns = [*listed(self.columns), self.sort or ""]
         journals = self.programs or any(name.startswith("best_") for name in columns)
         found = find(study, rows, base, self.study.task.headline if journals else None)

@@ -20,7 +20,7 @@ from tracking.mlflow.runs import BEST, DELTA, LAST, PUBLISHED, TRAINING, Point, 
 from tracking.provenance import prepared_place
 from tracking.statistics.means import minus
 from tracking.statistics.references import hosts_of
-from tracking.statistics.rows import BASE, TableRow, table
+from tracking.statistics.table_rows import BASE, TableRow, table
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
 from tracking.uri import MASK, is_secret, without_password

@@ -22,7 +22,7 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import legal, legal_curve
 from tracking.mlflow.runs import BEST, DELTA, FINAL, LAST, PUBLISHED
 from tracking.mlflow.store import quoted
-from tracking.statistics.rows import BASE
+from tracking.statistics.table_rows import BASE
 from tracking.study import Study, StudyTrial, seconds
 from tracking.table.columns import StudyTable, columns_of
 from tracking.table.layout import written

@@ -25,7 +25,7 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
-from tracking.statistics.rows import BASE
+from tracking.statistics.table_rows import BASE
 from tracking.study import Study
 from tracking.words import file_name, plural
 

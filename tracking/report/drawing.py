@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
-from tracking.statistics.rows import BASE, TableRow
+from tracking.statistics.table_rows import BASE, TableRow
 from tracking.words import file_name
 
 INK = "#1c1d22"

@@ -26,7 +26,7 @@ from tracking.report.drawing import (
     styled,
 )
 from tracking.statistics.finding import SAYS, FindingKind, label
-from tracking.statistics.findings import Findings
+from tracking.statistics.study_findings import StudyFindings
 from tracking.table.tested_captions import reference_words
 from tracking.words import signed
 
@@ -65,7 +65,7 @@ class Difference:
     text: str  # of the tooltip
 
 
-def forest(metric: Metric, entries: Sequence[Entry], findings: Findings) -> Drawing | None:
+def forest(metric: Metric, entries: Sequence[Entry], findings: StudyFindings) -> Drawing | None:
     """One figure, in the order of the table. A row without a difference is left out; the table says
     why. None without any."""
     differences = list[Difference]()
@@ -79,7 +79,7 @@ def forest(metric: Metric, entries: Sequence[Entry], findings: Findings) -> Draw
     return _drawn(metric, differences, reference_words(rows, findings.reference))
 
 
-def _difference(metric: Metric, entry: Entry, findings: Findings, value: float) -> Difference:
+def _difference(metric: Metric, entry: Entry, findings: StudyFindings, value: float) -> Difference:
     row = entry.row
     test = findings.test(row, metric)
     interval = findings.interval(row, metric)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracking.report.drawing import Entry
-from tracking.statistics.rows import BASE
+from tracking.statistics.table_rows import BASE
 from tracking.study import Study
 
 SHOWN_SAMPLES = 8

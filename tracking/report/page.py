@@ -19,8 +19,8 @@ from tracking.report.output_samples import SetTexts, output_samples
 from tracking.report.provenance_facts import provenance_facts, utc
 from tracking.report.scatter import scatters
 from tracking.report.set_scores import set_scores
-from tracking.statistics.findings import Findings
-from tracking.statistics.rows import TableRow
+from tracking.statistics.study_findings import StudyFindings
+from tracking.statistics.table_rows import TableRow
 from tracking.study import last_active
 from tracking.table.caption import caption, cost_note, methods
 from tracking.table.columns import (
@@ -208,7 +208,7 @@ def _facts(content: Content) -> list[str]:
     return facts
 
 
-def _verdicts(findings: Findings) -> list[tuple[str, str]]:
+def _verdicts(findings: StudyFindings) -> list[tuple[str, str]]:
     """Only of tested rows. The rule follows the counts."""
     paragraphs = list[tuple[str, str]]()
     for verdict in findings.verdicts.values():
@@ -287,7 +287,7 @@ def _role(column: Column[TableRow], is_first: bool, is_delta: bool) -> str:
     return "published" if column.faint else ""
 
 
-def _tooltip(row: TableRow, metric: Metric, findings: Findings) -> str:
+def _tooltip(row: TableRow, metric: Metric, findings: StudyFindings) -> str:
     """What the test says about the difference."""
     words = findings.words(row, metric) if row.seeds else ""
     return "; ".join(filter(None, [words, interval_of(row, metric, findings)]))

@@ -19,7 +19,7 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
-from tracking.statistics.rows import BASE
+from tracking.statistics.table_rows import BASE
 from tracking.table.columns import PARAMS
 from tracking.words import flops, parameters
 

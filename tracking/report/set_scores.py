@@ -6,8 +6,8 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.report.drawing import Entry
-from tracking.statistics.findings import MIXED_SETTINGS
 from tracking.statistics.means import metric_mean
+from tracking.statistics.study_findings import MIXED_SETTINGS
 from tracking.study import Standing
 from tracking.study_lock import not_locked
 from tracking.table.columns import StudyTable

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracking.card import BEFORE, TESTED, Card, Metric
-from tracking.statistics.findings import MIXED_SETTINGS, STOPPED, UNLIKE, Findings
-from tracking.statistics.rows import TableRow, decode_of
 from tracking.statistics.scoring_settings import ABSENT, agreed, over_seeds
+from tracking.statistics.study_findings import MIXED_SETTINGS, STOPPED, UNLIKE, StudyFindings
+from tracking.statistics.table_rows import TableRow, decode_of
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
@@ -208,7 +208,7 @@ def _numbers(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
+def _verdicts(card: Card, findings: StudyFindings) -> Iterator[str]:
     for metric in card.tabled:
         verdict = findings.verdicts.get(metric.name)
         if verdict is not None:

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from tracking.card import Metric
 from tracking.statistics.means import deviation, metric_mean
-from tracking.statistics.rows import BASE, TableRow
-from tracking.statistics.rows import table as table_of
+from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, study_of_metrics
 from tracking.table.columns import change_of
 from tracking.table.latex import latex

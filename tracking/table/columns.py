@@ -8,11 +8,17 @@ from operator import attrgetter
 from typing import Any
 
 from tracking.card import TESTED, Card, Metric
-from tracking.statistics.findings import MIXED_SETTINGS, NONE, OTHER_SETTINGS, Findings, find
 from tracking.statistics.means import mean, metric_mean
 from tracking.statistics.references import NOT_COMPARED
-from tracking.statistics.rows import BASE, TableRow
-from tracking.statistics.rows import table as table_of
+from tracking.statistics.study_findings import (
+    MIXED_SETTINGS,
+    NONE,
+    OTHER_SETTINGS,
+    StudyFindings,
+    find,
+)
+from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study
 from tracking.table.device_hours import device_hours
 from tracking.table.text import Column, said
@@ -79,7 +85,7 @@ class StudyTable:
 
     study: Study
     rows: Sequence[TableRow]
-    findings: Findings = NONE
+    findings: StudyFindings = NONE
     view: View = PLAIN_VIEW
 
     @property
@@ -135,7 +141,7 @@ class _MetricColumns:
     """The columns of one metric."""
 
     metric: Metric
-    findings: Findings
+    findings: StudyFindings
     intervals: bool
     plus_minus: str
 
@@ -226,7 +232,7 @@ class _MetricColumns:
         return "not finite" if seed in row.seed_values[self.metric.name] else ""
 
 
-def interval_of(row: TableRow, metric: Metric, findings: Findings) -> str:
+def interval_of(row: TableRow, metric: Metric, findings: StudyFindings) -> str:
     """Such as [−1.2, −0.3]; empty without a test."""
     ends = findings.interval(row, metric)
     if ends is None:
@@ -235,7 +241,7 @@ def interval_of(row: TableRow, metric: Metric, findings: Findings) -> str:
     return f"[{signed(low, metric.places)}, {signed(high, metric.places)}]"
 
 
-def _row_columns(card: Card, findings: Findings) -> Iterator[StudyColumn]:
+def _row_columns(card: Card, findings: StudyFindings) -> Iterator[StudyColumn]:
     """What the row is, and how much of it is finished."""
     yield Column("row", "row", partial(_marked_name, findings), attrgetter("row"), "text")
     yield said("group", attrgetter("group"))
@@ -253,7 +259,7 @@ def _row_columns(card: Card, findings: Findings) -> Iterator[StudyColumn]:
         yield _plain(name, attrgetter(name))
 
 
-def _marked_name(findings: Findings, row: TableRow) -> str:
+def _marked_name(findings: StudyFindings, row: TableRow) -> str:
     return row.row + findings.row_mark(row)
 
 
@@ -320,8 +326,8 @@ def _published_columns(card: Card) -> Iterator[StudyColumn]:
     yield _written(f"paper_{PARAMS}", "paper params ×10⁶", params, partial(number, places=0))
 
 
-def _finding_columns(findings: Findings) -> Iterator[StudyColumn]:
-    """Findings that belong to no metric, for programs."""
+def _finding_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
+    """StudyFindings that belong to no metric, for programs."""
 
     def unlike_texts(row: TableRow) -> list[str]:
         return [difference.text for difference in findings.unlike.get(row.row, [])]
@@ -330,7 +336,7 @@ def _finding_columns(findings: Findings) -> Iterator[StudyColumn]:
     yield _plain("unlike", unlike_texts)
 
 
-def _best_columns(findings: Findings) -> Iterator[StudyColumn]:
+def _best_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
     """The best score that was reported during training, over the row's seeds, and its step: the
     first and the last."""
     metric = findings.best_of

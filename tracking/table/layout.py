@@ -9,9 +9,9 @@ from typing import Any
 from rich.table import Table
 
 from tracking.card import TESTED, Card, Metric
-from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS
 from tracking.statistics.references import NOT_COMPARED
-from tracking.statistics.rows import TableRow
+from tracking.statistics.study_findings import MIXED_SETTINGS, OTHER_SETTINGS
+from tracking.statistics.table_rows import TableRow
 from tracking.table.caption import caption
 from tracking.table.columns import (
     ALL_COST_LABELS,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tracking.card import Metric
-from tracking.statistics.rows import TableRow
+from tracking.statistics.table_rows import TableRow
 from tracking.words import listed, plural, signed
 
 MOST_VALUES = 4

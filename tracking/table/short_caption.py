@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from tracking.card import Metric
 from tracking.statistics.finding import SAYS, FindingKind, sentence
-from tracking.statistics.findings import STOPPED, UNLIKE
-from tracking.statistics.rows import decode_of
+from tracking.statistics.study_findings import STOPPED, UNLIKE
+from tracking.statistics.table_rows import decode_of
 from tracking.table.columns import StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tracking.card import Metric
 from tracking.statistics.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
-from tracking.statistics.findings import Findings
-from tracking.statistics.rows import TableRow
+from tracking.statistics.study_findings import StudyFindings
+from tracking.statistics.table_rows import TableRow
 from tracking.study import Study
 from tracking.table.columns import StudyTable
 from tracking.words import listed, number, plural, spanned
@@ -106,13 +106,15 @@ def _family_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
         yield _family_line(families, True, over)
 
 
-def _trained_families(findings: Findings, metrics: Sequence[Metric]) -> "list[Family]":
+def _trained_families(findings: StudyFindings, metrics: Sequence[Metric]) -> "list[Family]":
     """Those of trained rows with a test."""
     families = [findings.families.get(metric.name) for metric in metrics]
     return [family for family in families if family is not None and family.tests]
 
 
-def _families_of_host(findings: Findings, metrics: Sequence[Metric]) -> "dict[str, list[Family]]":
+def _families_of_host(
+    findings: StudyFindings, metrics: Sequence[Metric]
+) -> "dict[str, list[Family]]":
     """Those of rows that only score with a test, by the row whose weights they score."""
     families_of_host: dict[str, list[Family]] = {}
     for metric in metrics:
@@ -265,7 +267,7 @@ def counted(counts: Sequence[int], noun: str) -> str:
     return f"{spanned(counts)} {plural(noun, max(counts))}"
 
 
-def tested_sentences(study: Study, findings: Findings) -> str:
+def tested_sentences(study: Study, findings: StudyFindings) -> str:
     """For a paragraph on methods: of trained rows, and of those that score the weights of each row.
     Empty without a test."""
     trained = _trained_families(findings, study.task.tabled)

@@ -204,8 +204,8 @@ def test_first_line_and_caption_name_both_families(tmp_path: Path) -> None:
 def test_a_scoring_row_as_the_reference_is_compared_with_its_host_seed_by_seed(
     tmp_path: Path,
 ) -> None:
-    from tracking.statistics.findings import find
-    from tracking.statistics.rows import table
+    from tracking.statistics.study_findings import find
+    from tracking.statistics.table_rows import table
 
     study = made.make(tmp_path / "study")
     rows = table(study, "beam_1")
@@ -220,7 +220,7 @@ def test_a_scoring_row_as_the_reference_is_compared_with_its_host_seed_by_seed(
 
 
 def test_another_reference_changes_no_difference_from_a_host(tmp_path: Path) -> None:
-    from tracking.statistics.rows import table
+    from tracking.statistics.table_rows import table
 
     study = made.make(tmp_path / "study", made.BLEU | {"big_alpha_1": {1: 33.4, 2: 34.6, 3: 32.5}})
     for reference in ("base", "beam_1"):
@@ -311,7 +311,7 @@ def test_told_seeds_are_enough_in_simulated_studies() -> None:
 
 def test_a_table_without_tests_still_shows_paired_differences(tmp_path: Path) -> None:
     study = made.make(tmp_path / "study")
-    from tracking.statistics.rows import table
+    from tracking.statistics.table_rows import table
 
     plain = StudyTable(study, table(study))
     assert "−0.5" in layout.written("md", plain)

@@ -18,8 +18,8 @@ import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
 from tables import by_name, scored, shown, written
 
-from tracking.statistics.findings import find
-from tracking.statistics.rows import table
+from tracking.statistics.study_findings import find
+from tracking.statistics.table_rows import table
 from tracking.study import Study
 from tracking.table import layout
 from tracking.table.caption import methods

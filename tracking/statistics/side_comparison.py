@@ -8,10 +8,8 @@ from typing import Any
 from tracking.card import Metric
 from tracking.code import Code, changed_files, code_diff
 from tracking.statistics.family import Family, RowTest, family, why_untested
-from tracking.statistics.findings import find
 from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.references import comparable_within, why_not_compared
-from tracking.statistics.rows import table
 from tracking.statistics.samples import (
     EvaluatedSet,
     SampleTest,
@@ -21,6 +19,8 @@ from tracking.statistics.samples import (
     scores,
 )
 from tracking.statistics.sides import Side, SidePair, pair_name, paired_trials
+from tracking.statistics.study_findings import find
+from tracking.statistics.table_rows import table
 from tracking.study import StudyTrial, study_of_metrics
 from tracking.words import listed
 

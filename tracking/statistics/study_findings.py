@@ -12,7 +12,7 @@ from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.journal import Journal, in_line
 from tracking.statistics.finding import FindingKind, same_scores
-from tracking.statistics.rows import TableRow
+from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study, seconds
 from tracking.words import spanned
@@ -47,7 +47,7 @@ MOST_REASONS = 2
 
 
 @dataclass(frozen=True)
-class Findings:
+class StudyFindings:
     """Of one reference row. Empty: nothing was tested.
 
     ``families`` are of trained rows; those of ``scoring`` each hold the rows that score one row's
@@ -133,7 +133,7 @@ class Findings:
             return ""
         return self.verdicts[metric].rows.get(row.row, "")
 
-    def withheld(self, reason: str) -> "Findings":
+    def withheld(self, reason: str) -> "StudyFindings":
         """The same without a test: ``reason`` replaces it. Reasons of rows without a test stay."""
         scoring = {}
         for name, metric_families in self.scoring.items():
@@ -142,12 +142,12 @@ class Findings:
         return replace(self, families=families, scoring=scoring)
 
 
-NONE = Findings()
+NONE = StudyFindings()
 
 
 def find(
     study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None
-) -> Findings:
+) -> StudyFindings:
     """Everything for all rows of the study, even if a table shows fewer. With ``reports_of``, also
     the best reports."""
     trained = [row for row in rows if not row.shares_weights]
@@ -160,7 +160,7 @@ def find(
             families[metric.name] = family
         scoring[metric.name] = _scoring_families(study, rows, metric)
         published[metric.name] = {row.row: row.published[metric.name] for row in rows}
-    return Findings(
+    return StudyFindings(
         reference,
         families,
         scoring,
