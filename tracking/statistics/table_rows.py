@@ -3,7 +3,7 @@ published values."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
@@ -30,7 +30,7 @@ from tracking.words import known_step, stopped_at, sustained
 BASE = "base"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableRow:
     """One row: the mean over its finished seeds, without those that diverged.
 
@@ -52,30 +52,30 @@ class TableRow:
     device_flops: float | None  # as the paper counts them
     mfu: float | None  # from 0 to 1
     published: dict[str, float | None]  # of the metrics, and params_m (millions)
-    deltas: dict[str, float | None]  # from the mean over all seeds of our own reference row
-    published_deltas: dict[str, float | None]  # the published row from the published reference row
+    deltas: dict[str, float | None] = field(default_factory=dict)  # from our reference row
+    published_deltas: dict[str, float | None] = field(default_factory=dict)  # between published
     cells: dict[str, object]
     decode: dict[str, Any]  # the settings for scoring that are the same for all seeds
     mixed_decode: tuple[str, ...]  # the other settings: a score that they change has no mean
-    other_decode: tuple[str, ...]  # unlike the reference, though not changed by the row: no Δ
+    other_decode: tuple[str, ...] = ()  # unlike the reference, though not changed by the row: no Δ
     before_scaling: str  # the change before scaling, if scaling touches it
     seed_values: dict[str, dict[int, float | None]]  # by metric and seed; None: not finite
     diverged: tuple[int, ...]  # finished seeds that diverged
     sd: dict[str, float | None]  # over seeds; None for fewer than two
-    within: dict[str, tuple[str, ...]]  # by metric, the texts of ``comparable_within``
-    not_compared: dict[str, str]  # by metric, why the row has no Δ though both have scores
+    within: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of ``comparable_within``
+    not_compared: dict[str, str] = field(default_factory=dict)  # by metric, why there is no Δ
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # how the model's size differs from base's though the row changes no size; or ""
-    reference_seeds: tuple[int, ...]  # its finished seeds that did not diverge
-    common_deltas: dict[str, float | None]  # between means over the seeds that both have
+    reference_seeds: tuple[int, ...] = ()  # its finished seeds that did not diverge
+    common_deltas: dict[str, float | None] = field(default_factory=dict)  # at common seeds
     note: str  # "missing", "FAILED: why", "2 of 3 seeds; …", diverged seeds, or ""
     brief: str  # the note without causes of errors
     errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
     sustained: tuple[str, ...]  # in words, how it is known what the devices sustain
-    weights: str  # the row whose weights it scores; "": its own
-    reference: str  # the row from which it differs: its host's, if it only scores
-    shares_weights: bool  # with that row
-    paired: bool  # whether differences are taken seed by seed, at the seeds that both have
+    weights: str = ""  # the row whose weights it scores; "": its own
+    reference: str = ""  # the row from which it differs: its host's, if it only scores
+    shares_weights: bool = False  # with that row
+    paired: bool = False  # whether differences are taken seed by seed, at the seeds that both have
 
     @property
     def status(self) -> str:
@@ -179,17 +179,14 @@ def _measured(study: Study, standings: Sequence[Standing], settings: ScoringSett
     card = study.task
     results = _results(standings)
     mixed_decode = mixed(settings)
-    no_numbers: dict[str, float | None] = {metric.name: None for metric in card.tabled}
-    scores = dict(no_numbers)
-    sd = dict(no_numbers)
-    seed_values = {}
+    scores = dict[str, float | None]()
+    sd = dict[str, float | None]()
+    seed_values = {metric.name: _values(metric, results) for metric in card.tabled}
     for metric in card.tabled:
-        values_of_seed = _values(metric, results)
-        seed_values[metric.name] = values_of_seed
-        if not metric.decided_by(mixed_decode):
-            values = [*values_of_seed.values()]
-            scores[metric.name] = metric_mean(metric, values)
-            sd[metric.name] = deviation(values)
+        is_mixed = metric.decided_by(mixed_decode)
+        values = [*seed_values[metric.name].values()]
+        scores[metric.name] = None if is_mixed else metric_mean(metric, values)
+        sd[metric.name] = None if is_mixed else deviation(values)
     stops = {seed: text for seed in sorted(results) if (text := stopped_at(results[seed]))}
     unfinished = unfinished_trials(study, standings)
     full_notes = note_on([trial.text for trial in unfinished], unfinished, len(standings))
@@ -210,30 +207,19 @@ def _measured(study: Study, standings: Sequence[Standing], settings: ScoringSett
         scores=scores,
         **_mean_costs(results),
         published=_published(card, trial.published),
-        deltas=no_numbers,
-        published_deltas=no_numbers,
         cells=study.cells.get(trial.row, {}),
         decode={name: value for name, value in agreed(settings).items() if value != ABSENT},
         mixed_decode=mixed_decode,
-        other_decode=(),
         before_scaling=study.before_scaling.get(trial.row, ""),
         seed_values=seed_values,
         diverged=tuple(sorted(diverged_at)),
         sd=sd,
-        within={},
-        not_compared={},
         stopped=tuple(stops),
         size=study.sizes.get(trial.row, ""),
-        reference_seeds=(),
-        common_deltas=no_numbers,
         note=_joined(full_notes, finished_note),
         brief=_joined(brief_notes, finished_note),
         errors=seeds_of_errors(unfinished),
         sustained=_sustained_words(results),
-        weights="",
-        reference="",
-        shares_weights=False,
-        paired=False,
     )
 
 
