@@ -240,8 +240,9 @@ def _values(metric: Metric, results: Mapping[int, dict[str, Any]]) -> dict[int, 
     return values
 
 
-def _mean_costs(results: Mapping[int, Mapping[str, Any]]) -> dict[str, float | None]:
-    costs = dict[str, float | None]()
+def _mean_costs(results: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """By the names of the row's fields."""
+    costs = dict[str, Any]()
     for name in (*COSTS, *DEVICE_COSTS):
         costs[name] = mean([result.get(name) for result in results.values()])
     return costs
