@@ -20,8 +20,9 @@ from sweeps.config.settings import VARY, Settings, absolute, at_home, parse_sett
 from sweeps.config.study_faults import study_problems
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.composition import ComposedRow, Composition, StudyRecord
-from sweeps.planning.naming import known_study, other_study
+from sweeps.planning.naming import by_name, command, known_study, other_study
 from sweeps.schema import COMMAND_LINE, Problem, RefusedError, Tree, assigned, differences, dotted
+from tracking.observed.record import is_observed
 from tracking.study import Study
 from tracking.words import plural
 
@@ -62,12 +63,23 @@ def source_named(overrides: list[str], here: Path) -> TaskSource:
 
 def source_of_study(study: Study, here: Path) -> TaskSource:
     """The task that a study has recorded. Raises RefusedError if another task has that name
-    today."""
+    today, or if allelse did not run the study."""
+    refuse_observed(study)
     source = source_of(str(study.chosen.get("options", {}).get(TASK_KEY, study.task.name)), here)
     if source.task.name != study.task.name:
         found = f'is "{source.name}", now a task named {source.task.name}; {study.name} was made with {study.task.name}'
         raise RefusedError([Problem(TASK_KEY, found, "restore the file, or choose another study")])
     return source
+
+
+def refuse_observed(study: Study) -> None:
+    """Raises RefusedError for a study that was imported: no task of ours trained its trials."""
+    if is_observed(study.folder):
+        fault = f"is {study.name}, which was imported: allelse did not run its trials"
+        allowed = (
+            f"type `{command('table', by_name(study.folder))}`, or choose another name to train"
+        )
+        raise RefusedError([Problem("sweep.name", fault, allowed)])
 
 
 def _named(text: str) -> list[tuple[str, str]]:

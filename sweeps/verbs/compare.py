@@ -21,6 +21,7 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Checked, Named, meant, print_notices, rows_of, unfinished, unknown
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric
+from tracking.observed.record import observed_line
 from tracking.statistics.family import RowTest
 from tracking.statistics.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.samples import SampleTest
@@ -332,6 +333,8 @@ def _lock_lines(pairs: Sequence[Compared]) -> list[str]:
     reference = first.row if first.is_row and first.study.folder == second.study.folder else BASE
     lines = []
     for folder in dict.fromkeys([first.study.folder, second.study.folder]):
+        if line := observed_line(folder):
+            lines.append(f"{folder.name}: {line}")
         if (folder / LOCK_FILE).exists():
             study = read_study(folder)
             lines.append(f"{study.name}: {lock_line(study, Output(study, metrics, reference))}")

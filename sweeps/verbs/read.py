@@ -32,6 +32,7 @@ from tracking.attempts import Runner, in_hand, known_runners, request_stop, runn
 from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.log import FollowedLog
+from tracking.observed.record import observed_line
 from tracking.statistics.table_rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
@@ -182,8 +183,8 @@ def status(
         "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
     )
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
-    if lock_text := lock_line(study):
-        OUT.print(Text(lock_text), soft_wrap=True)
+    for line in filter(None, (observed_line(study.folder), lock_line(study))):
+        OUT.print(Text(line), soft_wrap=True)
     states = {line["state"] for line in lines}
     if states <= {"finished"}:
         next_verb("table", looking(study.folder, overrides))

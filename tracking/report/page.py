@@ -12,6 +12,7 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.files import write_atomic
+from tracking.observed.record import doubts_by_title
 from tracking.report.curve_figures import curve_figures
 from tracking.report.drawing import FIGURE_FORMATS, Drawing, Entry
 from tracking.report.forest import forest
@@ -125,9 +126,11 @@ def page(content: Content) -> str:
 
 def _sections(content: Content) -> list[Section]:
     table = content.table
+    doubts = doubts_by_title(table.study.folder)
     set_tables = set_scores(table, content.entries)
     sections = [
         Section("table", "Results", "results.html", _results(content)),
+        Section("doubts", "What cannot be defended", "doubts.html", doubts),
         Section("sets", "Scores on every set", "set_scores.html", set_tables),
         _differences_section(content),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),

@@ -4,6 +4,7 @@ same, and about the study's lock."""
 from collections.abc import Iterable, Iterator, Sequence
 
 from tracking.card import Metric
+from tracking.observed.record import is_observed, observed_line
 from tracking.study import Study, read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import listed, plural
@@ -36,7 +37,9 @@ def voucher_lines(study: Study) -> Iterator[str]:
 
 
 def lock_lines(study: Study, metrics: Sequence[Metric], reference: str) -> Iterator[str]:
-    """At most one line: whether the whole study follows its lock, and so does a table of this
-    study's trials and metrics."""
+    """Whether the whole study follows its lock, and so does a table of this study's trials and
+    metrics. For a study that allelse did not run, where it comes from."""
+    if is_observed(study.folder):
+        yield observed_line(study.folder)
     if (study.folder / LOCK_FILE).exists():
         yield lock_line(read_study(study.folder), Output(study, metrics, reference))
