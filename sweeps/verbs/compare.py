@@ -15,9 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import looking, must_finish, study_names
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.advice import must_finish
+from sweeps.planning.studies.known_studies import study_names
+from sweeps.planning.studies.named_study import study_to_read
+from sweeps.planning.studies.study_overrides import looking
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Checked, Named, meant, print_notices, rows_of, unfinished, unknown
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric

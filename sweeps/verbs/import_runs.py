@@ -17,8 +17,10 @@ from rich.text import Text
 
 from sweeps.config.tasks import OURS
 from sweeps.console import OUT, next_verb, print_json, typed
-from sweeps.planning.naming import by_name, command, known_study, names_study, placed
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.study_overrides import by_name, names_study, placed
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded
 from tracking.observed.record import ObservedRecord, read_record
 from tracking.observed.source_table import ImportRefusedError
@@ -127,7 +129,7 @@ def _conditions(texts: Sequence[str]) -> dict[str, str]:
 
 def _folder(source_name: str, overrides: list[str] | None) -> Path:
     """Where the study will lie: by ``sweep.name``, or by the name of its source."""
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     settings = settings_to_read(overrides)
     if names_study(overrides):
@@ -158,7 +160,7 @@ def _refuse_another(folder: Path, source: str) -> None:
 def _written(folder: Path, observation: "Observation") -> Study:
     """The study, whole or not at all. An earlier import moves to the trash, and its identity
     stays, by which trackers know it."""
-    from sweeps.planning.trash import new_place
+    from sweeps.planning.studies.trash import new_place
     from tracking.observed.observed_study import card_of, write_observed
     from tracking.study import read_study
 

@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, names_study
+from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen, looking, names_study
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.times import LOOK_AT_LOG_S
-from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import (
     Json,
     OverrideList,
@@ -49,7 +50,7 @@ KeepWatching = Annotated[
 @guarded
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     lines = _studies_json(*recorded(runs))
@@ -191,7 +192,7 @@ def status(
     elif "running" in states or runners(study.folder):
         next_verb("status", [*looking(study.folder, overrides), "--watch"])
     else:
-        from sweeps.planning.named_study import going_on
+        from sweeps.planning.studies.named_study import going_on
 
         next_run("sweep", study, settings, going_on(study.folder, overrides), "failed" in states)
 
@@ -346,7 +347,7 @@ def _trial_named(study: Study, name: str) -> StudyTrial:
 
 def _running_study(overrides: list[str]) -> Study:
     """The only study of the folder that runs. Raises RefusedError."""
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     running = [study for study in recorded(runs)[0] if runners(study.folder)]

@@ -13,8 +13,8 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import chosen, looking
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.study_overrides import chosen, looking
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import (
     Checked,
     Json,
