@@ -31,7 +31,7 @@ from sweeps.running.recorder import Recorder
 from sweeps.verbs.run import create
 from sweeps.worker.events import Finished, Started
 from tracking.files import to_json
-from tracking.journal import journal_line
+from tracking.json_lines.journal import journal_line
 from tracking.study import STUDY_FILE, write_study
 from tracking.trial import TrialFolder
 from transformer.card import CARD

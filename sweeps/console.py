@@ -18,8 +18,9 @@ from sweeps.processes.storage import FIXES
 from sweeps.processes.streams import steady_streams
 from sweeps.running.stopping import Interrupted, discard
 from tracking.files import DamagedFileError
+from tracking.shell import shell_line
 from tracking.uri import shown_words, without_password
-from tracking.words import plural, shell_line
+from tracking.words import plural
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from types import FrameType
 
 from sweeps.processes.times import ECHO_S, LEAVING_S, LOOK_FOR_STOPS_S
-from tracking.attempts import (
+from tracking.activity.runners import (
     BEAT_S,
     Runner,
     announce,
-    own_process,
     request_stop,
     stop_requests,
     withdraw,
 )
-from tracking.words import shell_line
+from tracking.attempts import own_process
+from tracking.shell import shell_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Slurm and submitit announce the end of a job by SIGUSR1 or SIGUSR2."""

@@ -45,7 +45,7 @@ from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder, unrecorded_as_error
 from sweeps.running.stopping import Interrupted, Stopping, discard, leave_study
-from tracking.words import shell_line
+from tracking.shell import shell_line
 
 
 def run_plan(

@@ -160,7 +160,7 @@ def _refuse_another(folder: Path, source: str) -> None:
 def _written(folder: Path, observation: "Observation") -> Study:
     """The study, whole or not at all. An earlier import moves to the trash, and its identity
     stays, by which trackers know it."""
-    from sweeps.planning.studies.trash import new_place
+    from sweeps.planning.studies.trash import new_folder
     from tracking.observed.observed_study import card_of, write_observed
     from tracking.study import read_study
 
@@ -175,7 +175,7 @@ def _written(folder: Path, observation: "Observation") -> Study:
         identity = earlier.identity if earlier else ""
         write_observed(new, observation, name, typed(), identity)
         if earlier is not None:
-            place = new_place(folder)
+            place = new_folder(folder)
             place.parent.mkdir(exist_ok=True)
             folder.rename(place)
         new.rename(folder)

@@ -29,17 +29,25 @@ from sweeps.verbs.command import (
     taken_study,
     unknown,
 )
-from tracking.attempts import Runner, in_hand, known_runners, request_stop, runners, stop_requests
+from tracking.activity.log import FollowedLog
+from tracking.activity.runners import (
+    Runner,
+    in_hand,
+    known_runners,
+    request_stop,
+    runners,
+    stop_requests,
+)
 from tracking.card import Card
 from tracking.files import DamagedFileError
-from tracking.log import FollowedLog
 from tracking.observed.record import observed_line
+from tracking.shell import shell_line
 from tracking.statistics.table_rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
 from tracking.study_lock import lock_line
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
-from tracking.words import number, shell_line
+from tracking.words import number
 from tracking.words import time as as_time
 
 KeepWatching = Annotated[

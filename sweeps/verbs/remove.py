@@ -25,10 +25,10 @@ from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides, part, unknown
 from tracking.card import Card
 from tracking.files import unless_damaged
+from tracking.shell import shell_line
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import shown_words
-from tracking.words import shell_line
 
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")

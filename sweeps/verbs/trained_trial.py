@@ -193,7 +193,7 @@ class TrainedTrial:
     def register(self, model: Path, name: str) -> str:
         """At ``tracking.uri``, by default in the study's last store."""
         from tracking.mlflow.ledger import Ledger, Sent, current_store  # MLflow
-        from tracking.mlflow.store import RegistryError, register
+        from tracking.mlflow.registry import RegistryError, register
 
         if not MODEL_NAME.fullmatch(name):
             allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"

@@ -156,7 +156,7 @@ def _refuse_missing(runs: Path) -> None:
 def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:
     """What there is to see on the server: words, and a link. The first one is the best to open."""
     from tracking.mlflow.ledger import experiment_of
-    from tracking.mlflow.pages import page_address
+    from tracking.mlflow.view import page_address
 
     everything = ("All of MLflow", server)
     experiment = None if study is None else experiment_of(study.folder, uri)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracking.card import Metric
 from tracking.files import unless_damaged
-from tracking.journal import Journal, in_line
+from tracking.json_lines.journal import Journal, in_line
 from tracking.statistics.finding import FindingKind, same_scores
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike

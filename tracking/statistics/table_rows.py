@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tracking.activity.unfinished_trials import note_on, seeds_of_errors, unfinished_trials
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.means import deviation, mean, metric_mean, minus, published_minus
 from tracking.statistics.references import (
@@ -24,7 +25,6 @@ from tracking.statistics.scoring_settings import (
     over_rows,
 )
 from tracking.study import Standing, Study
-from tracking.unfinished_trials import note_on, seeds_of_errors, unfinished_trials
 from tracking.words import known_step, stopped_at, sustained
 
 BASE = "base"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tracking.card import BEFORE, TESTED, Card, Metric
+from tracking.card import PREFIXES, TESTED, Card, Metric
 from tracking.statistics.scoring_settings import ABSENT, agreed, over_seeds
 from tracking.statistics.study_findings import MIXED_SETTINGS, STOPPED, UNLIKE, StudyFindings
 from tracking.statistics.table_rows import TableRow, decode_of
@@ -24,7 +24,7 @@ TEST_PREFIXES = [f"{number}_" for number in TESTED]
 COMPARING = ("delta_", "delta_common_seeds_", "verdict_", "finding_", *TEST_PREFIXES)
 """Prefixes of a metric's name in columns that say how a row differs from the reference."""
 BEST = "best_"
-MEASURED = [prefix for prefix in BEFORE if not prefix.startswith((BEST, "paper_"))]
+MEASURED = [prefix for prefix in PREFIXES if not prefix.startswith((BEST, "paper_"))]
 """Prefixes of a metric's name in columns that rest on the scores of the last checkpoint."""
 OF_SEED = re.compile(r"_s\d+$")
 """At the end of the name of a column that holds one seed's score."""
@@ -43,7 +43,7 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     """An explanation of the columns with these names: the settings for scoring, the number of
     seeds, what was tested."""
     columns = {OF_SEED.sub("", name) for name in names}
-    metrics = _with_column(table.card, columns, BEFORE)
+    metrics = _with_column(table.card, columns, PREFIXES)
     compared = _with_column(table.card, columns, COMPARING)
     if not any(row.seeds for row in table.rows):  # there is no number to explain
         columns -= ALL_COST_LABELS.keys()
@@ -73,7 +73,7 @@ def _column_notes(
     if any(row.seeds for row in table.rows):
         yield from _measured(card, table.rows, _with_column(card, columns, MEASURED))
     settings = decode_of(table.rows)
-    for metric in _with_column(card, columns, BEFORE):
+    for metric in _with_column(card, columns, PREFIXES):
         if metric.note:
             yield f"{metric.label}: {_metric_note(metric, settings)}"
     for metric in _with_column(card, columns, [BEST]):
