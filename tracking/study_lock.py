@@ -11,7 +11,7 @@ from typing import Any
 from tracking.card import Card, Metric
 from tracking.files import DamagedFileError, Form, read_object, unless_damaged, write_atomic
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.rows import BASE
+from tracking.statistics.table_rows import BASE
 from tracking.study import Study, seconds
 from tracking.uri import without_password
 from tracking.words import cell_text, listed

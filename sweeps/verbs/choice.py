@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sweeps.planning.studies.study_overrides import chosen
 from sweeps.problems import Problem
 from sweeps.verbs.names import NameCheck, rows_of, split_names
-from tracking.statistics.findings import Findings, find
-from tracking.statistics.rows import BASE, TableRow
-from tracking.statistics.rows import table as table_rows
+from tracking.statistics.study_findings import StudyFindings, find
+from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_rows import table as table_rows
 from tracking.study import Study, study_of_metrics, study_of_seeds
 from tracking.table.columns import StudyTable, View
 from tracking.table.layout import column_names, viewed
@@ -100,7 +100,7 @@ class Choice:
         self.check.refuse()
         return study_of_seeds(self.study, seeds) if seeds else self.study
 
-    def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
+    def _findings(self, study: Study, rows: list[TableRow], base: str) -> StudyFindings:
         """The tests of the rows. Best scores during training need the trials' journals."""
         columns = [*split_names(self.options.columns), self.options.sort or ""]
         reads_journals = self.for_programs or any(name.startswith("best_") for name in columns)

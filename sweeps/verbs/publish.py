@@ -55,7 +55,6 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
     from sweeps.verbs.choice import Choice
     from tracking.files import write_atomic
     from tracking.report.page import Content, page
-    from tracking.statistics.withheld_findings import withheld
     from tracking.study_lock import missing_trials
     from tracking.table.layout import written
 
@@ -66,7 +65,7 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
         verb = "is" if len(missing) == 1 else "are"
         reason = f"{len(missing)} of {len(study.trials)} trials {verb} missing"
         note = f"{reason}: no test is published yet."
-        table = replace(table, findings=withheld(table.findings, reason))
+        table = replace(table, findings=table.findings.withheld(reason))
     content = Content(table)
     pages = {
         "table.md": written("md", table).encode(),

@@ -42,7 +42,7 @@ from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.observed.record import observed_line
 from tracking.shell import shell_line
-from tracking.statistics.rows import BASE, table
+from tracking.statistics.table_rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
 from tracking.study_lock import lock_line

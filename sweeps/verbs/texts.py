@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from sweeps.problems import RefusedError
 from sweeps.task import Task
 from tracking.files import DamagedFileError, unless_damaged
-from tracking.statistics.comparison import Differing, SampleCompared, Side
+from tracking.statistics.side_comparison import Differing, SampleCompared
+from tracking.statistics.sides import Side
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
 

@@ -24,6 +24,9 @@ ACCEPTED = {
         r" > ((finding|test)_\w+|diverged|sample_tests|metrics > [0-9] > rows|seed [0-9] > \w+)"
     ),
     "tests that make no mark have no p": r" > p_(dunnett|welch)\w*",
+    "a finding names the seeds for 80 % power, and a missing test what differs": (
+        r" > (finding(_\w+)?|untested)"
+    ),
     "compare has the digits of the table": "metrics > [0-9] > difference",
     "compare shows code and machine": "pairs > [0-9] > (origin|code)",
     "token accuracy is measured on every set": r" > (\S+/)?(accuracy|right)",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from place import COMMAND, ONE, STUDY, TEN, TOY, Place
 
-DIFFERS = "code ", "with another"
+DIFFERS = "code ", " changed)"
 PLAN = ("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
 REACHING = """
 import sys
@@ -124,14 +124,14 @@ def test_a_verb_that_scores_with_other_code_marks_the_row(trained: Place) -> Non
     trained.train("size_2", "--add")
     again = ("again", "base-s1", "task=toy", STUDY)
     trained.must(*again)
-    assert "with another" not in trained.table()
+    assert " changed)" not in trained.table()
     trained.write({"parts/one.py": TEN})
     trained.must(*again)
     assert trained.score("base-s1") == 10.0
     table = trained.table()
-    assert all(words in table for words in ("code of scoring", "with another parts/one.py"))
+    assert all(words in table for words in ("code of scoring", "(parts/one.py changed)"))
     trained.must("again", "size_2-s1", "task=toy", STUDY)
-    assert "with another" not in trained.table()
+    assert " changed)" not in trained.table()
 
 
 def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place) -> None:
@@ -162,9 +162,9 @@ def test_with_changed_code_every_output_marks_the_row(trained: Place) -> None:
     assert all(words in trained.table("json") for words in DIFFERS)
     assert "-    return 1.0" in trained.must("compare", "base", "size_2", STUDY)
     trained.must("report", STUDY, "--no-figures", "--output", "report.html")
-    assert "with another parts/one.py" in (trained.folder / "report.html").read_text()
+    assert "(parts/one.py changed)" in (trained.folder / "report.html").read_text()
     (table,) = (trained.folder / "runs" / "mlflow-artifacts").rglob("table.md")
-    assert "with another parts/one.py" in table.read_text()
+    assert "(parts/one.py changed)" in table.read_text()
 
 
 def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_marked(
@@ -186,7 +186,7 @@ def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_mark
         )
     place.train("base", "--changed-code")
     assert place.score("base-s1") not in (4.0, 40.0)
-    assert "with another parts/one.py" in place.table()
+    assert "(parts/one.py changed)" in place.table()
 
 
 def test_a_row_from_a_file_of_the_same_name_elsewhere_is_refused(
@@ -215,7 +215,7 @@ def test_a_running_sweep_goes_on_with_the_code_that_it_began_with(place: Place) 
     assert (
         said.count("parts/one.py changed: this sweep goes on with the code that it began with") == 1
     )
-    assert "with another" not in place.table()
+    assert " changed)" not in place.table()
 
 
 TYPO = TOY.replace("        trial.checkpoint(step, done)\n", "        don\n")
@@ -236,7 +236,7 @@ def test_a_typo_behind_the_first_report_is_mended_without_a_word_or_a_mark(place
     for row in ("base", "size_2"):
         place.train(row)
     assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
-    assert "with another" not in place.table()
+    assert " changed)" not in place.table()
     assert "\u2021" not in place.table("md")
     place.write({"toy.py": TOY})
     assert "--changed-code" in place.refused("train", "task=toy", STUDY, "row=size_3", "--add")
@@ -251,5 +251,5 @@ def test_rows_that_new_code_has_only_scored_are_alike(place: Place) -> None:
     for row in ("base", "size_2"):
         place.train(row, "--changed-code")
     assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
-    assert "with another" not in place.table()
+    assert " changed)" not in place.table()
     assert "\u2021" not in place.table("md")

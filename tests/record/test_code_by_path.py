@@ -165,4 +165,4 @@ def test_an_edit_of_a_file_that_no_import_names_is_refused_and_marked(loaded: Lo
     assert all(
         words in loaded.refusal for words in ("loaded/piece.py", "+ return 10.0", "--changed-code")
     )
-    assert "with another loaded/piece.py" in loaded.table
+    assert "(loaded/piece.py changed)" in loaded.table

@@ -38,7 +38,7 @@ def test_code_that_trains_the_same_weights_marks_no_row_and_its_trials_are_taken
     assert place.score("size_2-s1") == 8.0
     table = " ".join(place.must("table", STUDY).split())
     assert "‡" not in table
-    assert "count as one, since they trained base-s1 to the same weights" in table
+    assert "count as the same because they trained base-s1 to the same weights" in table
     assert "taken from toy" in place.must(*taking)
     place.must("sweep", *taking[1:])
     place.must("train", *taking[1:3], "row=size_3", "--add")

@@ -15,7 +15,7 @@ from other_tasks import digits, tagging, train
 from studies_on_disk import Store, runs_of, send
 from tables import shown, written
 
-from tracking.statistics.rows import table
+from tracking.statistics.table_rows import table
 from tracking.study import Study
 from tracking.table.frames import load
 

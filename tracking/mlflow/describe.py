@@ -18,8 +18,9 @@ from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import NAME_OF, changed, legal
 from tracking.mlflow.runs import BEST, DELTA, LAST, PUBLISHED, TRAINING, Point, training_of
 from tracking.provenance import prepared_place
+from tracking.statistics.means import minus
 from tracking.statistics.references import hosts_of
-from tracking.statistics.rows import BASE, TableRow, minus, table
+from tracking.statistics.table_rows import BASE, TableRow, table
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
 from tracking.uri import MASK, is_secret, without_password

@@ -1,69 +1,59 @@
-"""The scores of each set that was evaluated: what the study's table has no room for."""
+"""The scores of each set that was evaluated, for which the study's table has no room."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tracking.card import Metric
 from tracking.report.drawing import Entry
-from tracking.statistics.findings import MIXED_SETTINGS
-from tracking.statistics.rows import metric_mean
+from tracking.statistics.means import metric_mean
+from tracking.statistics.study_findings import MIXED_SETTINGS
 from tracking.study import Standing
 from tracking.study_lock import not_locked
 from tracking.table.columns import StudyTable
 
 
 def set_scores(table: StudyTable, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Of each set the metrics that it has, and a line of means over seeds for each row.
+    """For each set its metrics, and a line of means over seeds for each row.
 
     Empty if the study's table shows all of them.
     """
-    card = table.card
-    measured = table.study.measured_sets()
-    tabled = {(metric.set, metric.name) for metric in card.tabled}
-    shown = {
-        name: [metric for metric in card.printed if metric.name in of]
-        for name, of in measured.items()
-    }
-    if {(name, metric.name) for name, metrics in shown.items() for metric in metrics} <= tabled:
-        return []
-    standings = table.study.standings()
-    return [
-        {
-            "name": name,
-            "metrics": metrics,
-            "lines": list(_lines(name, metrics, entries, standings)),
-            "not_locked": not_locked(
-                table.study, [replace(metric, set=name) for metric in metrics]
-            ),
-        }
-        for name, metrics in shown.items()
-        if metrics
-    ]
+    study = table.study
+    tabled = {(metric.set, metric.name) for metric in table.card.tabled}
+    has_further_scores = False
+    standings = study.standings()
+    sets = []
+    for set_name, names in study.measured_sets().items():
+        metrics = [
+            replace(metric, set=set_name) for metric in table.card.printed if metric.name in names
+        ]
+        if any((set_name, metric.name) not in tabled for metric in metrics):
+            has_further_scores = True
+        if metrics:
+            lines = list(_lines(metrics, entries, standings))
+            lock_note = not_locked(study, metrics)
+            sets.append(
+                {"name": set_name, "metrics": metrics, "lines": lines, "not_locked": lock_note}
+            )
+    return sets if has_further_scores else []
 
 
 def _lines(
-    set_name: str,
-    metrics: Sequence[Metric],
-    entries: Sequence[Entry],
-    standings: Sequence[Standing],
+    metrics: Sequence[Metric], entries: Sequence[Entry], standings: Sequence[Standing]
 ) -> Iterator[tuple[Entry, list[str]]]:
     for entry in entries:
         results = [
-            standing.counted for standing in standings if standing.trial.row == entry.row.row
+            standing.counted
+            for standing in standings
+            if standing.trial.row == entry.row.row and standing.counted is not None
         ]
-        scores = [result["scores"].get(set_name, {}) for result in results if result is not None]
-        yield (
-            entry,
-            [
-                _cell(metric, entry, [of_seed.get(metric.name) for of_seed in scores])
-                for metric in metrics
-            ],
-        )
+        yield entry, [_cell(metric, entry, results) for metric in metrics]
 
 
-def _cell(metric: Metric, entry: Entry, values: Sequence[float | None]) -> str:
+def _cell(metric: Metric, entry: Entry, results: Sequence[Mapping[str, Any]]) -> str:
     """The mean over seeds; empty if a seed has no value."""
     if metric.decided_by(entry.row.mixed_decode):
         return MIXED_SETTINGS
+    all_scores = [result["scores"].get(metric.set, {}) for result in results]
+    values = [scores.get(metric.name) for scores in all_scores]
     return metric.text(metric_mean(metric, values))

@@ -1,5 +1,5 @@
-"""What the test of one difference says, as a word, a mark and a sentence. No two findings share any
-of them."""
+"""What the test of one difference says, as a word, a mark and a sentence. Each kind of finding has
+its own."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,17 +19,19 @@ SAYS: dict[FindingKind, tuple[str, str]] = {
     "no worse": ("◇", "no worse than δ: worse{than} by less than {margin}, if at all"),
     "undecided": (
         "?",
-        "undecided: too few seeds to tell, which does not mean that there is no difference",
+        "undecided: too few seeds to tell; there may still be a difference",
     ),
 }
 """The mark of each kind and its sentence, whose part before a colon is its label."""
-HOUR = 3600.0
+SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True)
 class Finding:
-    """``margin`` is the δ that the study states, in the metric's units. ``seeds`` and ``hours``
-    would decide; or there are ``enough`` seeds already, and chance was against it."""
+    """``margin`` is the δ that the study states, in the metric's units.
+
+    ``seeds`` would give 80 % power and take ``hours``. With ``enough``, there are that many already.
+    """
 
     kind: FindingKind
     margin: float | None = None
@@ -43,34 +45,33 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """Such as "better by at least 0.2" or "undecided: 9 seeds, about 3 h 20 min would
-        decide"."""
+        """Such as "better by at least 0.2" or "undecided: 80 % power needs 9 seeds, about 3 h"."""
         if self.enough:
-            size = "the size seen" if self.margin is None else f"{self.margin:g}"
-            return f"undecided, although {self.seeds} seeds would mark {size} with probability 0.8"
+            size = "this difference" if self.margin is None else f"a difference of {self.margin:g}"
+            return f"undecided, although {self.seeds} seeds give 80 % power for {size}"
         if self.kind == "undecided":
-            return f"undecided: {self.deciding} would decide"
+            return f"undecided: 80 % power needs {self.needed_seeds}"
         return sentence(self.kind, margin="δ" if self.margin is None else f"{self.margin:g}")
 
     @property
-    def deciding(self) -> str:
+    def needed_seeds(self) -> str:
         """Such as "9 seeds, about 3 h 20 min"."""
-        seeds = f"{self.seeds} seeds" if self.seeds else "more than 1000 seeds"
-        return (
-            f"{seeds}, about {time(HOUR * self.hours)}"
-            if self.seeds and self.hours is not None
-            else seeds
-        )
+        if not self.seeds:
+            return "more than 1000 seeds"
+        if self.hours is None:
+            return f"{self.seeds} seeds"
+        return f"{self.seeds} seeds, about {time(SECONDS_PER_HOUR * self.hours)}"
 
 
 def same_scores(reference: str) -> str:
-    """Why a row whose every seed scores as its reference does has no test."""
+    """Why a row has no test if each of its seeds scores as the reference does."""
     return f"same scores as {reference}"
 
 
 def sentence(kind: FindingKind, reference: str = "", margin: str = "δ") -> str:
     """Such as "worse than base, by less than δ"."""
-    return SAYS[kind][1].format(than=f" than {reference}" if reference else "", margin=margin)
+    than = f" than {reference}" if reference else ""
+    return SAYS[kind][1].format(than=than, margin=margin)
 
 
 def label(kind: FindingKind) -> str:
@@ -83,10 +84,11 @@ def kind_of(
 ) -> FindingKind:
     """From the mark, and from the simultaneous interval where the study states a margin. All in the
     metric's units."""
-    up = metric.better == "up"
-    least = low if up else -high  # the worst that the interval allows, positive if it is better
-    if marked and (difference > 0) == up:
-        return "better by" if margin is not None and least >= margin else "better"
+    higher_is_better = metric.better == "up"
+    worst_gain = low if higher_is_better else -high  # that the interval allows
+    is_within_margin = margin is not None and worst_gain > -margin
+    if marked and (difference > 0) == higher_is_better:
+        return "better by" if margin is not None and worst_gain >= margin else "better"
     if marked:
-        return "worse within" if margin is not None and least > -margin else "worse"
-    return "no worse" if margin is not None and least > -margin else "undecided"
+        return "worse within" if is_within_margin else "worse"
+    return "no worse" if is_within_margin else "undecided"

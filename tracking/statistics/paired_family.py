@@ -13,6 +13,7 @@ from tracking.statistics.family import (
     FamilyTests,
     SeedValues,
     finite,
+    seed_count,
     why_untested,
 )
 from tracking.statistics.finding import ALPHA, same_scores
@@ -27,7 +28,7 @@ from tracking.statistics.paired_tests import (
 from tracking.statistics.seed_tests import LEAST_SEEDS, intervals
 
 SeedPairs = Mapping[int, tuple[float, float]]
-"""Of one row: seed -> its value and that of the reference."""
+"""For one row: seed -> its value and the reference's."""
 
 
 def paired_family(
@@ -47,13 +48,14 @@ def paired_family(
     if reference not in values:
         return None
     diverged = diverged or {}
-    reference_reason = why_untested(values[reference], diverged.get(reference, ()), True)
+    reference_diverged = set(diverged.get(reference, ()))
+    reference_reason = why_untested(values[reference], reference_diverged, True)
     reasons = dict[str, str]()
     pairs = dict[str, SeedPairs]()
     for row, row_values in values.items():
         if row == reference:
             continue
-        diverged_alone = set(diverged.get(row, ())) - set(diverged.get(reference, ()))
+        diverged_alone = set(diverged.get(row, ())) - reference_diverged
         pairs[row] = _pairs(row_values, values[reference])
         reasons[row] = why_untested(row_values, diverged_alone)
         if not reasons[row] and reference_reason:
@@ -84,8 +86,7 @@ def _pairs(row: Mapping[int, float | None], reference: Mapping[int, float | None
 def _why_not_paired(pairs: SeedPairs, reference: str) -> str:
     """Empty if differences at these seeds can be tested."""
     if len(pairs) < LEAST_SEEDS:
-        number = {0: "no seed", 1: "1 seed"}.get(len(pairs), f"{len(pairs)} seeds")
-        return f"{number} in common with {reference}"
+        return f"{seed_count(len(pairs))} in common with {reference}"
     largest = max(abs(value) for pair in pairs.values() for value in pair)
     differences = [row_value - reference_value for row_value, reference_value in pairs.values()]
     if max(map(abs, differences)) <= NO_SPREAD * largest:
@@ -96,8 +97,7 @@ def _why_not_paired(pairs: SeedPairs, reference: str) -> str:
 
 
 class _PairedTests(FamilyTests):
-    """The tests of rows that can be tested. ``reference_seeds`` are all of the reference, in common
-    or not."""
+    """``reference_seeds`` is the number of all seeds of the reference, in common or not."""
 
     def __init__(
         self,
@@ -113,18 +113,18 @@ class _PairedTests(FamilyTests):
         self.reference_seeds = reference_seeds
         self.sizes = {row: len(row_pairs) for row, row_pairs in pairs.items()}
         self.seeds_K = np.array([*self.sizes.values()])
-        row_values_KN, self.reference_KN = _both_values(pairs)
+        row_values_KN, self.reference_KN = _pair_arrays(pairs)
         differences_KN = row_values_KN - self.reference_KN
         self.residuals_KN = residuals(differences_KN)
         self.reference_means = np.nanmean(self.reference_KN, axis=1)
-        self.found = paired_differences(differences_KN)
+        self.differences = paired_differences(differences_KN)
         moderated = paired_variances(products(self.residuals_KN), self.seeds_K)
         self.power = PairedPower(moderated.likely, families)
-        self.p_holm = np.minimum(1.0, self.found.p_holm * families)
+        self.p_holm = np.minimum(1.0, self.differences.p_holm * families)
 
     def tested_ends(self) -> Any:
-        alpha = ALPHA / self.families
-        return np.stack([self.found.difference, *intervals(self.found, alpha)], axis=1)
+        low, high = intervals(self.differences, ALPHA / self.families)
+        return np.stack([self.differences.difference, low, high], axis=1)
 
     def ends_in_units(self) -> Any:
         if not self.metric.exp_of:
@@ -138,23 +138,22 @@ class _PairedTests(FamilyTests):
         correlation_K = np.divide(
             products_K, scale_K, out=np.zeros_like(products_K), where=scale_K > 0
         )
-        ends = paired_exponential_intervals(
-            self.found, means, error_K, correlation_K, ALPHA / self.families
+        low, high = paired_exponential_intervals(
+            self.differences, means, error_K, correlation_K, ALPHA / self.families
         )
-        difference = np.exp(means + self.found.difference) - np.exp(means)
-        return np.stack([difference, *ends], axis=1)
+        difference = np.exp(means + self.differences.difference) - np.exp(means)
+        return np.stack([difference, low, high], axis=1)
 
-    def missing_seeds(self, place: int, seeds: int) -> dict[str, int]:
-        row = self.rows[place]
+    def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
+        row = self.rows[index]
         return {row: seeds - self.sizes[row], self.reference: seeds - self.reference_seeds}
 
 
-def _both_values(pairs: Mapping[str, SeedPairs]) -> tuple[Any, Any]:
-    """[K, N] twice: of the rows and of the reference; NaN at a seed that the two do not have in
-    common."""
+def _pair_arrays(pairs: Mapping[str, SeedPairs]) -> tuple[Any, Any]:
+    """[K, N] values of the rows, and of the reference; NaN at a seed that the two do not share."""
     seeds = sorted({seed for row_pairs in pairs.values() for seed in row_pairs})
-    both_KN2 = np.full((len(pairs), len(seeds), 2), np.nan)
-    for place, row_pairs in enumerate(pairs.values()):
+    pairs_KN2 = np.full((len(pairs), len(seeds), 2), np.nan)
+    for index, row_pairs in enumerate(pairs.values()):
         for seed, pair in row_pairs.items():
-            both_KN2[place, seeds.index(seed)] = pair
-    return both_KN2[..., 0], both_KN2[..., 1]
+            pairs_KN2[index, seeds.index(seed)] = pair
+    return pairs_KN2[..., 0], pairs_KN2[..., 1]

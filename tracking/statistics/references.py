@@ -1,13 +1,27 @@
-"""From which row each row differs, and whether seed by seed.
+"""What each row is compared with: its reference, seed by seed or not, and which scores compare.
 
-A row that only scores differs from the row whose weights it scores, its host; a trained row from
-the study's reference.
+A row that only scores differs from its host, the row whose weights it scores. A trained row differs
+from the study's reference.
+
+Some scores compare only where a text that is recorded with them is the same, the one named by
+``Metric.within``: perplexities, for example, only over the same pieces. Where any trial lacks it,
+as older versions did not record it, the fingerprints of the trials' data stand in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+from tracking.card import Metric
+from tracking.files import read_yaml, unless_damaged
 from tracking.study import Study
+from tracking.trial import TrialFolder
+
+NOT_COMPARED = "not compared"
+"""In place of a difference."""
+EvaluatedTrial = tuple[TrialFolder, Mapping[str, Any]]
+"""The trial's folder and its result."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +34,7 @@ class RowReference:
 
 
 def hosts_of(study: Study) -> dict[str, str]:
-    """By each row that only scores, the row whose weights it scores."""
+    """For each row that only scores, the row whose weights it scores."""
     row_of_trial = {trial.name: trial.row for trial in study.trials}
     hosts = dict[str, str]()
     for trial in study.trials:
@@ -36,7 +50,47 @@ def reference_of(
     """``reference`` is the study's; rows that share weights with it differ from it, too."""
     shares_weights = hosts.get(row, row) == hosts.get(reference, reference)
     if shares_weights:
-        return RowReference(reference, row != reference, row != reference)
+        is_another_row = row != reference
+        return RowReference(reference, is_another_row, is_another_row)
     if row in hosts:
         return RowReference(hosts[row], True, True)
     return RowReference(reference, False, study_is_paired)
+
+
+def comparable_within(metric: Metric, trials: Mapping[str, EvaluatedTrial]) -> dict[str, str]:
+    """For each trial's name, a text: scores with equal texts compare. A trial without a text
+    compares with all."""
+    if metric.within is None:
+        return {}
+    recorded = dict[str, str]()
+    for name, (_, result) in trials.items():
+        set_scores = result["scores"].get(metric.set)
+        if set_scores is not None:
+            recorded[name] = str(set_scores.get(metric.within) or "")
+    if all(recorded.values()):
+        return recorded
+    fingerprints = {name: _data_fingerprint(trials[name][0]) for name in recorded}
+    return {name: fingerprint for name, fingerprint in fingerprints.items() if fingerprint}
+
+
+def why_not_compared(
+    metric: Metric,
+    row_values: Collection[str],
+    reference_values: Collection[str],
+    reference: str,
+) -> str:
+    """Why a row has no difference, such as "different pieces from base"; empty if it has one.
+
+    The values are those of ``comparable_within``; ``reference`` is the name of that row.
+    """
+    if len(set(reference_values)) > 1:
+        return f"{reference} mixes different {metric.within}"
+    if reference_values and not set(row_values) <= set(reference_values):
+        return f"different {metric.within} from {reference}"
+    return ""
+
+
+def _data_fingerprint(folder: TrialFolder) -> str:
+    """Empty if it is unknown."""
+    fingerprint = unless_damaged(partial(read_yaml, folder.config_path, "data_fingerprint"), None)
+    return "" if fingerprint is None else str(fingerprint)

@@ -1,13 +1,13 @@
 """Where trials of a study are not alike beyond what their rows change: machines, versions, code,
 workers, scoring.
 
-What differs is compared with its most frequent value over all finished trials of the study, the
-user's code with the oldest version among them. Of a trial all attempts count whose steps are in its
-weights: of one that only scores, those of its host.
+A trial's value of each aspect is compared with the most frequent one over all finished trials of
+the study, and the user's code with the oldest version among them. All attempts count whose steps
+are in a trial's weights; for a trial that only scores, those of its host.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,64 +19,69 @@ from tracking.study import Study, StudyTrial, trial_folder
 from tracking.words import plural
 
 WORKERS = " × "  # how a device names the number of its workers
-SHOWN_DIGITS = 12  # of a commit or a hash, that are shown
+SHOWN_DIGITS = 12  # of a commit or a hash
 UNKNOWN = "unknown"
 CODE = "code"
 VARIABLE = "environment variable "
 NOT_SET = "unset"
 OF_SCORING = " of scoring"
-"""Behind the name of a package, which scored; another one may have trained."""
+"""Behind the name of a package that scored; other versions may have trained."""
 THEN = ", then "
 """Between the values of a trial that was trained in several attempts."""
 AND = " and "
-"""Between the values of a trial whose sets were scored apart."""
+"""Between the values of a trial whose sets were scored separately."""
 Aspects = Mapping[str, tuple[str, ...]]
+"""By aspect, such as CPU, torch or decode.beam, the trial's values without repeats."""
 
 
 @dataclass(frozen=True)
 class Unlike:
-    """One thing in which trials of a row differ from most trials of the study."""
+    """One aspect in which trials of a row differ from most trials of the study."""
 
-    what: str  # such as CPU, torch, commit, workers, decode.beam
+    aspect: str  # such as CPU, torch, commit, workers, decode.beam
     value: str
-    usual: str
-    seeds: tuple[int, ...]  # of the row, that have this value
+    expected: str  # that of most trials
+    seeds: tuple[int, ...]  # the row's seeds with this value
     all_seeds: bool  # whether these are all finished seeds of the row
 
     @property
     def text(self) -> str:
         """Such as "torch 2.12.0, not 2.13.0 (seed 2)", or "torch 2.13.0, then 2.12.0, not
         2.13.0"."""
-        named = f"{plural('seed', len(self.seeds))} {', '.join(map(str, self.seeds))}"
-        return f"{self.what} {self.value}, not {self.usual}" + (
-            "" if self.all_seeds else f" ({named})"
-        )
+        text = f"{self.aspect} {self.value}, not {self.expected}"
+        if self.all_seeds:
+            return text
+        seeds = ", ".join(map(str, self.seeds))
+        return f"{text} ({plural('seed', len(self.seeds))} {seeds})"
 
 
 def unlike(study: Study) -> dict[str, list[Unlike]]:
     """By row, in the order of the study; rows that are like the others are left out."""
-    rows: dict[str, dict[int, Aspects]] = {}
+    trials_of_row: dict[str, dict[int, Aspects]] = {}
     for trial in study.trials:
-        if (found := aspects(study, trial)) is not None:
-            rows.setdefault(trial.row, {})[trial.seed] = found
-    usual = _usual(seed for seeds in rows.values() for seed in seeds.values())
-    usual |= _oldest_code(study, [trial for seeds in rows.values() for trial in seeds.values()])
-    told = {row: _of_row(seeds, usual) for row, seeds in rows.items()}
-    return {row: differences for row, differences in told.items() if differences}
+        trial_aspects = aspects(study, trial)
+        if trial_aspects is not None:
+            trials_of_row.setdefault(trial.row, {})[trial.seed] = trial_aspects
+    all_trials = [trial for trials in trials_of_row.values() for trial in trials.values()]
+    expected = _most_frequent(all_trials) | _oldest_code(study, all_trials)
+    unlike_rows = {}
+    for row, trials in trials_of_row.items():
+        differences = list(_row_differences(trials, expected))
+        if differences:
+            unlike_rows[row] = differences
+    return unlike_rows
 
 
-def summary(found: Mapping[str, Sequence[Unlike]]) -> list[str]:
+def summary(unlike_rows: Mapping[str, Sequence[Unlike]]) -> list[str]:
     """Lines for below the table: each difference once, with its rows; the most frequent difference
     first."""
-    rows: dict[tuple[str, str, str], list[str]] = {}
-    for row, differences in found.items():
+    rows_of_text: dict[str, list[str]] = {}
+    for row, differences in unlike_rows.items():
         for difference in differences:
-            rows.setdefault((difference.what, difference.value, difference.usual), []).append(row)
-    ordered = sorted(rows.items(), key=lambda item: -len(item[1]))
-    return [
-        f"{what} {value}, not {usual}: {', '.join(dict.fromkeys(of))}"
-        for (what, value, usual), of in ordered
-    ]
+            text = f"{difference.aspect} {difference.value}, not {difference.expected}"
+            rows_of_text.setdefault(text, []).append(row)
+    by_frequency = sorted(rows_of_text.items(), key=lambda item: -len(item[1]))
+    return [f"{text}: {', '.join(dict.fromkeys(rows))}" for text, rows in by_frequency]
 
 
 def aspects(study: Study, trial: StudyTrial) -> dict[str, tuple[str, ...]] | None:
@@ -86,14 +91,17 @@ def aspects(study: Study, trial: StudyTrial) -> dict[str, tuple[str, ...]] | Non
     if result is None:
         return None
     provenance = _provenance(study, trial.name)
-    trained = _provenance(study, trial.weights) if trial.weights else provenance
-    found = dict[str, tuple[str, ...]]()
-    for record in trained_by(trained, result["step"]):
-        code = _code(study, record, SameCode(study.vouched))
-        for what, value in (_machine(record) | code | _environment(record)).items():
-            found[what] = (*dict.fromkeys((*found.get(what, ()), value)),)
-    scored = _scored_by(study, provenance) | _scoring(study, trial, result)
-    return found | {what: (value,) for what, value in scored.items()}
+    training = _provenance(study, trial.weights) if trial.weights else provenance
+    same_code = SameCode(study.vouched)
+    values_of_aspect: dict[str, list[str]] = {}
+    for record in trained_by(training, result["step"]):
+        attempt = _machine(record) | _code(study, record, same_code) | _environment(record)
+        for aspect, value in attempt.items():
+            values_of_aspect.setdefault(aspect, []).append(value)
+    scoring = _scoring_code(study, provenance) | _scoring_settings(study, trial, result)
+    for aspect, value in scoring.items():
+        values_of_aspect[aspect] = [value]
+    return {aspect: tuple(dict.fromkeys(values)) for aspect, values in values_of_aspect.items()}
 
 
 def _provenance(study: Study, name: str) -> dict[str, Any]:
@@ -106,100 +114,107 @@ def _machine(record: Mapping[str, Any]) -> dict[str, str]:
     return {"CPU": str(cpu.get("model") or UNKNOWN), "device": device, "workers": workers or "1"}
 
 
-def _code(study: Study, record: Mapping[str, Any], same: SameCode) -> dict[str, str]:
-    """Versions of packages, our own files, and the user's: of those that count as one, the
-    oldest."""
+def _code(study: Study, record: Mapping[str, Any], same_code: SameCode) -> dict[str, str]:
+    """Versions of packages, our own files, and the user's code. Of versions that count as the same,
+    the oldest."""
     versions = record.get("versions") or {}
-    shown = {name: str(version) for name, version in versions.items() if version is not None}
-    if DISTRIBUTION in shown:
-        shown[DISTRIBUTION] = same.first(shown[DISTRIBUTION])
-    own = record.get("own_files")
-    code = record.get("code")
-    shown |= {"files of allelse": same.first(str(own))[:SHOWN_DIGITS]} if own else {}
-    return shown | ({CODE: _code_name(study, same.first(code))} if code else {})
+    code = {name: str(version) for name, version in versions.items() if version is not None}
+    if DISTRIBUTION in code:
+        code[DISTRIBUTION] = same_code.first(code[DISTRIBUTION])
+    own_files = record.get("own_files")
+    if own_files:
+        code["files of allelse"] = same_code.first(str(own_files))[:SHOWN_DIGITS]
+    user_code = record.get("code")
+    if user_code:
+        code[CODE] = _code_name(study, same_code.first(user_code))
+    return code
 
 
 def _environment(record: Mapping[str, Any]) -> dict[str, str]:
-    """The variables that the user's code names."""
+    """The variables that the user's code reads."""
     values = record.get("environment") or {}
-    return {
-        f"{VARIABLE}{name}": NOT_SET if value is None else str(value)
-        for name, value in values.items()
-    }
+    environment = {}
+    for name, value in values.items():
+        environment[f"{VARIABLE}{name}"] = NOT_SET if value is None else str(value)
+    return environment
 
 
 def _oldest_code(study: Study, trials: Sequence[Aspects]) -> dict[str, str]:
     """The first version of the user's code that trained any of these trials, and the first that
     scored any."""
+    versions = [_code_name(study, digest) for digest in study.code]
     oldest = dict[str, str]()
-    for what in (CODE, CODE + OF_SCORING):
-        names = {name for aspects_of_trial in trials for name in aspects_of_trial.get(what, ())}
-        for name in (_code_name(study, digest) for digest in study.code):
-            if name in names:
-                oldest.setdefault(what, name)
+    for aspect in (CODE, CODE + OF_SCORING):
+        names = {name for trial in trials for name in trial.get(aspect, ())}
+        first = next((version for version in versions if version in names), None)
+        if first is not None:
+            oldest[aspect] = first
     return oldest
 
 
 def _code_name(study: Study, digest: str) -> str:
-    """The hash, with the files that are not those of the study's beginning."""
+    """The hash, with the files that changed since the study began."""
     name = digest[:SHOWN_DIGITS]
     if not study.code or digest == study.code[0]:
         return name
-    begun, other = (
-        unless_damaged(partial(read_code, study.folder, each), None)
-        for each in (study.code[0], digest)
-    )
-    return (
-        f"{name} with another {', '.join(changed_files(begun, other))}" if begun and other else name
-    )
+    first_code = unless_damaged(partial(read_code, study.folder, study.code[0]), None)
+    code = unless_damaged(partial(read_code, study.folder, digest), None)
+    if not first_code or not code:
+        return name
+    return f"{name} ({', '.join(changed_files(first_code, code))} changed)"
 
 
-def _scored_by(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:
-    """What scored each of the table's sets last."""
-    found: dict[str, dict[str, None]] = {}
-    for on in study.task.scored_sets:
-        same = SameCode(study.vouched, scoring=True)
-        for what, value in _code(study, scored_by(provenance, on), same).items():
-            found.setdefault(what + OF_SCORING, {})[value] = None
-    return {what: AND.join(values) for what, values in found.items()}
+def _scoring_code(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:
+    """The code that last scored each of the table's sets."""
+    same_code = SameCode(study.vouched, scoring=True)
+    values_of_aspect: dict[str, list[str]] = {}
+    for set_name in study.task.scored_sets:
+        code = _code(study, scored_by(provenance, set_name), same_code)
+        for name, version in code.items():
+            values_of_aspect.setdefault(name + OF_SCORING, []).append(version)
+    return {aspect: AND.join(dict.fromkeys(values)) for aspect, values in values_of_aspect.items()}
 
 
-def _scoring(study: Study, trial: StudyTrial, result: Mapping[str, Any]) -> dict[str, str]:
+def _scoring_settings(study: Study, trial: StudyTrial, result: Mapping[str, Any]) -> dict[str, str]:
     """The settings for scoring of the table's sets, without those that the row itself changes."""
     changed = study.cells.get(trial.row, {})
-    found: dict[str, str] = {}
-    for name in study.task.scored_sets:
-        for setting, value in result["scores"].get(name, {}).get("decode", {}).items():
+    settings: dict[str, str] = {}
+    for set_name in study.task.scored_sets:
+        decode = result["scores"].get(set_name, {}).get("decode", {})
+        for setting, value in decode.items():
             if setting.rpartition(".")[2] not in changed:
-                found[study.task.setting(setting)] = str(value)
-    return found
+                settings[study.task.setting(setting)] = str(value)
+    return settings
 
 
-def _usual(trials: Iterable[Aspects]) -> dict[str, str]:
-    """The most frequent value of each; of several, the first one."""
-    counted: dict[str, Counter[str]] = {}
+def _most_frequent(trials: Iterable[Aspects]) -> dict[str, str]:
+    """The most frequent value of each aspect; of equally frequent ones, the first."""
+    counters: dict[str, Counter[str]] = {}
     for trial in trials:
-        for what, values in trial.items():
-            counted.setdefault(what, Counter()).update(values)
-    return {what: values.most_common(1)[0][0] for what, values in counted.items()}
+        for aspect, values in trial.items():
+            counters.setdefault(aspect, Counter()).update(values)
+    return {aspect: counter.most_common(1)[0][0] for aspect, counter in counters.items()}
 
 
-def _of_row(seeds: Mapping[int, Aspects], usual: Mapping[str, str]) -> list[Unlike]:
-    found: list[Unlike] = []
-    for what, expected in usual.items():
-        others: dict[str, list[int]] = {}
-        for seed, has in seeds.items():
-            values = has.get(what, (expected,))
-            if values != (expected,) and not _is_told(what, has, usual):
-                others.setdefault(THEN.join(values), []).append(seed)
-        found += [
-            Unlike(what, value, expected, tuple(of), len(of) == len(seeds))
-            for value, of in others.items()
-        ]
-    return found
+def _row_differences(
+    trials: Mapping[int, Aspects], expected: Mapping[str, str]
+) -> Iterator[Unlike]:
+    """``trials`` are the row's, by seed."""
+    for aspect, expected_value in expected.items():
+        seeds_of_value: dict[str, list[int]] = {}
+        for seed, trial in trials.items():
+            values = trial.get(aspect, (expected_value,))
+            if values != (expected_value,) and not _repeats_training(aspect, trial, expected):
+                seeds_of_value.setdefault(THEN.join(values), []).append(seed)
+        for value, seeds in seeds_of_value.items():
+            has_all_seeds = len(seeds) == len(trials)
+            yield Unlike(aspect, value, expected_value, tuple(seeds), has_all_seeds)
 
 
-def _is_told(what: str, has: Aspects, usual: Mapping[str, str]) -> bool:
-    """Whether the same words say of its training what they would say of its scoring."""
-    trained = what.removesuffix(OF_SCORING)
-    return trained != what and (has.get(trained), usual.get(trained)) == (has[what], usual[what])
+def _repeats_training(aspect: str, trial: Aspects, expected: Mapping[str, str]) -> bool:
+    """Whether the difference in scoring is the same as one in training, which says enough."""
+    training = aspect.removesuffix(OF_SCORING)
+    if training == aspect:
+        return False
+    has_same_values = trial.get(training) == trial[aspect]
+    return has_same_values and expected.get(training) == expected[aspect]

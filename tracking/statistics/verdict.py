@@ -5,7 +5,6 @@ The rule's numbers belong to the metric: `negligible` and `agrees_within` (track
 Whether we show a difference is what the table's mark says.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +13,16 @@ import numpy as np
 
 from tracking.card import Metric
 from tracking.statistics.family import Family, RowTest
-from tracking.statistics.rows import published_minus
+from tracking.statistics.means import published_minus
 
 VERSION_OF_RULE = 1
-"""Rises when the same numbers come to another verdict: the lock of a study names it."""
+"""Bumped when the same numbers lead to a different verdict: the lock of a study names it."""
 WORDS = ("agrees", "disagrees", "not shown", "not tested")
 PublishedNumbers = Mapping[str, float | None]
-"""Of one metric: row -> published value, the reference included."""
+"""For one metric: row -> published value, with the reference."""
 PERMUTATIONS = 10_000
 PERMUTATION_SEED = 20_170_612
-AT_ONCE = 2_000_000  # pairs compared at one time: 16 MB
+PAIRS_AT_ONCE = 2_000_000  # 16 MB
 LEAST_ROWS = 3
 
 
@@ -33,64 +32,71 @@ class MetricVerdict:
 
     metric: Metric
     reference: str
-    rows: dict[
-        str, str
-    ]  # one of WORDS, and more: "agrees (none in the paper)", "not tested: 1 seed"
-    order: Sequence[
-        tuple[float, float]
-    ]  # of each tested row our difference, and the published value
+    rows: dict[str, str]  # such as "agrees (none in the paper)", "not tested: 1 seed"
+    order: Sequence[tuple[float, float]]  # for each tested row our difference, the published value
 
     def lines(self) -> list[str]:
         """The counts, the agreement of the order, and the rule, each one line of text."""
-        counted = Counter(
-            word for text in self.rows.values() for word in WORDS if text.startswith(word)
-        )
-        counts = ", ".join(f"{word} {counted[word]}" for word in WORDS if counted[word])
-        told = [f"{self.metric.label} against the paper, rows: {counts}."]
-        if found := rank_agreement(self.order):
-            rho, tau = (f"{_coefficient(value)} (p {_p(p)})" for value, p in found)
-            told.append(
+        lines = [f"{self.metric.label} against the paper, rows: {self._counts()}."]
+        agreement = rank_agreement(self.order)
+        if agreement:
+            rho, tau = (f"{_coefficient(value)} (p {_p_words(p)})" for value, p in agreement)
+            lines.append(
                 f"Order of the {len(self.order)} tested rows against the published order: "
                 f"Spearman's ρ {rho}, Kendall's τ {tau}; "
                 f"p: share of {PERMUTATIONS:,} random orders that agree or oppose as strongly."
             )
-        return [*told, rule(self.metric, self.reference)]
+        lines.append(rule(self.metric, self.reference))
+        return lines
+
+    def _counts(self) -> str:
+        """Such as "agrees 3, not shown 1"."""
+        counts = []
+        for word in WORDS:
+            number = sum(text.startswith(word) for text in self.rows.values())
+            if number:
+                counts.append(f"{word} {number}")
+        return ", ".join(counts)
 
 
-def verdict(found: Family, published: PublishedNumbers) -> MetricVerdict | None:
+def verdict(family: Family, published: PublishedNumbers) -> MetricVerdict | None:
     """Every row with a published difference. None if the reference has no published value, or no
     other row has one."""
-    metric = found.metric
-    base = published.get(found.reference)
+    metric = family.metric
+    base = published.get(family.reference)
     if base is None:
         return None
-    others = {row: of for row, of in published.items() if of is not None}
-    deltas = {row: published_minus(others[row], base) for row in found.rows if row in others}
-    rows = {
-        row: _verdict(metric, delta, found.rows[row])
-        for row, delta in deltas.items()
-        if delta is not None
-    }
-    order = [(test.difference, others[row]) for row, test in found.tests.items() if row in others]
-    return MetricVerdict(metric, found.reference, rows, order) if rows else None
+    rows = dict[str, str]()
+    order = list[tuple[float, float]]()
+    for row, test in family.rows.items():
+        value = published.get(row)
+        published_delta = published_minus(value, base)
+        if value is None or published_delta is None:
+            continue
+        rows[row] = _verdict(metric, published_delta, test)
+        if not isinstance(test, str):
+            order.append((test.difference, value))
+    return MetricVerdict(metric, family.reference, rows, order) if rows else None
 
 
 def rule(metric: Metric, reference: str) -> str:
     """The rule behind the verdicts of a metric, as one paragraph."""
-    said = [
+    sentences = [
         f"Rule for {metric.label}: a row agrees if it is marked as different on the published side of {reference}.",
         "It disagrees if it is marked on the other side. Otherwise the difference is not shown.",
         f"A published |Δ| of at most {metric.negligible:g} is none in the paper.",
     ]
     if metric.agrees_within is None:
-        return " ".join([*said, "No margin is stated for it, so it is not shown."])
-    margin = f"{metric.agrees_within:g} {'in ln ' if metric.exp_of else ''}{metric.label}"
-    said.append(
+        sentences.append("No margin is stated for it, so it is not shown.")
+        return " ".join(sentences)
+    scale = "in ln " if metric.exp_of else ""
+    margin = f"{metric.agrees_within:g} {scale}{metric.label}"
+    sentences.append(
         f"It agrees if our whole interval lies within ± {margin}, and disagrees if all of it lies outside."
     )
     if metric.exp_of:
-        said.append(f"For that, {metric.label} is compared as ln {metric.label}.")
-    return " ".join(said)
+        sentences.append(f"For that, {metric.label} is compared as ln {metric.label}.")
+    return " ".join(sentences)
 
 
 def rank_agreement(
@@ -99,37 +105,38 @@ def rank_agreement(
     """Spearman's ρ and Kendall's τ-b, each with its two-sided p by permutation, between our
     difference and the published value of each row.
 
-    p is the share of random orders that agree or oppose as strongly. It says how surely there is
-    any agreement, not how strong it is: chance moves our means, and nobody knows how far. None with
-    fewer than 3 rows, or if all values are equal.
+    p is the share of random orders that agree or oppose as strongly. It says how certain it is that
+    there is any agreement, not how strong it is: chance moves our means, by an unknown amount. None
+    with fewer than 3 rows, or if all values are equal.
     """
-    values, theirs = np.array(order, float).reshape(-1, 2).T
-    if len(order) < LEAST_ROWS or np.ptp(theirs) == 0 or np.ptp(values) == 0:
+    values, published = np.array(order, float).reshape(-1, 2).T
+    if len(order) < LEAST_ROWS or np.ptp(published) == 0 or np.ptp(values) == 0:
         return None
-    found = _both(values[None], theirs)[:, 0]
-    chance = np.random.default_rng(PERMUTATION_SEED)
-    larger = np.ones(2)
-    at_once = max(1, AT_ONCE // len(values) ** 2)
-    for start in range(0, PERMUTATIONS, at_once):
-        number = min(at_once, PERMUTATIONS - start)
-        drawn = _both(chance.permuted(np.tile(values, (number, 1)), axis=1), theirs)
-        larger += (np.abs(drawn) >= np.abs(found)[:, None] - 1e-12).sum(axis=1)
-    p = larger / (PERMUTATIONS + 1)
-    return (float(found[0]), float(p[0])), (float(found[1]), float(p[1]))
+    coefficients = _rank_coefficients(values[None], published)[:, 0]
+    random = np.random.default_rng(PERMUTATION_SEED)
+    as_strong = np.ones(2)
+    draws_at_once = max(1, PAIRS_AT_ONCE // len(values) ** 2)
+    for start in range(0, PERMUTATIONS, draws_at_once):
+        draws = min(draws_at_once, PERMUTATIONS - start)
+        permuted = random.permuted(np.tile(values, (draws, 1)), axis=1)
+        drawn = _rank_coefficients(permuted, published)
+        as_strong += (np.abs(drawn) >= np.abs(coefficients)[:, None] - 1e-12).sum(axis=1)
+    p = as_strong / (PERMUTATIONS + 1)
+    rho = (float(coefficients[0]), float(p[0]))
+    tau = (float(coefficients[1]), float(p[1]))
+    return rho, tau
 
 
-def _both(rows: Any, theirs: Any) -> Any:
-    """Spearman's ρ and Kendall's τ-b of each line of ``rows`` (draws × rows), as 2 × draws."""
-    above = np.sign(rows[:, :, None] - rows[:, None, :])  # draws × rows × rows
-    above_theirs = np.sign(theirs[:, None] - theirs[None, :])
-    kendall = (above * above_theirs).sum((1, 2)) / np.sqrt(
-        (above**2).sum((1, 2)) * (above_theirs**2).sum()
-    )
-    ranks, their_ranks = (
-        above.sum(2),
-        above_theirs.sum(1),
-    )  # how many are below, less how many are above
-    spearman = ranks @ their_ranks / np.sqrt((ranks**2).sum(1) * (their_ranks**2).sum())
+def _rank_coefficients(values: Any, published: Any) -> Any:
+    """Spearman's ρ and Kendall's τ-b of each line of ``values`` (draws × rows), as 2 × draws."""
+    order = np.sign(values[:, :, None] - values[:, None, :])  # draws × rows × rows
+    published_order = np.sign(published[:, None] - published[None, :])
+    untied_pairs = (order**2).sum((1, 2)) * (published_order**2).sum()
+    kendall = (order * published_order).sum((1, 2)) / np.sqrt(untied_pairs)
+    ranks = order.sum(2)  # how many are lower, less how many are higher
+    published_ranks = published_order.sum(1)
+    squares = (ranks**2).sum(1) * (published_ranks**2).sum()
+    spearman = ranks @ published_ranks / np.sqrt(squares)
     return np.stack([spearman, kendall])
 
 
@@ -137,17 +144,17 @@ def _verdict(metric: Metric, published: float, test: RowTest | str) -> str:
     if isinstance(test, str):
         return f"not tested: {test}"
     if abs(published) <= metric.negligible:
-        return f"{_within(metric.agrees_within, test)} (none in the paper)"
-    return _same_sign(published, test)
+        return f"{_interval_verdict(metric.agrees_within, test)} (none in the paper)"
+    return _sign_verdict(published, test)
 
 
-def _same_sign(published: float, test: RowTest) -> str:
+def _sign_verdict(published: float, test: RowTest) -> str:
     if not test.marked:
         return "not shown"
     return "agrees" if (test.difference > 0) == (published > 0) else "disagrees"
 
 
-def _within(margin: float | None, test: RowTest) -> str:
+def _interval_verdict(margin: float | None, test: RowTest) -> str:
     _, low, high = test.tested
     if margin is not None and -margin <= low and high <= margin:
         return "agrees"
@@ -161,5 +168,5 @@ def _coefficient(value: float) -> str:
     return text if value >= 0 or text == "0.00" else f"−{text}"
 
 
-def _p(value: float) -> str:
+def _p_words(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

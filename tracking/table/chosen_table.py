@@ -1,7 +1,7 @@
-"""Of the rows that score one row's weights the best one by a metric on its own set, with its scores
-on the other sets.
+"""For each trained row, the best of the rows that score its weights: chosen by a metric on its own
+set, shown with its scores on the other sets.
 
-A score that was chosen is the best of several, so it is marked wherever it stands.
+A score that was chosen is the best of several, so it is marked everywhere.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +11,9 @@ from functools import partial
 from rich.table import Table
 
 from tracking.card import Metric
-from tracking.statistics.rows import BASE, TableRow, deviation, metric_mean
-from tracking.statistics.rows import table as table_of
+from tracking.statistics.means import deviation, metric_mean
+from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, study_of_metrics
 from tracking.table.columns import change_of
 from tracking.table.latex import latex
@@ -28,7 +29,7 @@ from tracking.table.text import (
     markdown,
     terminal,
 )
-from tracking.words import listed, number
+from tracking.words import listed, number, plural
 
 CHOSEN = "†"
 """The mark of a score that was chosen among several."""
@@ -38,7 +39,7 @@ NOTHING_CHOSEN = "nothing chosen: no seed in common"
 
 @dataclass(frozen=True)
 class ChosenRow:
-    """The best row with some weights. ``values`` are by set and seed, at the seeds that all its
+    """The best row with the same weights. ``values`` are by set and seed, at the seeds that all its
     rivals have."""
 
     row: TableRow
@@ -77,7 +78,7 @@ class ChosenTable:
 
 
 def chosen_table(study: Study, metric: Metric) -> ChosenTable:
-    """Of every row that was trained, and of those that score its weights."""
+    """For every trained row, with those that score its weights."""
     measured = [name for name, metrics in study.measured_sets().items() if metric.name in metrics]
     sets = tuple(dict.fromkeys([metric.set, *measured]))
     rows_of_set = {name: table_of(study_of_metrics(study, [metric.name], name)) for name in sets}
@@ -91,8 +92,8 @@ def chosen_table(study: Study, metric: Metric) -> ChosenTable:
 def _best(
     metric: Metric, weights: str, rivals: Sequence[TableRow], rows_of_set: dict[str, list[TableRow]]
 ) -> ChosenRow:
-    """Rivals are compared at the seeds that all of them have; of equals the first in the table is
-    taken."""
+    """Rivals are compared at the seeds that all of them have; of equals, the first in the table is
+    the best."""
     scored = [row for row in rivals if _is_scored(row, metric)]
     unscored = tuple(row.row for row in rivals if row not in scored)
     first = rivals[0]
@@ -119,9 +120,10 @@ def _common_seeds(rows: Sequence[TableRow]) -> list[int]:
 
 
 def _is_scored(row: TableRow, metric: Metric) -> bool:
-    """Whether it has a score, made with its own settings alone."""
-    foreign = row.shares_weights and metric.decided_by(row.other_decode)
-    return row.scores[metric.name] is not None and not foreign
+    """Whether it has a score, and only its own change sets its settings for scoring apart."""
+    if row.shares_weights and metric.decided_by(row.other_decode):
+        return False
+    return row.scores[metric.name] is not None
 
 
 def _mean_at(metric: Metric, row: TableRow, seeds: Sequence[int]) -> float | None:
@@ -153,17 +155,21 @@ def written(kind: str, table: ChosenTable, caption: str | None = None, label: st
 
 
 def _for_people(table: ChosenTable, caption: str | None) -> TextTable:
+    metric = table.metric
     columns: list[Column[ChosenRow]] = [Column("change", "change", _change, _change, "text")]
-    for name in table.sets:
-        text = partial(_score, table.metric, name)
-        value = partial(_mean, table.metric, name)
-        columns.append(
-            Column(f"{table.metric.name}_{name}", f"{table.metric.label} on {name}", text, value)
-        )
+    for set_name in table.sets:
+        text = partial(_score, metric, set_name)
+        value = partial(_mean, metric, set_name)
+        head = f"{metric.label} on {set_name}"
+        columns.append(Column(f"{metric.name}_{set_name}", head, text, value))
     columns.append(Column("chosen_among", "chosen among", _among_words, _among))
-    groups = tuple(row.group for row in table.rows)
-    below = _caption(table) if caption is None else caption
-    return TextTable(table.study.name, tuple(columns), lines_of(columns, table.rows), groups, below)
+    return TextTable(
+        table.study.name,
+        tuple(columns),
+        lines_of(columns, table.rows),
+        groups=tuple(row.group for row in table.rows),
+        caption=_caption(table) if caption is None else caption,
+    )
 
 
 def _change(chosen: ChosenRow) -> str:
@@ -178,8 +184,10 @@ def _score(metric: Metric, set_name: str, chosen: ChosenRow) -> str:
     sd = chosen.sd(set_name)
     if mean is None:
         return "–"
-    spread = "" if sd is None else f" ± {number(sd, metric.places)}"
-    return f"{number(mean, metric.places)}{spread}{CHOSEN if chosen.is_chosen else ''}"
+    text = number(mean, metric.places)
+    if sd is not None:
+        text += f" ± {number(sd, metric.places)}"
+    return f"{text}{CHOSEN}" if chosen.is_chosen else text
 
 
 def _mean(metric: Metric, set_name: str, chosen: ChosenRow) -> float | None:
@@ -224,14 +232,13 @@ def _plain(name: str, value: Callable[[ChosenRow], object]) -> Column[ChosenRow]
 def _caption(table: ChosenTable) -> str:
     """What was chosen, among how many, and what that does to the score."""
     metric = table.metric
-    dev = metric.set
     chosen_rows = [chosen for chosen in table.rows if chosen.is_chosen]
     rows_of_number = dict[int, list[str]]()
     for chosen in chosen_rows:
         rows_of_number.setdefault(chosen.among, []).append(chosen.row.row)
     parts = [
-        f"{listed(rows)} chosen among {number_of} on {dev}"
-        for number_of, rows in rows_of_number.items()
+        f"{listed(rows)} chosen among {rivals} on {metric.set}"
+        for rivals, rows in rows_of_number.items()
     ]
     if not parts:
         nothing = "No score was chosen: no row has a rival with the same weights and a score."
@@ -239,15 +246,15 @@ def _caption(table: ChosenTable) -> str:
     best = f"of the rows that score the same weights, the best by {metric.label}"
     lines = [
         f"{CHOSEN}: {best}: {'; '.join(parts)}.",
-        f"The score on {dev} is the best of several, so it looks better than it is.",
+        f"The score on {metric.set} is the best of several, so it looks better than it is.",
     ]
     if table.sets[1:]:
         lines.append(f"The choice did not use {listed(list(table.sets[1:]))}.")
     lines.append("Scores without a mark were not chosen.")
-    lines += [_seeds_line(chosen, dev) for chosen in chosen_rows if chosen.lacks_seeds]
+    lines += [_seeds_line(chosen, metric.set) for chosen in chosen_rows if chosen.lacks_seeds]
     unscored = [row for chosen in table.rows for row in chosen.unscored]
     if unscored:
-        lines.append(f"Not among them, without a score on {dev}: {listed(unscored)}.")
+        lines.append(f"Excluded because they have no score on {metric.set}: {listed(unscored)}.")
     return " ".join([*lines, *_lock_lines(table)])
 
 
@@ -259,6 +266,6 @@ def _lock_lines(table: ChosenTable) -> Iterator[str]:
 def _seeds_line(chosen: ChosenRow, set_name: str) -> str:
     """Such as "Scores of beam_8 are at seeds 1, 2, which all 3 rows with base's weights have."."""
     seeds = [*chosen.values[set_name]]
-    noun = "seed" if len(seeds) == 1 else "seeds"
+    noun = plural("seed", len(seeds))
     rivals = f"all {chosen.among} rows with {chosen.weights}'s weights"
     return f"Scores of {chosen.row.row} are at {noun} {seed_words(seeds)}, which {rivals} have."

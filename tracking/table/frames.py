@@ -24,15 +24,17 @@ TIME = "datetime64[ns, UTC]"
 NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 TRIALS = {
     **NAMES,
-    **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT},
-    **{
-        "attempts": WHOLE,
-        "step": WHOLE,
-        "params": WHOLE,
-        "flops": NUMBER,
-        "seconds": NUMBER,
-        "cpu_seconds": NUMBER,
-    },
+    "group": TEXT,
+    "change": TEXT,
+    "key": TEXT,
+    "state": TEXT,
+    "note": TEXT,
+    "attempts": WHOLE,
+    "step": WHOLE,
+    "params": WHOLE,
+    "flops": NUMBER,
+    "seconds": NUMBER,
+    "cpu_seconds": NUMBER,
     **dict.fromkeys(DEVICE_COSTS, NUMBER),
 }
 SCORES = {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER}
@@ -53,22 +55,21 @@ class StudyFrames:
 def load(folder: str | os.PathLike[str]) -> StudyFrames:
     """The study in this folder, such as `runs/synthetic-tiny`.
 
-    Raises StudyMissing, a FileNotFoundError, if the folder is no study's, and DamagedFileError if
-    `study.json` cannot be read. A trial with damaged files is kept: its ``note`` names them, and
-    what they held is missing.
+    Raises StudyMissing, a FileNotFoundError, if the folder has no study, and DamagedFileError if
+    `study.json` cannot be read. A trial with damaged files stays: its ``note`` names them, and what
+    they held is missing.
     """
     study = _read(Path(folder).expanduser().absolute())
     standings = study.standings()
-    results = [
-        (standing.trial, standing.result) for standing in standings if standing.result is not None
-    ]
+    trials = list[dict[str, Any]]()
+    scores = list[dict[str, Any]]()
+    curves = list[dict[str, Any]]()
+    for standing in standings:
+        trials.append(_trial(study, standing))
+        scores += _scores(study, standing)
+        curves += _curves(study, standing.trial)
     return StudyFrames(
-        study.name,
-        _frame(TRIALS, (_trial(study, standing) for standing in standings)),
-        _frame(
-            SCORES, (line for trial, result in results for line in _scores(study, trial, result))
-        ),
-        _frame(CURVES, (line for trial in study.trials for line in _curves(study, trial))),
+        study.name, _frame(TRIALS, trials), _frame(SCORES, scores), _frame(CURVES, curves)
     )
 
 
@@ -76,20 +77,18 @@ def _read(folder: Path) -> Study:
     try:
         return read_study(folder)
     except StudyMissing as error:
-        around = (folder, folder.parent, folder.parent / "runs", folder.parents[1])
-        near = max(
-            (study for place in around for study in study_folders(place)),
-            key=partial(_like, folder),
-            default="",
-        )
-        raise StudyMissing(
-            f"{error}; name a study's folder, such as {near}" if near else str(error)
-        ) from None
+        parents = (folder, folder.parent, folder.parent / "runs", folder.parents[1])
+        studies = [study for parent in parents for study in study_folders(parent)]
+        nearest = max(studies, key=partial(_similarity, folder), default=None)
+        if nearest is None:
+            raise
+        raise StudyMissing(f"{error}; name a study's folder, such as {nearest}") from None
 
 
-def _like(asked: Path, study: Path) -> float:
-    """How alike the names are, from 0 to 1; more for the study that holds what was asked for."""
-    return SequenceMatcher(None, asked.name, study.name).ratio() + (study == asked.parent)
+def _similarity(folder: Path, study: Path) -> float:
+    """How alike the names are, from 0 to 1; one more for the study that contains the folder."""
+    ratio = SequenceMatcher(None, folder.name, study.name).ratio()
+    return ratio + 1 if study == folder.parent else ratio
 
 
 def _trial(study: Study, standing: Standing) -> dict[str, Any]:
@@ -110,29 +109,32 @@ def _trial(study: Study, standing: Standing) -> dict[str, Any]:
     }
 
 
-def _scores(study: Study, trial: StudyTrial, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for set_name, scores in result["scores"].items():
+def _scores(study: Study, standing: Standing) -> Iterator[dict[str, Any]]:
+    """None of an unfinished trial."""
+    names = _names(standing.trial)
+    result = standing.result or {}
+    for set_name, scores in result.get("scores", {}).items():
         for metric, value in study.task.scores(scores).values.items():
-            yield {**_names(trial), "set": set_name, "metric": metric, "value": value}
+            yield {**names, "set": set_name, "metric": metric, "value": value}
 
 
 def _curves(study: Study, trial: StudyTrial) -> Iterator[dict[str, Any]]:
-    for line in unless_damaged(study.trial_folder(trial).journal, []):
-        at = {"attempt": line.attempt, "step": line.step, "time": line.ts}
-        for metric, value in line.metrics.items():
-            yield {**_names(trial), **at, "metric": metric, "value": value}
+    for report in unless_damaged(study.trial_folder(trial).journal, []):
+        point = {"attempt": report.attempt, "step": report.step, "time": report.ts}
+        for metric, value in report.metrics.items():
+            yield {**_names(trial), **point, "metric": metric, "value": value}
 
 
 def _names(trial: StudyTrial) -> dict[str, Any]:
     return {"trial": trial.name, "row": trial.row, "seed": trial.seed}
 
 
-def _frame(columns: Mapping[str, str], lines: Iterator[dict[str, Any]]) -> "DataFrame":
-    """The lines with exactly these columns and types, also if there are none. None becomes NaN or
+def _frame(columns: Mapping[str, str], lines: list[dict[str, Any]]) -> "DataFrame":
+    """The lines with exactly these columns and types, even without a line. None becomes NaN or
     NA."""
     import pandas as pd
 
-    frame = pd.DataFrame(list(lines), columns=list(columns))
+    frame = pd.DataFrame(lines, columns=list(columns))
     if "time" in columns:
         frame["time"] = pd.to_datetime(frame["time"].astype(NUMBER), unit="s", utc=True)
     return frame.astype(dict(columns))

@@ -1,5 +1,4 @@
-r"""One table as LaTeX for a paper of one or two columns. It needs \usepackage{booktabs}, and no
-other package.
+r"""One table as LaTeX for a paper with one or two columns. It needs only \usepackage{booktabs}.
 
 With \usepackage{graphicx} a table that is still too wide shrinks to the line.
 """
@@ -14,64 +13,57 @@ from tracking.table.text import Cell, Column, TextTable
 ESCAPED = {
     "\\": r"\textbackslash{}",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    **{
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-    },
-    **{
-        "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
-        "*": "$^{*}$",
-        "†": "$^{\\dagger}$",
-        "‡": "$^{\\ddagger}$",
-    },
-    **{"§": "$^{\\S}$", "▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "▽": r"$\downarrow$"},
-    **{"◇": r"$\diamond$", "⇈": r"$\Uparrow$"},  # that need no package
-    **{
-        "°": r"$^{\circ}$",
-        "−": "$-$",
-        "±": r"$\pm$",
-        "×": r"$\times$",
-        "≥": r"$\geq$",
-        "≤": r"$\leq$",
-    },
-    **{
-        "⁶": "$^{6}$",
-        "–": "--",
-        "—": "---",
-        "…": r"\dots{}",
-        "’": "'",
-        "½": r"$\frac{1}{2}$",
-        "√": r"$\surd$",
-    },
-    **{
-        "Δ": r"$\Delta$",
-        "α": r"$\alpha$",
-        "β": r"$\beta$",
-        "γ": r"$\gamma$",
-        "δ": r"$\delta$",
-        "ε": r"$\epsilon$",
-    },
-    **{
-        "η": r"$\eta$",
-        "θ": r"$\theta$",
-        "λ": r"$\lambda$",
-        "μ": r"$\mu$",
-        "µ": r"$\mu$",
-        "ρ": r"$\rho$",
-    },
-    **{
-        "σ": r"$\sigma$",
-        "τ": r"$\tau$",
-        "φ": r"$\phi$",
-        "ω": r"$\omega$",
-        "π": r"$\pi$",
-        "→": r"$\to$",
-    },
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "*": "$^{*}$",
+    "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
+    "§": r"$^{\S}$",
+    # Marks of findings that need no package.
+    "▲": r"$\bigtriangleup$",
+    "▼": r"$\bigtriangledown$",
+    "▽": r"$\downarrow$",
+    "◇": r"$\diamond$",
+    "⇈": r"$\Uparrow$",
+    "°": r"$^{\circ}$",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "⁶": "$^{6}$",
+    "–": "--",
+    "—": "---",
+    "…": r"\dots{}",
+    "’": "'",
+    "½": r"$\frac{1}{2}$",
+    "√": r"$\surd$",
+    "Δ": r"$\Delta$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "γ": r"$\gamma$",
+    "δ": r"$\delta$",
+    "ε": r"$\epsilon$",
+    "η": r"$\eta$",
+    "θ": r"$\theta$",
+    "λ": r"$\lambda$",
+    "μ": r"$\mu$",
+    "µ": r"$\mu$",
+    "ρ": r"$\rho$",
+    "σ": r"$\sigma$",
+    "τ": r"$\tau$",
+    "φ": r"$\phi$",
+    "ω": r"$\omega$",
+    "π": r"$\pi$",
+    "→": r"$\to$",
     **{subscript: f"$_{{{digit}}}$" for digit, subscript in enumerate("₀₁₂₃₄₅₆₇₈₉")},
-    **{"[": "{[}", "]": "{]}"},  # after \\ a bracket would be an option
+    # After a line break a bare bracket would begin an option.
+    "[": "{[}",
+    "]": "{]}",
 }
 SYMBOL = re.compile(r"\b([^\W\d_])_([A-Za-z0-9]+)\b")
 """A letter with an index, such as d_model."""
@@ -87,6 +79,7 @@ BEGIN = r"""% Needs \usepackage{booktabs}. With \usepackage{graphicx} a wide tab
 \fi
 \fitted{%"""
 SIDES = {"number": "r", "setting": "c"}
+LAST_LATIN = 0x17F
 BEYOND_LATIN = "% Letters beyond Latin ones need XeLaTeX or LuaLaTeX, and a font that has them.\n"
 NARROW = 52
 """Letters in \footnotesize that fit into one of two columns; a wider table spans both."""
@@ -96,20 +89,31 @@ EM_PER_LETTER = 0.5
 
 
 def latex(table: TextTable, notes: Sequence[str] = (), label: str = "") -> str:
-    """One table environment; groups are apart, ``notes`` stand below the caption."""
+    """One table environment with a line between groups; ``notes`` follow the caption."""
     environment = "table" if _letters(table) <= NARROW else "table*"
-    marked = [_has_marks(table, place) for place in range(len(table.columns))]
+    has_marks = [_has_marks(table, position) for position in range(len(table.columns))]
     sides = "".join(SIDES.get(column.kind, "l") for column in table.columns)
-    sides = f"l{sides}" if table.has_groups else sides
-    heads = [_head(column, marks) for column, marks in zip(table.columns, marked, strict=True)]
-    lines = [f"\\begin{{tabular}}{{{sides}}}", "\\toprule", *_head_lines(table, heads), "\\midrule"]
-    lines += _body(table, marked)
-    about = " ".join(for_latex(line) for line in [*table.caption.split("\n"), *notes] if line)
-    end = ["\\bottomrule", "\\end{tabular}}", f"\\caption{{{about}}}"]
+    if table.has_groups:
+        sides = f"l{sides}"
+    caption = " ".join(for_latex(line) for line in [*table.caption.split("\n"), *notes] if line)
     name = label or f"tab:{re.sub('[^A-Za-z0-9-]', '-', table.title)}"
-    begin = BEGIN.replace("ENVIRONMENT", environment)
-    text = "\n".join([begin, *lines, *end, f"\\label{{{name}}}", f"\\end{{{environment}}}", ""])
-    return (BEYOND_LATIN if any(ord(letter) > 0x17F for letter in text) else "") + text
+    lines = [
+        BEGIN.replace("ENVIRONMENT", environment),
+        rf"\begin{{tabular}}{{{sides}}}",
+        r"\toprule",
+        *_head_lines(table, has_marks),
+        r"\midrule",
+        *_body(table, has_marks),
+        r"\bottomrule",
+        r"\end{tabular}}",
+        rf"\caption{{{caption}}}",
+        rf"\label{{{name}}}",
+        rf"\end{{{environment}}}",
+        "",
+    ]
+    text = "\n".join(lines)
+    has_letters_beyond_latin = any(ord(letter) > LAST_LATIN for letter in text)
+    return BEYOND_LATIN + text if has_letters_beyond_latin else text
 
 
 def for_latex(text: str) -> str:
@@ -119,67 +123,69 @@ def for_latex(text: str) -> str:
 
 def _letters(table: TextTable) -> int:
     """About how wide the table is, with the room between its columns."""
-    widths: list[int] = []
-    for place, column in enumerate(table.columns):
-        texts = [*column.head.split("\n"), *(_shown(line[place]) for line in table.lines)]
-        widths.append(max(map(len, texts)))
-    return sum(min(width, LONGEST) + 1 for width in widths) + max(map(len, table.groups), default=0)
+    letters = max(map(len, table.groups), default=0)
+    for position, column in enumerate(table.columns):
+        first_lines = [cell.text.partition("\n")[0] for cell in table.cells(position)]
+        longest = max(map(len, [*column.head.split("\n"), *first_lines]))
+        letters += min(longest, LONGEST) + 1
+    return letters
 
 
-def _shown(cell: Cell) -> str:
-    return cell.text.partition("\n")[0]
-
-
-def _has_marks(table: TextTable, column: int) -> bool:
+def _has_marks(table: TextTable, position: int) -> bool:
     """Whether any cell of this column has a mark behind its number."""
-    return any(line[column].parted[1] for line in table.lines)
+    return any(cell.parted[1] for cell in table.cells(position))
 
 
-def _head(column: Column[Any], has_marks: bool) -> list[str]:
-    """The lines of the column's head."""
-    parts = [_with_symbols(part) for part in column.head.split("\n")]
-    return [f"{part}{_mark('') if has_marks else ''}" for part in parts]
-
-
-def _head_lines(table: TextTable, heads: Sequence[list[str]]) -> Iterator[str]:
-    """Heads stand at the bottom: the last line has something in each column."""
-    first = [""] if table.has_groups else []
-    flipped = list(zip_longest(*(reversed(head) for head in heads), fillvalue=""))
-    for line in reversed(flipped):
-        yield _line([*first, *line])
+def _head_lines(table: TextTable, has_marks: Sequence[bool]) -> Iterator[str]:
+    """Heads are aligned at the bottom: the last line has something in each column."""
+    reversed_heads = []
+    for column, marked in zip(table.columns, has_marks, strict=True):
+        lines = [_with_symbols(line) for line in column.head.split("\n")]
+        if marked:
+            lines = [f"{line}{_mark('')}" for line in lines]
+        reversed_heads.append(reversed(lines))
+    lines_from_bottom = list(zip_longest(*reversed_heads, fillvalue=""))
+    group = [""] if table.has_groups else []
+    for line in reversed(lines_from_bottom):
+        yield _line([*group, *line])
 
 
 def _with_symbols(text: str) -> str:
     r"""As LaTeX prints it, and each letter with an index as $d_{\mathrm{model}}$."""
-    parts = SYMBOL.split(text)
-    shown = [for_latex(parts[0])]
-    for letter, index, following in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        shown += [f"${for_latex(letter).strip('$')}_{{\\mathrm{{{index}}}}}$", for_latex(following)]
-    return "".join(shown)
+    first, *parts = SYMBOL.split(text)
+    latex_text = for_latex(first)
+    for letter, index, following in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
+        symbol = for_latex(letter).strip("$")
+        latex_text += f"${symbol}_{{\\mathrm{{{index}}}}}${for_latex(following)}"
+    return latex_text
 
 
-def _body(table: TextTable, marked: Sequence[bool]) -> Iterator[str]:
-    for place, line in enumerate(table.lines):
-        first = table.begins(place)
-        if first and place > 0:
+def _body(table: TextTable, has_marks: Sequence[bool]) -> Iterator[str]:
+    for position, line in enumerate(table.lines):
+        begins = table.begins(position)
+        if begins and position > 0:
             yield r"\midrule"
-        group = [for_latex(table.groups[place]) if first else ""] if table.has_groups else []
-        columns = zip(line, table.columns, marked, strict=True)
-        cells = [_cell(cell, column, marks) for cell, column, marks in columns]
-        yield _line([*group, *cells])
+        cells = []
+        if table.has_groups:
+            cells.append(for_latex(table.groups[position]) if begins else "")
+        for cell, column, marked in zip(line, table.columns, has_marks, strict=True):
+            cells.append(_marked_cell(cell) if marked else _cell(cell, column))
+        yield _line(cells)
 
 
-def _cell(cell: Cell, column: Column[Any], has_marks: bool) -> str:
-    """A number with room for the mark behind it, so that digits stand below digits; a long text in
-    several lines.
+def _marked_cell(cell: Cell) -> str:
+    """A number with room for the mark behind it, so that digits align."""
+    number, mark = cell.parted
+    return f"{_bold(for_latex(number), cell.best)}{_mark(for_latex(mark))}"
 
-    The name of a row has no symbols: commands take it as it is.
-    """
+
+def _cell(cell: Cell, column: Column[Any]) -> str:
+    """A long text has several lines. The name of a row has no symbols: commands take it as it
+    is."""
     is_text = column.kind == "text"
-    if has_marks:
-        number, mark = cell.parted
-        return f"{_bold(for_latex(number), cell.best)}{_mark(for_latex(mark))}"
-    text = _with_symbols(cell.line) if is_text and column.name != "row" else for_latex(cell.line)
+    text = for_latex(cell.line)
+    if is_text and column.name != "row":
+        text = _with_symbols(cell.line)
     if is_text and len(cell.line) > LONGEST:
         width = f"{LONGEST * EM_PER_LETTER:g}em"
         text = rf"\parbox[t]{{{width}}}{{\raggedright {text}\strut}}"

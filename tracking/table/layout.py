@@ -1,16 +1,17 @@
 """The study's table in the layout of the paper's Table 3: which columns and lines each format
 prints."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rich.table import Table
 
 from tracking.card import TESTED, Card, Metric
-from tracking.statistics.comparable_scores import NOT_COMPARED
-from tracking.statistics.findings import MIXED_SETTINGS, OTHER_SETTINGS
-from tracking.statistics.rows import TableRow
+from tracking.statistics.references import NOT_COMPARED
+from tracking.statistics.study_findings import MIXED_SETTINGS, OTHER_SETTINGS
+from tracking.statistics.table_rows import TableRow
 from tracking.table.caption import caption
 from tracking.table.columns import (
     ALL_COST_LABELS,
@@ -45,156 +46,165 @@ from tracking.table.text import (
 
 MISSING = "–"
 EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NOT_COMPARED)
-"""The words that the row's note or the caption explains, for tables without room for them."""
+"""Words that the row's note or the caption explains, which a table for people leaves out."""
 
 
 def written(kind: str, table: StudyTable) -> str:
     """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one
     of ours reads FAILED, missing, … in CSV, and null in JSON."""
-    rows = table.rows
     view = table.view
-    known = columns_of(table)
-    if kind in ("csv", "json"):
-        names = view.named or (csv_names if kind == "csv" else json_names)(table)
-        return (csv_text if kind == "csv" else json_text)(
-            [replace(known[name], name=name) for name in names], rows
-        )
+    if kind == "csv":
+        return csv_text(_columns(table, view.named or csv_names(table)), table.rows)
+    if kind == "json":
+        return json_text(_columns(table, view.named or json_names(table)), table.rows)
     if kind == "md":
-        return markdown(
-            _with_summary(_for_people(table, " ± ", short=bool(view.short)), view, "\n")
-        )
+        text_table = _for_people(table, " ± ", short=bool(view.short))
+        return markdown(_with_summary(text_table, view, "\n"))
     if kind == "tex":
-        below = replace(table, view=replace(view, notes=False))
-        made = _for_people(below, " ± ", short=view.short is not False)
-        return latex(_with_summary(made, view, ". "), _notes(table), view.label)
-    verdicts = [f"verdict_{name}" for name in table.findings.verdicts] if view.verdicts else []
-    columns = [known[name] for name in view.named or [*page_names(table), *verdicts]]
-    return html(_text_table(table, columns, lines_of(columns, rows)))
+        without_notes = replace(table, view=replace(view, notes=False))
+        text_table = _for_people(without_notes, " ± ", short=view.short is not False)
+        return latex(_with_summary(text_table, view, ". "), _notes(table), view.label)
+    names = view.named or page_names(table)
+    if view.verdicts and not view.named:
+        names += [f"verdict_{name}" for name in table.findings.verdicts]
+    column_of_name = columns_of(table)
+    columns = [column_of_name[name] for name in names]
+    return html(_text_table(table, columns, lines_of(columns, table.rows)))
 
 
-def _with_summary(made: TextTable, view: View, between: str) -> TextTable:
-    """What was found begins the caption, where a file has no place above its table; your own
-    caption stays as it is."""
+def _columns(table: StudyTable, names: Sequence[str]) -> list[StudyColumn]:
+    """Those of these names, for programs."""
+    column_of_name = columns_of(table)
+    return [replace(column_of_name[name], name=name) for name in names]
+
+
+def _with_summary(text_table: TextTable, view: View, separator: str) -> TextTable:
+    """The summary begins the caption, as a file has no line above its table. A caption that the
+    user wrote stays as it is."""
     if view.caption is not None:
-        return made
-    return replace(made, caption=between.join(filter(None, [made.summary, made.caption])))
+        return text_table
+    parts = filter(None, [text_table.summary, text_table.caption])
+    return replace(text_table, caption=separator.join(parts))
 
 
 def shown(table: StudyTable, width: int = 120) -> Table:
     """The table for a terminal: our scores, their differences and the published ones, then costs;
     or chosen columns.
 
-    A standard deviation stands below its mean where there is no room next to it."""
+    A standard deviation is below its mean if there is no room next to it."""
     beside = _for_people(table, "±")
-    chosen = bool(table.view.columns or table.view.verdicts)
-    scores = len(beside.columns) - (0 if chosen else len(COST_LABELS))
-    if len(fitting(beside, width, 2).columns) >= scores:
-        return terminal(beside, width, scores)
+    needed = len(beside.columns)
+    if not table.view.columns and not table.view.verdicts:
+        needed -= len(COST_LABELS)
+    if len(fitting(beside, width, 2).columns) >= needed:
+        return terminal(beside, width, needed)
     below = _for_people(table, "\n±")
-    return terminal(below, width, min(scores, len(fitting(below, width, 2, LEAST).columns)))
+    fitting_columns = len(fitting(below, width, 2, LEAST).columns)
+    return terminal(below, width, min(needed, fitting_columns))
 
 
 def viewed(table: StudyTable) -> StudyTable:
-    """With the chosen rows in their order; sorted, the best one of a metric is first, and rows
-    without a value last."""
+    """With the chosen rows in their order. Sorted by a metric, its best row is first; rows without
+    a value are last."""
     rows = list(table.rows)
-    names = table.view.rows
-    rows = [row for name in names for row in rows if row.row == name] if names else rows
-    if column := columns_of(table).get(table.view.sort or ""):
-        known = [row for row in rows if column.value(row) is not None]
-        unknown = [row for row in rows if column.value(row) is None]
-        known.sort(
-            key=lambda row: _order(column.value(row)), reverse=_descending(table.card, column.name)
-        )
-        rows = known + unknown
+    if table.view.rows:
+        rows = [row for name in table.view.rows for row in rows if row.row == name]
+    column = columns_of(table).get(table.view.sort or "")
+    if column is not None:
+        rows = _sorted(rows, column, _is_descending(table.card, column.name))
     return replace(table, rows=rows)
 
 
-def _order(value: Any) -> tuple[bool, float, str]:
+def _sorted(rows: Sequence[TableRow], column: StudyColumn, descending: bool) -> list[TableRow]:
+    with_value = [row for row in rows if column.value(row) is not None]
+    without_value = [row for row in rows if column.value(row) is None]
+    with_value.sort(key=lambda row: _sort_key(column.value(row)), reverse=descending)
+    return with_value + without_value
+
+
+def _sort_key(value: Any) -> tuple[bool, float, str]:
     """Numbers before words."""
-    number = isinstance(value, int | float)
-    return not number, value if number else 0.0, "" if number else str(value)
+    if isinstance(value, int | float):
+        return False, value, ""
+    return True, 0.0, str(value)
 
 
-def _descending(card: Card, name: str) -> bool:
+def _is_descending(card: Card, name: str) -> bool:
     """Whether the column holds values, or differences in them, that are better when larger."""
-    kinds = ("", "delta_", "delta_common_seeds_", "paper_", "paper_delta_", "best_")
-    return any(
-        name == f"{kind}{metric.name}" and metric.better == "up"
-        for metric in card.tabled
-        for kind in kinds
-    )
+    prefixes = ("", "delta_", "delta_common_seeds_", "paper_", "paper_delta_", "best_")
+    names = set[str]()
+    for metric in card.tabled:
+        if metric.better == "up":
+            names |= {f"{prefix}{metric.name}" for prefix in prefixes}
+    return name in names
 
 
 def _for_people(table: StudyTable, plus_minus: str, short: bool | None = None) -> TextTable:
-    """The columns of a terminal, which every page for people has: what the row changes comes
-    first."""
-    known = columns_of(table, plus_minus)
-    columns = [replace(known["change"], text=_described(table))]
-    if table.view.names:
-        columns.insert(0, known["row"])
-    columns += [_beside(known[name]) for name in _shown_names(table)]
-    short = bool(table.view.short) if short is None else short
+    """The columns of a terminal, Markdown and LaTeX: what the row changes comes first."""
+    column_of_name = columns_of(table, plus_minus)
+    change = replace(column_of_name["change"], text=partial(_change_with_note, table))
+    columns = [column_of_name["row"], change] if table.view.names else [change]
+    for name in _people_names(table):
+        column = column_of_name[name]
+        if name.startswith("paper_delta_"):  # it is right of our difference
+            column = replace(column, head="paper\nΔ")
+        columns.append(column)
+    if short is None:
+        short = bool(table.view.short)
     lines = [brief(table.card, columns, row, EXPLAINED) for row in table.rows]
     return _text_table(table, columns, lines, short)
 
 
-def _shown_names(table: StudyTable) -> list[str]:
-    """Verdicts have a table of their own, since a terminal has no room next to everything else."""
+def _people_names(table: StudyTable) -> list[str]:
+    """Verdicts have a table of their own: a terminal has no room next to everything else."""
     if table.view.columns:
         return [name for name in table.view.columns if name not in ("row", "change")]
-    if table.view.verdicts:
-        names = [
-            metric.name for metric in table.card.tabled if metric.name in table.findings.verdicts
-        ]
-        return [f"{of}_{name}" for name in names for of in ("paper_delta", "delta", "verdict")]
-    return [*score_names(table), *COST_LABELS]
+    if not table.view.verdicts:
+        return [*score_names(table), *COST_LABELS]
+    names = []
+    for metric in table.card.tabled:
+        if metric.name in table.findings.verdicts:
+            names.append(f"paper_delta_{metric.name}")
+            names.append(f"delta_{metric.name}")
+            names.append(f"verdict_{metric.name}")
+    return names
 
 
-def _beside(column: StudyColumn) -> StudyColumn:
-    """Published differences stand right of ours, and need no name."""
-    return replace(column, head="paper\nΔ") if column.name.startswith("paper_delta_") else column
+def _change_with_note(table: StudyTable, row: TableRow) -> str:
+    """The change, and the row's note below it, unless it replaces the numbers or is below the
+    table."""
+    change = change_of(row)
+    if not table.view.names:
+        change += table.findings.row_mark(row)
+    return f"{change}\n{row.brief}" if table.view.notes and _has_note(row) else change
 
 
-def _described(table: StudyTable) -> Callable[[TableRow], str]:
-    """The change, and the row's note below it, unless that stands in place of the numbers or below
-    the table."""
-
-    def text(row: TableRow) -> str:
-        mark = "" if table.view.names else table.findings.row_mark(row)
-        change = change_of(row) + mark
-        return f"{change}\n{row.brief}" if table.view.notes and _adds(row) else change
-
-    return text
-
-
-def _adds(row: TableRow) -> bool:
-    """Whether the row's note says more than what stands in place of its numbers."""
+def _has_note(row: TableRow) -> bool:
+    """Whether the row's note says more than the word in place of its numbers."""
     return row.brief not in ("", row.status)
 
 
 def _notes(table: StudyTable) -> list[str]:
-    """Below a table of print: each row's note after the words for its change."""
-    return [f"{change_of(row)}: {row.brief}." for row in table.rows if _adds(row)]
+    """For print, below the table: each row's note after the words for its change."""
+    return [f"{change_of(row)}: {row.brief}." for row in table.rows if _has_note(row)]
 
 
 def brief(
-    card: Card, columns: Sequence[StudyColumn], row: TableRow, left_out: Collection[str] = ()
+    card: Card, columns: Sequence[StudyColumn], row: TableRow, hidden_words: Collection[str] = ()
 ) -> tuple[Cell, ...]:
-    """The row's cells, in which the state of an unfinished row appears once, and none of the words
-    ``left_out``."""
-    ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {
-        *ALL_COST_LABELS,
-        "steps",
-    }
-    found = list[Cell]()
-    told = False
+    """The row's cells, in which the state of an unfinished row appears once, and none of the
+    ``hidden_words``."""
+    deltas = {f"delta_{metric.name}" for metric in card.tabled}
+    measured = {*(metric.name for metric in card.tabled), *ALL_COST_LABELS, "steps"}
+    cells = list[Cell]()
+    has_status = False
     for column in columns:
         cell = Cell(column.text(row), column.best(row))
-        hidden = row.seeds == 0 and column.name in ours and (told or "delta_" in column.name)
-        told = told or cell.text == row.status
-        found.append(Cell(MISSING) if hidden or cell.text in left_out else cell)
-    return tuple(found)
+        repeats_status = column.name in deltas or (has_status and column.name in measured)
+        has_status = has_status or cell.text == row.status
+        is_hidden = cell.text in hidden_words or (row.seeds == 0 and repeats_status)
+        cells.append(Cell(MISSING) if is_hidden else cell)
+    return tuple(cells)
 
 
 def _text_table(
@@ -203,110 +213,113 @@ def _text_table(
     lines: Sequence[tuple[Cell, ...]],
     short: bool = False,
 ) -> TextTable:
-    groups = tuple(row.group for row in table.rows)
     names = [column.name for column in columns]
-    below = table.view.caption
-    if below is None:
-        below = short_caption(table, names) if short else caption(table, names)
+    text = table.view.caption
+    if text is None:
+        text = short_caption(table, names) if short else caption(table, names)
     return TextTable(
         table.study.name,
         tuple(columns),
         tuple(lines),
-        groups,
-        below,
+        groups=tuple(row.group for row in table.rows),
+        caption=text,
         summary=table.findings.summary,
     )
 
 
 def csv_names(table: StudyTable) -> list[str]:
-    """Further columns are added at the end, so that those of earlier versions keep their places."""
-    names = [metric.name for metric in table.card.tabled]
+    """New columns are added at the end, so that those of earlier versions keep their places."""
+    metrics = [metric.name for metric in table.card.tabled]
     published = published_names(table)
+    names = ["row", "group", "change", "seeds", "steps", *metrics, "params", "flops"]
+    names += [f"paper_{name}" for name in published]
+    names.append("seconds")
+    names += [f"delta_{name}" for name in metrics]
+    names += [f"paper_delta_{name}" for name in published if name != PARAMS]
+    names += ["asked", "note", "diverged"]
+    names += [f"sd_{name}" for name in metrics]
+    names += [*_test_names(table), "unlike", *_best_names(table), *_seed_names(table)]
+    names += [f"delta_common_seeds_{name}" for name in metrics]
+    names += ["cpu_seconds", *DEVICE_COST_LABELS, "device_hours", *REFERRING]
+    return names
+
+
+def _test_names(table: StudyTable) -> list[str]:
     findings = table.findings
-    best = [f"best_{findings.best_of.name}", "best_step"] if findings.best_of else []
-    tested = [metric.name for metric in table.card.tabled if findings.families_of(metric)]
-    tests = [f"{kind}_{name}" for name in tested for kind in (*TESTED, "finding")]
-    verdicts = [f"verdict_{name}" for name in findings.verdicts]
-    return [
-        *("row", "group", "change", "seeds", "steps", *names, "params", "flops"),
-        *(
-            *(f"paper_{name}" for name in published),
-            "seconds",
-            *(f"delta_{name}" for name in names),
-        ),
-        *(
-            *(f"paper_delta_{name}" for name in published if name != PARAMS),
-            "asked",
-            "note",
-            "diverged",
-        ),
-        *(f"sd_{name}" for name in names),
-        *(*tests, *verdicts, "unlike", *best, *_seed_names(table)),
-        *(f"delta_common_seeds_{name}" for name in names),
-        *("cpu_seconds", *DEVICE_COST_LABELS, "device_hours", *REFERRING),
-    ]
+    names = []
+    for metric in table.card.tabled:
+        if findings.families_of(metric):
+            names += [f"{prefix}_{metric.name}" for prefix in (*TESTED, "finding")]
+    return [*names, *(f"verdict_{name}" for name in findings.verdicts)]
+
+
+def _best_names(table: StudyTable) -> list[str]:
+    best_of = table.findings.best_of
+    return [f"best_{best_of.name}", "best_step"] if best_of else []
 
 
 def _seed_names(table: StudyTable) -> list[str]:
-    return [
-        f"{metric.name}_s{seed}" for metric in table.card.tabled for seed in seeds_of(table.rows)
-    ]
+    seeds = seeds_of(table.rows)
+    return [f"{metric.name}_s{seed}" for metric in table.card.tabled for seed in seeds]
 
 
 def json_names(table: StudyTable) -> list[str]:
-    """The columns of CSV but for seeds, then changed cells, settings and seeds as objects."""
-    seeds = {*_seed_names(table)}
-    findings = table.findings
-    more = ["best_by_seed"] if findings.best_of else []
-    return [*(name for name in csv_names(table) if name not in seeds), *OBJECTS, "summary", *more]
+    """The columns of CSV without those of single seeds; then changed cells, settings and seeds as
+    objects."""
+    seed_names = {*_seed_names(table)}
+    names = [name for name in csv_names(table) if name not in seed_names]
+    names += [*OBJECTS, "summary"]
+    if table.findings.best_of:
+        names.append("best_by_seed")
+    return names
 
 
 def column_names(table: StudyTable, headline: Metric) -> list[str]:
     """The names that a reader can choose: those of CSV, then changes."""
-    programs = csv_names(replace(table, findings=replace(table.findings, best_of=headline)))
-    return list(dict.fromkeys([*programs, *table.card.symbols, "other"]))
+    with_best = replace(table, findings=replace(table.findings, best_of=headline))
+    return list(dict.fromkeys([*csv_names(with_best), *table.card.symbols, "other"]))
 
 
 def page_names(table: StudyTable) -> list[str]:
     """The layout of Table 3: changed cells, our measurements, the published values."""
     published = published_names(table)
-    names = [metric.name for metric in table.card.tabled]
-    paper = [name for name in names if name in published]
-    return [
-        *(*_settings_names(table), *names, *(f"delta_{name}" for name in names), *COST_LABELS),
-        *(
-            *(f"paper_{name}" for name in published),
-            *(f"paper_delta_{name}" for name in paper),
-            "note",
-        ),
-    ]
+    metrics = [metric.name for metric in table.card.tabled]
+    names = [*_settings_names(table), *metrics]
+    names += [f"delta_{name}" for name in metrics]
+    names += COST_LABELS
+    names += [f"paper_{name}" for name in published]
+    names += [f"paper_delta_{name}" for name in metrics if name in published]
+    names.append("note")
+    return names
 
 
 def score_names(table: StudyTable) -> list[str]:
     """Each score with its difference and the published one."""
     published = published_names(table)
-    return [
-        f"{kind}{metric.name}"
-        for metric in table.card.tabled
-        for kind in ("", "delta_", *(["paper_delta_"] if metric.name in published else []))
-    ]
+    names = []
+    for metric in table.card.tabled:
+        names += [metric.name, f"delta_{metric.name}"]
+        if metric.name in published:
+            names.append(f"paper_delta_{metric.name}")
+    return names
 
 
 def published_names(table: StudyTable) -> list[str]:
     """The quantities with a column for published values: all of them, or those that any row has."""
     names = [*(metric.name for metric in table.card.tabled), PARAMS]
-    every = bool(table.card.published_note)
-    return [
-        name
-        for name in names
-        if every or any(row.published.get(name) is not None for row in table.rows)
-    ]
+    if table.card.published_note:
+        return names
+    published = set[str]()
+    for row in table.rows:
+        published |= {name for name, value in row.published.items() if value is not None}
+    return [name for name in names if name in published]
 
 
 def _settings_names(table: StudyTable) -> list[str]:
     """The columns for changes: symbols that any row has a value for, and what has no symbol if any
     row has it."""
-    valued = {name for row in table.rows for name in row.cells}
-    symbols = [CHANGED + name for name in table.card.symbols if name in valued]
-    has_other = any(other_changes(table.card, row) for row in table.rows)
-    return ["row", *symbols, "other"] if has_other else ["row", *symbols]
+    changed = {name for row in table.rows for name in row.cells}
+    names = ["row", *(CHANGED + name for name in table.card.symbols if name in changed)]
+    if any(other_changes(table.card, row) for row in table.rows):
+        names.append("other")
+    return names

@@ -1,15 +1,15 @@
-"""Lines of a caption on single rows: those that have other seeds than base, those that failed,
+"""Lines of a caption about single rows: those whose seeds differ from base's, those that failed,
 those without Δ."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tracking.card import Metric
-from tracking.statistics.rows import TableRow
-from tracking.words import listed, signed
+from tracking.statistics.table_rows import TableRow
+from tracking.words import listed, plural, signed
 
 MOST_VALUES = 4
-"""Rows whose differences at common seeds are written out; of more rows, the change is."""
+"""Rows whose differences at common seeds are written out; for more rows, only the change is."""
 
 
 def error_lines(rows: Sequence[TableRow]) -> Iterator[str]:
@@ -26,12 +26,11 @@ def _failed_part(row: TableRow, seeds: Sequence[int]) -> str:
     """The row's name, or some of its seeds."""
     if len(seeds) == row.asked:
         return row.row
-    noun = "seed" if len(seeds) == 1 else "seeds"
-    return f"{noun} {seed_words(seeds)} of {row.row}"
+    return f"{plural('seed', len(seeds))} {seed_words(seeds)} of {row.row}"
 
 
 def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Such as "PPL has no Δ where scores can't be compared: vocab_size_500 (other pieces than
+    """Such as "PPL has no Δ where scores can't be compared: vocab_size_500 (different pieces from
     base)."."""
     for metric in metrics:
         rows_of_reason: dict[str, list[str]] = {}
@@ -44,29 +43,25 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
 
 
 def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Which rows have other seeds than their reference, and what Δ is at the seeds that both
-    have."""
-    unlike = [row for row in rows if row.seeds and row.reference_seeds and row.has_other_seeds]
+    """Which rows and their reference differ in seeds, and what Δ is at the seeds that both have."""
+    compared = [row for row in rows if row.seeds and row.reference_seeds]
+    unlike = [row for row in compared if row.finished_seeds != row.reference_seeds]
     if metrics:
         yield from _paired_seed_lines([row for row in unlike if row.paired])
         yield from _unpaired_seed_lines([row for row in unlike if not row.paired], metrics)
 
 
 def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
-    """Such as "Δ is over the seeds in common with base, 1 to 3: beam_1 and beam_8."."""
-    names = dict[tuple[str, str], list[str]]()
+    """Such as "Δ uses the seeds in common with base, 1 to 3: beam_1 and beam_8."."""
+    rows_of_seeds = dict[tuple[str, str], list[str]]()
     for row in rows:
-        names.setdefault((row.reference, seed_words(row.common_seeds)), []).append(row.row)
-    for (reference, seeds), rows_of_seeds in names.items():
-        rows_words = (
-            listed(rows_of_seeds)
-            if len(rows_of_seeds) <= MOST_VALUES
-            else f"{len(rows_of_seeds)} rows"
-        )
+        reference_and_seeds = (row.reference, seed_words(row.common_seeds))
+        rows_of_seeds.setdefault(reference_and_seeds, []).append(row.row)
+    for (reference, seeds), names in rows_of_seeds.items():
         if seeds:
-            yield f"Δ is over the seeds in common with {reference}, {seeds}: {rows_words}."
+            yield f"Δ uses the seeds in common with {reference}, {seeds}: {_row_words(names)}."
         else:
-            yield f"No seed in common with {reference}: {rows_words}."
+            yield f"No seed in common with {reference}: {_row_words(names)}."
 
 
 def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
@@ -74,73 +69,71 @@ def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) 
         return
     reference = unlike[0].reference
     yield _unlike_seeds(unlike, reference)
-    apart = [row.row for row in unlike if not row.common_seeds]
-    if apart:
-        yield f"No seed in common with {reference}: {', '.join(apart)}."
-    moved = [line for metric in metrics if (line := _at_common_seeds(metric, unlike))]
-    if moved:
-        yield f"At the seeds in common {'; '.join(moved)}."
-    elif len(apart) < len(unlike):
-        yield "At the seeds in common Δ is the same to the digits shown."
+    without_common_seed = [row.row for row in unlike if not row.common_seeds]
+    if without_common_seed:
+        yield f"No seed in common with {reference}: {', '.join(without_common_seed)}."
+    changed = [line for metric in metrics if (line := _at_common_seeds(metric, unlike))]
+    if changed:
+        yield f"At the common seeds, {'; '.join(changed)}."
+    elif len(without_common_seed) < len(unlike):
+        yield "At the common seeds, Δ is the same to the digits shown."
 
 
 def _unlike_seeds(rows: Sequence[TableRow], reference: str) -> str:
-    """Such as "Rows have other seeds than base, which has 1 to 9: 19 rows have 1 to 3."."""
+    """Such as "Seeds differ: base has 1 to 9; 19 rows have 1 to 3."."""
     rows_of_seeds: dict[str, list[str]] = {}
     for row in rows:
         rows_of_seeds.setdefault(seed_words(row.finished_seeds), []).append(row.row)
-    parts = [f"{_row_words(names)} {seeds}" for seeds, names in rows_of_seeds.items()]
-    reference_seeds = seed_words(rows[0].reference_seeds)
-    return (
-        f"Rows have other seeds than {reference}, which has {reference_seeds}: {'; '.join(parts)}."
-    )
+    parts = [f"{reference} has {seed_words(rows[0].reference_seeds)}"]
+    for seeds, names in rows_of_seeds.items():
+        verb = "has" if len(names) == 1 else "have"
+        parts.append(f"{_row_words(names)} {verb} {seeds}")
+    return f"Seeds differ: {'; '.join(parts)}."
 
 
 @dataclass(frozen=True)
-class _Moved:
-    """A row whose difference is another at the common seeds, as text, and by how much."""
+class _CommonDelta:
+    """A row's difference at the common seeds, as text, and how far that is from Δ."""
 
     row: str
-    difference: str
+    text: str
     change: str
 
 
 def _at_common_seeds(metric: Metric, rows: Sequence[TableRow]) -> str:
-    """Such as "Δloss is +0.003 (wide)", or "ΔBLEU is 0.2 higher in 19 rows"; empty where none
-    moves."""
-    moved = [row_moved for row in rows if (row_moved := _moved(metric, row)) is not None]
-    if not moved:
+    """Such as "Δloss is +0.003 (wide)", or "ΔBLEU is 0.2 higher in 19 rows"; empty if Δ is the same
+    in all rows."""
+    changed = [delta for row in rows if (delta := _common_delta(metric, row)) is not None]
+    if not changed:
         return ""
     name = f"Δ{metric.label}"
-    changes = {row.change for row in moved}
-    if len(moved) <= MOST_VALUES:
-        return f"{name} is {listed([f'{row.difference} ({row.row})' for row in moved])}"
+    if len(changed) <= MOST_VALUES:
+        deltas = [f"{delta.text} ({delta.row})" for delta in changed]
+        return f"{name} is {listed(deltas)}"
+    changes = {delta.change for delta in changed}
     if len(changes) > 1:
-        return (
-            f"{name} differs in {len(moved)} rows: delta_common_seeds_{metric.name} in CSV and JSON"
-        )
-    sign = moved[0].change[0]
-    size = moved[0].change[1:]
-    direction = "higher" if sign == "+" else "lower"
-    return f"{name} is {size} {direction} in {len(moved)} rows"
+        column = f"delta_common_seeds_{metric.name}"
+        return f"{name} differs in {len(changed)} rows: {column} in CSV and JSON"
+    change = changes.pop()
+    direction = "higher" if change.startswith("+") else "lower"
+    return f"{name} is {change[1:]} {direction} in {len(changed)} rows"
 
 
-def _moved(metric: Metric, row: TableRow) -> _Moved | None:
-    """None where the two differences are the same to the digits shown."""
-    usual = row.deltas[metric.name]
-    common = row.common_deltas[metric.name]
-    if usual is None or common is None:
+def _common_delta(metric: Metric, row: TableRow) -> _CommonDelta | None:
+    """None if it is the same as Δ to the digits shown."""
+    delta = row.deltas[metric.name]
+    common_delta = row.common_deltas[metric.name]
+    if delta is None or common_delta is None:
         return None
-    if signed(usual, metric.places) == signed(common, metric.places):
+    text = signed(common_delta, metric.places)
+    if text == signed(delta, metric.places):
         return None
-    return _Moved(row.row, signed(common, metric.places), signed(common - usual, metric.places))
+    return _CommonDelta(row.row, text, signed(common_delta - delta, metric.places))
 
 
 def _row_words(names: Sequence[str]) -> str:
-    """Such as "a and b have", or "19 rows have"."""
-    if len(names) == 1:
-        return f"{names[0]} has"
-    return f"{listed(names)} have" if len(names) <= MOST_VALUES else f"{len(names)} rows have"
+    """Such as "a and b", or "19 rows"."""
+    return listed(names) if len(names) <= MOST_VALUES else f"{len(names)} rows"
 
 
 def seed_words(seeds: Sequence[int]) -> str:

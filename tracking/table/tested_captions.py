@@ -1,8 +1,7 @@
-"""What a caption says of tests over seeds: families, marks, what could have been seen, and what was
-not tested.
+"""What a caption says about tests over seeds: families, marks, power, and what was not tested.
 
-Trained rows are one family; rows that score the weights of one row are another. A family is tested
-over all seeds of row and reference, or seed by seed.
+Trained rows are one family; rows that score the weights of one row are another family. A family is
+tested over all seeds of row and reference, or seed by seed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,30 +9,30 @@ from typing import TYPE_CHECKING
 
 from tracking.card import Metric
 from tracking.statistics.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
-from tracking.statistics.findings import Findings
-from tracking.statistics.rows import TableRow
+from tracking.statistics.study_findings import StudyFindings
+from tracking.statistics.table_rows import TableRow
 from tracking.study import Study
 from tracking.table.columns import StudyTable
-from tracking.words import listed, number, spanned
+from tracking.words import listed, number, plural, spanned
 
 if TYPE_CHECKING:
-    from tracking.statistics.family import Family
+    from tracking.statistics.family import Family, RowTest
 
 MOST_NAMED = 4
 SEVERAL = "its reference"
-"""Where rows differ from several ones: trained rows from one, rows that only score from theirs."""
+"""If not all rows differ from the same row: rows that only score have references of their own."""
 
 
 def reference_words(rows: Sequence[TableRow], reference: str) -> str:
-    """From which row these rows differ, in words: its name, if it is one."""
+    """The name of the row from which these rows differ, if it is one row."""
     references = {row.reference for row in rows if row.row != row.reference and row.reference}
-    if not references:
-        return reference
-    return next(iter(references)) if len(references) == 1 else SEVERAL
+    if len(references) > 1:
+        return SEVERAL
+    return references.pop() if references else reference
 
 
 def delta_notes(table: StudyTable) -> Iterator[str]:
-    """What Δ is, of trained rows and of those that score the weights of another row."""
+    """What Δ is for trained rows, and for those that score the weights of another row."""
     hosts = _hosts(table.rows)
     trained = _trained_rows(table)
     seeds_in_common = "the mean over the seeds that both have"
@@ -58,12 +57,13 @@ def short_delta_notes(table: StudyTable) -> Iterator[str]:
 
 
 def _trained_rows(table: StudyTable) -> list[TableRow]:
-    """Those that differ from the study's reference; the reference itself where the table has no
-    further row."""
-    reference = table.findings.reference
+    """Those that differ from the study's reference; the reference itself if the table has no other
+    row."""
     trained = [row for row in table.rows if not row.shares_weights]
-    compared = [row for row in trained if row.row != reference]
-    return compared or ([] if _hosts(table.rows) else trained)
+    compared = [row for row in trained if row.row != table.findings.reference]
+    if compared or _hosts(table.rows):
+        return compared
+    return trained
 
 
 def _hosts(rows: Sequence[TableRow]) -> list[str]:
@@ -79,60 +79,72 @@ def _scoring_delta(hosts: Sequence[str]) -> str:
 
 def tested_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """What was tested over seeds, and which rows were not."""
-    rows = table.rows
     families = [family for metric in compared for family in table.findings.families_of(metric)]
     tested = [family for family in families if family.tests]
     if tested:
         yield " ".join([*_family_lines(table, compared), *_mark_lines(table, tested)])
-        yield from filter(None, (" ".join(_seen(family, rows)) for family in tested))
+        for family in tested:
+            power = " ".join(_power_lines(family, table.rows))
+            if power:
+                yield power
         if table.findings.later_seeds:
             yield table.findings.later_seeds
-    has_seeds = any(row.seeds > 1 for row in rows)
-    untested = _untested(table, compared) if tested or has_seeds else ""
-    if untested:
-        yield f"Not tested over seeds: {untested}."
+    if tested or any(row.seeds > 1 for row in table.rows):
+        untested = _untested(table, compared)
+        if untested:
+            yield f"Not tested over seeds: {untested}."
 
 
 def _family_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """One for trained rows, and one for the rows that score the weights of each host."""
-    findings = table.findings
-    trained = [
-        findings.families[metric.name] for metric in compared if metric.name in findings.families
-    ]
-    groups: dict[tuple[bool, str], list[Family]] = {(False, findings.reference): trained}
-    for metric in compared:
+    trained = _trained_families(table.findings, compared)
+    families_of_host = _families_of_host(table.findings, compared)
+    over = "these rows" if families_of_host else "all rows"
+    if trained:
+        yield _family_line(trained, False, over)
+    for families in families_of_host.values():
+        yield _family_line(families, True, over)
+
+
+def _trained_families(findings: StudyFindings, metrics: Sequence[Metric]) -> "list[Family]":
+    """Those of trained rows with a test."""
+    families = [findings.families.get(metric.name) for metric in metrics]
+    return [family for family in families if family is not None and family.tests]
+
+
+def _families_of_host(
+    findings: StudyFindings, metrics: Sequence[Metric]
+) -> "dict[str, list[Family]]":
+    """Those of rows that only score with a test, by the row whose weights they score."""
+    families_of_host: dict[str, list[Family]] = {}
+    for metric in metrics:
         for family in findings.scoring.get(metric.name, ()):
-            groups.setdefault((True, family.reference), []).append(family)
-    tested_groups = {}
-    for group, families in groups.items():
-        tested = [family for family in families if family.tests]
-        if tested:
-            tested_groups[group] = tested
-    over = "all rows" if [*tested_groups] == [(False, findings.reference)] else "these rows"
-    for (scores, _), families in tested_groups.items():
-        yield _family_line(families, scores, over)
+            if family.tests:
+                families_of_host.setdefault(family.reference, []).append(family)
+    return families_of_host
 
 
-def _family_line(families: Sequence["Family"], scores: bool, over: str) -> str:
-    """Such as "Over seeds, 3 rows of 3 seeds are compared with base of 9 seeds, each metric for
-    itself: …"."""
+def _family_line(families: Sequence["Family"], only_score: bool, over: str) -> str:
+    """Such as "Over seeds, 3 rows (3 seeds) are compared with base (9 seeds), each metric
+    separately: …"."""
     reference = families[0].reference
     number_of_rows = [len(family.tests) for family in families]
     rows = counted(number_of_rows, "row")
     seeds = counted([family.seeds[row] for family in families for row in family.tests], "seed")
-    is_one = max(number_of_rows) == 1
-    verb = "is" if is_one else "are"
+    is_one_row = max(number_of_rows) == 1
+    verb = "is" if is_one_row else "are"
+    level = f"5 % level over {over} (Holm)"
     if not families[0].paired:
-        of_reference = counted([family.seeds[reference] for family in families], "seed")
+        reference_seeds = counted([family.seeds[reference] for family in families], "seed")
         return (
-            f"Over seeds, {rows} of {seeds} {verb} compared with {reference} of {of_reference}, each metric for itself:"
-            f" t-test with moderated variances, at 5 % over {over} (Holm)."
+            f"Over seeds, {rows} ({seeds}) {verb} compared with {reference} ({reference_seeds}), "
+            f"each metric separately: t-test with moderated variances, {level}."
         )
-    if scores:
-        rows += f" that {'scores' if is_one else 'score'} {reference}'s weights"
+    if only_score:
+        rows += f" that {'scores' if is_one_row else 'score'} {reference}'s weights"
     return (
-        f"Seed by seed, {rows} {verb} compared with {reference} at {seeds}, each metric for itself: "
-        f"{paired_test_words(families)}, at 5 % over {over} (Holm)."
+        f"Seed by seed, {rows} {verb} compared with {reference} at {seeds}, each metric separately: "
+        f"{paired_test_words(families)}, {level}."
     )
 
 
@@ -144,160 +156,151 @@ def paired_test_words(families: Sequence["Family"]) -> str:
 
 def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     """What each mark in the table means, and what brackets are."""
-    shown = {row.row for row in table.rows}
+    tests = _tests_of_rows(tested, table.rows)
     reference = reference_words(table.rows, table.findings.reference)
-    kinds = {
-        test.finding.kind for family in tested for row, test in family.tests.items() if row in shown
-    }
+    kinds = {test.finding.kind for _, test in tests}
     yield " ".join(
         f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds
     )
-    if down := [family.metric.label for family in tested if family.metric.better == "down"]:
-        labels = listed(list(dict.fromkeys(down)))
+    metrics = [family.metric for family in tested]
+    lower_is_better = [metric.label for metric in metrics if metric.better == "down"]
+    if lower_is_better:
+        labels = listed(list(dict.fromkeys(lower_is_better)))
         yield f"Marks say better or worse, not up or down: lower {labels} is better."
-    margins = [
-        f"{family.metric.label} {family.margin:g}" for family in tested if family.margin is not None
-    ]
+    margins = margin_words(tested)
     if margins:
-        yield f"δ: {', '.join(dict.fromkeys(margins))}, as the study states (sweep.margin)."
+        yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
     if table.view.intervals:
-        yield from _interval_lines(tested, shown, reference)
+        yield from _interval_lines(tested, tests, reference)
 
 
-def _interval_lines(tested: Sequence["Family"], shown: set[str], reference: str) -> Iterator[str]:
-    over = (
-        "all rows"
-        if len({family.reference for family in tested}) == 1
-        else "the rows of each reference"
-    )
-    yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over {over} (Bonferroni)."
-    odd = [
-        row
-        for family in tested
-        for row, test in family.tests.items()
-        if row in shown and test.unlike_its_interval
+def margin_words(families: Iterable["Family"]) -> list[str]:
+    """The stated margins, such as "BLEU 0.3", without repeats."""
+    stated = [family for family in families if family.margin is not None]
+    return list(dict.fromkeys(f"{family.metric.label} {family.margin:g}" for family in stated))
+
+
+def _tests_of_rows(
+    families: Iterable["Family"], rows: Sequence[TableRow]
+) -> "list[tuple[str, RowTest]]":
+    """The tests of these rows, each with the name of its row."""
+    names = {row.row for row in rows}
+    return [
+        (row, test) for family in families for row, test in family.tests.items() if row in names
     ]
-    if odd:
-        named = ", ".join(dict.fromkeys(odd))
-        yield f"Marked although the interval holds 0, since intervals are adjusted more strictly: {named}."
 
 
-def _seen(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
-    """What could have been seen, and what would decide, such as "PPL: a true difference of 0.2 is
-    marked …"."""
+def _interval_lines(
+    tested: Sequence["Family"], tests: "Sequence[tuple[str, RowTest]]", reference: str
+) -> Iterator[str]:
+    references = {family.reference for family in tested}
+    over = "all rows" if len(references) == 1 else "the rows of each reference"
+    yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over {over} (Bonferroni)."
+    rows = dict.fromkeys(row for row, test in tests if test.unlike_its_interval)
+    if rows:
+        reason = "because intervals are adjusted more strictly"
+        yield f"Marked although the interval contains 0, {reason}: {', '.join(rows)}."
+
+
+def _power_lines(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
+    """What the seeds can show, and how many more would decide, such as "PPL: 80 % power to detect a
+    difference of 0.2."."""
     metric = family.metric
-    shares = any(row.shares_weights for row in rows if row.row in family.tests)
-    label = f"{metric.label} with {family.reference}'s weights" if shares else metric.label
+    label = metric.label
+    if any(row.shares_weights for row in rows if row.row in family.tests):
+        label += f" with {family.reference}'s weights"
     if family.detectable:
         ends = dict.fromkeys(number(end, metric.places) for end in family.detectable)
-        yield f"{label}: a true difference of {' to '.join(ends)} is marked with probability 0.8."
-    deciding: dict[str, list[str]] = {}
+        yield f"{label}: 80 % power to detect a difference of {' to '.join(ends)}."
+    rows_of_seeds: dict[str, list[str]] = {}
     for row in rows:
         test = family.tests.get(row.row)
         if test and test.finding.kind == "undecided":
-            deciding.setdefault(test.finding.deciding, []).append(row.row)
-    if deciding:
-        size = "δ" if family.margin is not None else "the size seen"
-        named = "; ".join(f"{seeds} ({', '.join(names)})" for seeds, names in deciding.items())
-        verb = "shared" if family.paired else "had"
+            rows_of_seeds.setdefault(test.finding.needed_seeds, []).append(row.row)
+    if rows_of_seeds:
+        difference = "a difference of δ" if family.margin is not None else "this difference"
+        parts = [f"{seeds} ({', '.join(names)})" for seeds, names in rows_of_seeds.items()]
+        verb = "must share" if family.paired else "need"
         yield (
-            f"Undecided; a difference of {size} would be marked with probability 0.8 "
-            f"if row and {family.reference} {verb} {named}."
+            f"Undecided: for 80 % power at {difference}, row and {family.reference} {verb} "
+            f"{'; '.join(parts)}."
         )
 
 
 def _untested(table: StudyTable, compared: Sequence[Metric]) -> str:
     """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics
     names them."""
-    return _named_by_reason(
-        (row.row, why) for row in table.rows if (why := _why_untested(table, row, compared))
-    )
-
-
-def _named_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
-    """Of rows with their reasons, such as "big, base_2 (2 seeds)"; many rows are counted."""
     rows_of_reason: dict[str, list[str]] = {}
-    for row, why in reasons:
-        rows_of_reason.setdefault(why, []).append(row)
+    for row in table.rows:
+        reason = _why_untested(table, row, compared)
+        if reason:
+            rows_of_reason.setdefault(reason, []).append(row.row)
     parts = []
-    for why, rows in rows_of_reason.items():
+    for reason, rows in rows_of_reason.items():
         names = ", ".join(rows) if len(rows) <= MOST_NAMED else f"{len(rows)} rows"
-        parts.append(f"{names} ({why})")
+        parts.append(f"{names} ({reason})")
     return ", ".join(parts)
 
 
 def _why_untested(table: StudyTable, row: TableRow, compared: Sequence[Metric]) -> str:
     """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
-    comparable = [metric for metric in compared if metric.name not in row.not_compared]
-    families = [
-        family for metric in comparable if (family := table.findings.family_of(row.row, metric))
-    ]
-    return _reason_words([(family.metric, family.rows[row.row]) for family in families])
+    tests: list[tuple[Metric, RowTest | str]] = []
+    for metric in compared:
+        family = table.findings.family_of(row.row, metric)
+        if family is not None and metric.name not in row.not_compared:
+            tests.append((family.metric, family.rows[row.row]))
+    return _reason_words(tests)
 
 
-def _reason_words(reasons: Sequence[tuple[Metric, object]]) -> str:
-    """The reason that all metrics share, or each reason behind the label of its metric. What is no
-    text is none."""
-    texts = [(metric.label, why) for metric, why in reasons if isinstance(why, str)]
-    shared = {why for _, why in texts}
-    if len(texts) == len(reasons) and len(shared) == 1:
-        return shared.pop()
-    return ", ".join(f"{label}: {why}" for label, why in texts)
+def _reason_words(tests: Sequence[tuple[Metric, object]]) -> str:
+    """The reason that all metrics share, or each reason behind the label of its metric. A test is
+    no reason."""
+    reasons = [(metric.label, reason) for metric, reason in tests if isinstance(reason, str)]
+    distinct_reasons = {reason for _, reason in reasons}
+    if len(reasons) == len(tests) and len(distinct_reasons) == 1:
+        return distinct_reasons.pop()
+    return ", ".join(f"{label}: {reason}" for label, reason in reasons)
 
 
 def counted(counts: Sequence[int], noun: str) -> str:
     """Such as "1 row", or "3 to 9 seeds"."""
-    return f"{spanned(counts)} {noun if max(counts) == 1 else noun + 's'}"
+    return f"{spanned(counts)} {plural(noun, max(counts))}"
 
 
-def tested_sentences(study: Study, findings: Findings) -> str:
+def tested_sentences(study: Study, findings: StudyFindings) -> str:
     """For a paragraph on methods: of trained rows, and of those that score the weights of each row.
-    Empty without."""
-    trained = [family for family in findings.families.values() if family.tests]
-    sentences = [_tested_sentence(study, trained)]
-    scoring = [
-        family for of_metric in findings.scoring.values() for family in of_metric if family.tests
-    ]
-    for host in dict.fromkeys(family.reference for family in scoring):
-        of_host = [family for family in scoring if family.reference == host]
-        sentences.append(
-            _tested_sentence(study, of_host, f"For rows that only score the weights of {host}, ")
-        )
-    return " ".join(filter(None, sentences))
+    Empty without a test."""
+    trained = _trained_families(findings, study.task.tabled)
+    sentences = [_tested_sentence(study, trained)] if trained else []
+    for host, families in _families_of_host(findings, study.task.tabled).items():
+        which_rows = f"For rows that only score the weights of {host}, "
+        sentences.append(_tested_sentence(study, families, which_rows))
+    return " ".join(sentences)
 
 
-def _tested_sentence(study: Study, families: Sequence["Family"], whose: str = "") -> str:
-    if not families:
-        return ""
-    labels = listed(
-        list(dict.fromkeys(study.task.tested(family.metric).label for family in families))
-    )
+def _tested_sentence(study: Study, families: Sequence["Family"], which_rows: str = "") -> str:
+    labels = dict.fromkeys(study.task.tested(family.metric).label for family in families)
     rows = counted([len(family.tests) for family in families], "row")
     reference = families[0].reference
     tests = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
     if families[0].paired:
-        tests = f"{_paired_tests_words(families)} at the seeds in common"
-    differences = "differences" if whose else "Differences"
-    tested = (
-        f"{whose}{differences} from {reference} in {labels} are tested over seeds by {tests}, "
-        f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); their 95 % intervals have Bonferroni's."
+        tests = f"{_paired_tests_words(families)} at the common seeds"
+    differences = "differences" if which_rows else "Differences"
+    sentence = (
+        f"{which_rows}{differences} from {reference} in {listed([*labels])} are tested over seeds by {tests}, "
+        f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); "
+        "their 95 % intervals have Bonferroni's correction."
     )
-    return tested + _margins(families, reference)
+    margins = margin_words(families)
+    if margins:
+        sentence += (
+            f" With the stated margin δ ({listed(margins)}), the intervals also show which rows are "
+            f"no worse than {reference} by δ, and which are better by at least δ."
+        )
+    return sentence
 
 
 def _paired_tests_words(families: Sequence["Family"]) -> str:
     if max(len(family.tests) for family in families) < MODERATED_ROWS:
         return "paired t-tests"
     return "paired t-tests with moderated variances (Smyth, 2004)"
-
-
-def _margins(families: Iterable["Family"], reference: str) -> str:
-    margins = [
-        f"{family.metric.label} {family.margin:g}"
-        for family in families
-        if family.margin is not None
-    ]
-    if not margins:
-        return ""
-    shows = f"the intervals also show which rows are no worse than {reference} by δ, and which are better by at least δ"
-    return f" With the stated margin δ ({listed(margins)}), {shows}."

@@ -23,15 +23,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ColumnKind = Literal["name", "text", "setting", "number", "note"]
-"""How a column is set: a name never breaks, a note takes the room that is left, a setting is in the
-middle."""
+"""How a column is set: a name never breaks, a note takes the remaining room, a setting is
+centered."""
 TRAILING_MARK = re.compile(r"(?<=\d)[^\w\s.,%\])]$")
 """A sign right behind a number, such as *."""
-EDGES, BETWEEN = 1, 3
-"""Blanks at the edges of a table, and around the cells of each column."""
-LEAST, WISH, MOST = 12, 24, 44
-"""Letters of a column of text: where the column is needed, where it is optional, and where its
-lines break."""
+EDGES = 1
+"""Blanks at the edges of a table."""
+BETWEEN = 3
+"""Blanks around the cells of each column."""
+LEAST = 12
+"""Letters of a column of text that is needed."""
+WISH = 24
+"""Letters of a column of text that is optional."""
+MOST = 44
+"""Letters of a column of text, where its lines break."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,9 @@ class Column(Generic[T]):
     """``text`` is the cell of a row for people, ``value`` the one for programs; ``missing`` stands
     for None in CSV.
 
-    ``best`` says whether the cell is among the best of its column. A ``faint`` column holds others'
-    numbers."""
+    ``best`` says whether the cell is among the best of its column. A ``faint`` column holds
+    published numbers.
+    """
 
     name: str
     head: str
@@ -66,10 +72,11 @@ class Cell:
 
     @property
     def parted(self) -> tuple[str, str]:
-        """A number on one line, and the mark behind it: without the mark, digits stand below
-        digits."""
+        """A number on one line, and the mark behind it: without the mark, digits align."""
         text = self.line
-        return (text[:-1], text[-1]) if TRAILING_MARK.search(text) else (text, "")
+        if TRAILING_MARK.search(text):
+            return text[:-1], text[-1]
+        return text, ""
 
 
 @dataclass(frozen=True)
@@ -84,16 +91,22 @@ class TextTable:
     caption: str = ""
     styles: tuple[str, ...] = ()  # of the lines, in a terminal
     names_groups: bool = True  # whether they have a column
-    summary: str = ""  # what the table shows, in one line, for below its title
+    summary: str = ""  # what the table shows, in one line below its title
 
     @property
     def has_groups(self) -> bool:
         """Whether a column names them."""
         return bool(self.groups) and self.names_groups
 
-    def begins(self, place: int) -> bool:
-        """Whether another group begins with this line."""
-        return bool(self.groups) and (place == 0 or self.groups[place - 1] != self.groups[place])
+    def begins(self, index: int) -> bool:
+        """Whether a group begins with this line."""
+        if not self.groups:
+            return False
+        return index == 0 or self.groups[index - 1] != self.groups[index]
+
+    def cells(self, index: int) -> list[Cell]:
+        """Those of the column at this index."""
+        return [line[index] for line in self.lines]
 
 
 def said(
@@ -104,166 +117,173 @@ def said(
 
 
 def lines_of(columns: Sequence[Column[T]], rows: Sequence[T]) -> tuple[tuple[Cell, ...], ...]:
-    return tuple(
-        tuple(Cell(column.text(row), column.best(row)) for column in columns) for row in rows
-    )
+    lines = []
+    for row in rows:
+        lines.append(tuple(Cell(column.text(row), column.best(row)) for column in columns))
+    return tuple(lines)
 
 
 def terminal(
     table: TextTable, width: int | None = None, needed: int = 1, text: int = WISH
 ) -> Table:
-    """The table of Rich. Behind the ``needed`` columns stand as many as fit into a terminal of this
+    """The table of Rich: the ``needed`` columns, and as many more as fit into a terminal of this
     ``width``."""
-    kept = table if width is None else fitting(table, width, needed, text)
-    left = [
-        column.head.replace("\n", " ") for column in table.columns if column not in kept.columns
-    ]
-    more = f" A wider terminal also shows {', '.join(left)}." if left and table.caption else ""
+    fitted = table if width is None else fitting(table, width, needed, text)
     title = "\n".join(filter(None, [table.title, table.summary]))
-    shown = Table(
+    caption = _terminal_caption(table, fitted)
+    rich_table = Table(
         title=escape(title) or None,
         box=box.SIMPLE_HEAD,
-        caption=escape(table.caption + more) or None,
+        caption=escape(caption) or None,
+        title_justify="left",
+        caption_justify="left",
     )
-    shown.title_justify = shown.caption_justify = "left"
-    if kept.has_groups:
-        shown.add_column("", no_wrap=True)
-    room = None if width is None else _room(kept, width)
-    cells = [
-        _add_column(shown, column, [line[at] for line in kept.lines], room)
-        for at, column in enumerate(kept.columns)
+    if fitted.has_groups:
+        rich_table.add_column("", no_wrap=True)
+    note_width = None if width is None else _note_width(fitted, width)
+    texts_of_columns = [
+        _add_column(rich_table, column, fitted.cells(index), note_width)
+        for index, column in enumerate(fitted.columns)
     ]
-    for place in range(len(kept.lines)):
-        group = [_group_cell(kept, place)] if kept.has_groups else []
-        ends = place + 1 < len(kept.lines) and kept.begins(place + 1)
-        style = kept.styles[place] if kept.styles else ""
-        shown.add_row(
-            *group, *(column[place] for column in cells), end_section=ends, style=style or None
-        )
-    return shown
+    for index in range(len(fitted.lines)):
+        texts = [_group_cell(fitted, index)] if fitted.has_groups else []
+        texts += [column_texts[index] for column_texts in texts_of_columns]
+        is_last_of_group = index + 1 < len(fitted.lines) and fitted.begins(index + 1)
+        style = fitted.styles[index] if fitted.styles else ""
+        rich_table.add_row(*texts, end_section=is_last_of_group, style=style or None)
+    return rich_table
 
 
-def _group_cell(table: TextTable, place: int) -> str:
+def _terminal_caption(table: TextTable, fitted: TextTable) -> str:
+    """With the columns that do not fit."""
+    heads = [
+        column.head.replace("\n", " ") for column in table.columns if column not in fitted.columns
+    ]
+    if not heads or not table.caption:
+        return table.caption
+    return f"{table.caption} A wider terminal also shows {', '.join(heads)}."
+
+
+def _group_cell(table: TextTable, index: int) -> str:
     """The name of the group, in its first line."""
-    return escape(table.groups[place]) if table.begins(place) else ""
+    return escape(table.groups[index]) if table.begins(index) else ""
 
 
 def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> TextTable:
     """The table without the columns that do not fit, where texts have at most so many letters.
+
     Names always stay, and so does a note, which is cut where the terminal ends."""
     widths = [
-        _width(column, [line[at] for line in table.lines], text)
-        for at, column in enumerate(table.columns)
+        _width(column, table.cells(index), text) for index, column in enumerate(table.columns)
     ]
-    named = [
-        BETWEEN + of
-        for of, column in zip(widths, table.columns, strict=True)
-        if column.kind == "name"
-    ]
-    room = (
-        width
-        - EDGES
-        - sum(named)
-        - (BETWEEN + max(map(cell_len, table.groups)) if table.has_groups else 0)
-    )
-    kept: list[int] = []
-    for place, column in enumerate(table.columns):
-        room -= 0 if column.kind in ("name", "note") else BETWEEN + widths[place]
-        if place < needed or room >= 0 or column.kind in ("name", "note"):
-            kept.append(place)
-    columns = tuple(table.columns[place] for place in kept)
-    return replace(
-        table,
-        columns=columns,
-        lines=tuple(tuple(line[place] for place in kept) for line in table.lines),
-    )
+    room = width - EDGES
+    if table.has_groups:
+        room -= BETWEEN + max(map(cell_len, table.groups))
+    for column_width, column in zip(widths, table.columns, strict=True):
+        if column.kind == "name":
+            room -= BETWEEN + column_width
+    places: list[int] = []
+    for index, column in enumerate(table.columns):
+        always_stays = column.kind in ("name", "note")
+        if not always_stays:
+            room -= BETWEEN + widths[index]
+        if always_stays or index < needed or room >= 0:
+            places.append(index)
+    columns = tuple(table.columns[index] for index in places)
+    lines = []
+    for line in table.lines:
+        lines.append(tuple(line[index] for index in places))
+    return replace(table, columns=columns, lines=tuple(lines))
 
 
-def _room(table: TextTable, width: int) -> int:
+def _note_width(table: TextTable, width: int) -> int:
     """What the other columns of a terminal leave for a note."""
-    whole = [
-        _width(column, [line[at] for line in table.lines], MOST)
-        for at, column in enumerate(table.columns)
-    ]
-    others = (of for of, column in zip(whole, table.columns, strict=True) if column.kind != "note")
-    return max(LEAST, width - EDGES - sum(others) - BETWEEN * len(whole))
+    room = width - EDGES - BETWEEN * len(table.columns)
+    for index, column in enumerate(table.columns):
+        if column.kind != "note":
+            room -= _width(column, table.cells(index), MOST)
+    return max(LEAST, room)
 
 
 def _width(column: Column[Any], cells: Sequence[Cell], text: int) -> int:
-    lines = [
-        line
-        for words in (column.head, *(cell.text for cell in cells))
-        for line in words.split("\n")
-    ]
-    return (
-        min(text, max(map(cell_len, lines))) if column.kind == "text" else max(map(cell_len, lines))
-    )
+    """That of the longest line, head included; of a column of text at most ``text``."""
+    blocks = [column.head, *(cell.text for cell in cells)]
+    longest = max(cell_len(line) for block in blocks for line in block.split("\n"))
+    return min(text, longest) if column.kind == "text" else longest
 
 
 def _add_column(
-    shown: Table, column: Column[Any], cells: Sequence[Cell], room: int | None
+    rich_table: Table, column: Column[Any], cells: Sequence[Cell], note_width: int | None
 ) -> list[str]:
-    """Returns its cells in the markup of Rich. ``room`` is that of a note."""
+    """Returns its cells in the markup of Rich."""
     if column.kind == "number":
-        head, texts = _aligned(column.head, [cell.text for cell in cells])
-        side: Any = "left" if head.endswith(" ") else "right"
-        shown.add_column(
-            escape(head), justify=side, no_wrap=True, style="dim" if column.faint else None
-        )
-        return [
-            f"[bold]{escape(text)}[/]" if cell.best else escape(text)
-            for text, cell in zip(texts, cells, strict=True)
-        ]
+        return _add_numbers(rich_table, column, cells)
+    head = escape(column.head)
     if column.kind == "note":
-        shown.add_column(escape(column.head), no_wrap=True, overflow="ellipsis", max_width=room)
+        rich_table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=note_width)
     else:
-        shown.add_column(
-            escape(column.head), no_wrap=column.kind == "name", overflow="fold", max_width=MOST
-        )
+        never_breaks = column.kind == "name"
+        rich_table.add_column(head, no_wrap=never_breaks, overflow="fold", max_width=MOST)
     return [_with_note(cell.text) for cell in cells]
 
 
-def _aligned(head: str, texts: Sequence[str]) -> tuple[str, list[str]]:
-    """With a place of its own for a mark behind a number, so that digits stand below digits.
+def _add_numbers(rich_table: Table, column: Column[Any], cells: Sequence[Cell]) -> list[str]:
+    head, *texts = _aligned([column.head, *(cell.text for cell in cells)])
+    side: Any = "left" if head.endswith(" ") else "right"
+    style = "dim" if column.faint else None
+    rich_table.add_column(escape(head), justify=side, no_wrap=True, style=style)
+    markup = []
+    for text, cell in zip(texts, cells, strict=True):
+        markup.append(f"[bold]{escape(text)}[/]" if cell.best else escape(text))
+    return markup
+
+
+def _aligned(texts: Sequence[str]) -> list[str]:
+    """A head and its numbers, with room of its own for a mark, so that digits align.
 
     Rich drops blanks at the end of what it aligns right, so these columns are aligned here."""
-    blocks = [text.split("\n") for text in texts]
-    if not any(TRAILING_MARK.search(lines[0]) for lines in blocks):
-        return head, list(texts)
-    blocks = [
-        [f"{first}{'' if TRAILING_MARK.search(first) else ' '}", *rest]
-        for first, *rest in [[head], *blocks]
-    ]
-    width = max(len(line) for lines in blocks for line in lines)
-    first, *others = ["\n".join(line.rjust(width) for line in lines) for lines in blocks]
-    return first, others
+    head, *numbers = texts
+    blocks = [text.split("\n") for text in numbers]
+    if not any(TRAILING_MARK.search(block[0]) for block in blocks):
+        return list(texts)
+    padded_blocks = [_padded(block) for block in ([head], *blocks)]
+    width = max(len(line) for block in padded_blocks for line in block)
+    aligned = []
+    for block in padded_blocks:
+        aligned.append("\n".join(line.rjust(width) for line in block))
+    return aligned
+
+
+def _padded(block: Sequence[str]) -> list[str]:
+    """With a blank in place of the mark that the first line lacks."""
+    first, *notes = block
+    if not TRAILING_MARK.search(first):
+        first += " "
+    return [first, *notes]
 
 
 def _with_note(text: str) -> str:
-    """What is said of a row stands below its name."""
-    first, _, more = text.partition("\n")
-    return escape(first) + (f"\n[italic]{escape(more)}[/]" if more else "")
+    """A row's note is below its name."""
+    first, _, note = text.partition("\n")
+    if not note:
+        return escape(first)
+    return f"{escape(first)}\n[italic]{escape(note)}[/]"
 
 
 def markdown(table: TextTable) -> str:
     """The best cells are bold."""
-    head = ["", *(column.head.replace("\n", " ") for column in table.columns)]
-    body = [
-        [group, *map(_markdown, line)]
-        for group, line in zip(table.groups, table.lines, strict=True)
-    ]
-    lines = [list(map(_for_markdown, head)), ["---"] * len(head), *body]
-    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    heads = ["", *(column.head.replace("\n", " ") for column in table.columns)]
+    lines = [[_for_markdown(head) for head in heads], ["---" for _ in heads]]
+    for group, line in zip(table.groups, table.lines, strict=True):
+        lines.append([group, *map(_markdown, line)])
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{text}\n\n{table.caption}\n"
 
 
 def templates(folder: Path) -> "Environment":
-    """The templates of a folder. What they are given is escaped."""
-    from jinja2 import (
-        Environment,
-        FileSystemLoader,
-        StrictUndefined,
-    )  # not for a table in a terminal
+    """The templates of a folder. Values in them are escaped."""
+    # A table in a terminal does not need them.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
         loader=FileSystemLoader(folder),
@@ -277,11 +297,8 @@ def templates(folder: Path) -> "Environment":
 
 def html(table: TextTable) -> str:
     """One body of the table per group."""
-    return (
-        templates(Path(__file__).parent / "templates")
-        .get_template("table.html")
-        .render(table=table)
-    )
+    environment = templates(Path(__file__).parent / "templates")
+    return environment.get_template("table.html").render(table=table)
 
 
 def csv_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
@@ -296,7 +313,9 @@ def csv_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
 
 def json_text(columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
     """A list of objects; null for a missing number."""
-    content = [{column.name: column.value(row) for column in columns} for row in rows]
+    content = []
+    for row in rows:
+        content.append({column.name: column.value(row) for column in columns})
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -307,7 +326,7 @@ def _markdown(cell: Cell) -> str:
 
 
 def _for_markdown(cell: str) -> str:
-    """A mark * is no emphasis, and < begins no HTML."""
+    """A mark * does not emphasize, and < does not begin HTML."""
     return cell.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
 
 

@@ -18,7 +18,7 @@ from sweeps.verbs.compare.sides import (
 )
 from sweeps.verbs.compare.tables import comparison_parts
 from sweeps.verbs.texts import with_texts
-from tracking.statistics.comparison import compared, differing
+from tracking.statistics.side_comparison import compared, differing
 
 
 def print_comparison(

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tracking.observed.record import observed_line
-from tracking.statistics.comparison import Compared, MetricCompared, Side, SidePair
 from tracking.statistics.family import RowTest
 from tracking.statistics.finding import DRAWS, MODERATED_ROWS
-from tracking.statistics.rows import BASE
 from tracking.statistics.samples import SampleTest
+from tracking.statistics.side_comparison import Compared, MetricCompared
+from tracking.statistics.sides import Side, SidePair
+from tracking.statistics.table_rows import BASE
 from tracking.study import read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
 

@@ -16,7 +16,7 @@ from sweeps.verbs.names import (
     unknown_name,
 )
 from tracking.card import Metric
-from tracking.statistics.comparison import Side, SidePair
+from tracking.statistics.sides import Side, SidePair
 from tracking.study import Study
 
 SIDES_KEY = "compare"

@@ -49,11 +49,11 @@ def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
     tmp_path = tmp_path.resolve()
     rows = "sweep.rows=[base,c_layers_2,b_key_16,d_dropout_0]"
     sweep(tmp_path, rows, "train.steps=200", ends=1)
-    note = "Before scaling c_layers_2 is N 2; b_key_16 is d_k 16."
+    note = "At full size: c_layers_2 = N 2; b_key_16 = d_k 16."
     assert note in " ".join(typed(tmp_path, "plan", "sweep.name=other", rows).output.split())
     for words in ([], ["--set", "test"]):
         shown_table = " ".join(typed(tmp_path, "table", *words).output.split())
-        assert "Before scaling b_key_16 is d_k 16; c_layers_2 is N 2." in shown_table
+        assert "At full size: b_key_16 = d_k 16; c_layers_2 = N 2." in shown_table
     lines = json.loads(typed(tmp_path, "table", "--format", "json").stdout)
     shown = {line["row"]: line["before_scaling"] for line in lines}
     assert shown == {"base": "", "b_key_16": "d_k 16", "c_layers_2": "N 2", "d_dropout_0": ""}
@@ -75,4 +75,4 @@ def test_words_stay_when_the_row_s_file_is_gone(tmp_path: Path) -> None:
         file.unlink()
     again = plan_sweep([], here=tmp_path)
     assert [planned.trial for planned in again.trials] == list(before.trials)
-    assert again.composition.names({"narrow", "heads"}) == ["Before scaling narrow is mine."]
+    assert again.composition.names({"narrow", "heads"}) == ["At full size: narrow = mine."]

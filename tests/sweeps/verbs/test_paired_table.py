@@ -88,7 +88,7 @@ def test_a_row_without_a_score_is_named_as_no_rival(here: Path) -> None:
             study.trial_folder(trial).result_path.unlink()
     text = " ".join(printed(here, "table", STUDY, "--chosen", "bleu").split())
     assert "base and big chosen among 2 on dev" in text
-    assert "Not among them, without a score on dev: beam_8." in text
+    assert "Excluded because they have no score on dev: beam_8." in text
 
 
 def test_what_cannot_be_chosen_is_refused(here: Path, tmp_path: Path) -> None:

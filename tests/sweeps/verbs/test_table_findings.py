@@ -168,20 +168,23 @@ def test_scores_over_other_pieces_have_no_difference_in_any_output(tmp_path: Pat
     study = pieces_study(tmp_path, VOCABULARIES)
     row = rows(tmp_path)["v500"]
     assert (row["delta_ppl"], row["paper_delta_ppl"], row["p_ppl"]) == (None, None, None)
-    assert row["finding_ppl"] == "not tested: other pieces than base"
+    assert row["finding_ppl"] == "not tested: different pieces from base"
     assert (row["delta_accuracy"] > 0, row["finding_accuracy"]) == (True, "better")
     line = csv_rows(tmp_path)["v500"]
     assert (line["delta_ppl"], line["paper_delta_ppl"]) == ("not compared", "")
-    assert line["finding_ppl"] == "not tested: other pieces than base"
+    assert line["finding_ppl"] == "not tested: different pieces from base"
     text = table(tmp_path)
-    assert "PPL has no Δ where scores can't be compared: v500 (other pieces than base)." in text
-    assert "3 to 4 rows of 3 seeds are compared" in text, "the family counts the other rows alone"
+    assert "PPL has no Δ where scores can't be compared: v500 (different pieces from base)." in text
+    assert "3 to 4 rows (3 seeds) are compared" in text, "the family counts the other rows alone"
     assert "Order of the 3 tested rows" in table(tmp_path, "--verdict")
     printed(tmp_path, "report", "sweep.name=made", "--no-figures")
-    assert "v500 (other pieces than base)" in (study.folder / "report.html").read_text("utf-8")
+    assert "v500 (different pieces from base)" in (study.folder / "report.html").read_text("utf-8")
     compared = json.loads(printed(tmp_path, "compare", "base", "v500", "sweep.name=made", "--json"))
     ppl, accuracy = compared["pairs"][0]["metrics"]
-    assert (ppl["difference"], ppl["over_seeds"]) == (None, {"untested": "other pieces than base"})
+    assert (ppl["difference"], ppl["over_seeds"]) == (
+        None,
+        {"untested": "different pieces from base"},
+    )
     assert accuracy["difference"] == row["delta_accuracy"]
 
 
@@ -190,7 +193,7 @@ def test_trials_that_do_not_record_their_pieces_are_told_apart_by_their_data(
 ) -> None:
     pieces_study(tmp_path, dict.fromkeys(VOCABULARIES, ""))
     found = rows(tmp_path)
-    assert found["v500"]["finding_ppl"] == "not tested: other pieces than base"
+    assert found["v500"]["finding_ppl"] == "not tested: different pieces from base"
     assert found["deep"]["delta_ppl"] is not None
 
 
@@ -226,7 +229,7 @@ def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) 
     assert (base["score"], size_2["score"]) == (4.0, 8.0)
     assert size_2["delta_score"] is None
     assert (
-        "score has no Δ where scores can't be compared: size_2 (other units than base)."
+        "score has no Δ where scores can't be compared: size_2 (different units from base)."
         in place.table("md")
     )
 
@@ -263,22 +266,22 @@ def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_s
         == still["delta_common_seeds_loss"]
     )
     for text in (table(tmp_path), table(tmp_path, "--format", "md")):
-        assert "Rows have other seeds than base, which has 1 to 5: still has 1 to 3." in text
-        assert "At the seeds in common Δloss is +0.003 (still)." in text
+        assert "Seeds differ: base has 1 to 5; still has 1 to 3." in text
+        assert "At the common seeds, Δloss is +0.003 (still)." in text
 
 
 def test_where_base_alone_has_more_seeds_the_caption_stays_short(tmp_path: Path) -> None:
     many = {f"row_{place}": [value + place / 50 for value in HARD["still"]] for place in range(9)}
     made_study(tmp_path, losses({"base": HARD["base"], **many}))
     text = table(tmp_path)
-    assert "Rows have other seeds than base, which has 1 to 5: 9 rows have 1 to 3." in text
-    assert "At the seeds in common Δloss is 0.018 lower in 9 rows." in text
+    assert "Seeds differ: base has 1 to 5; 9 rows have 1 to 3." in text
+    assert "At the common seeds, Δloss is 0.018 lower in 9 rows." in text
     same = losses({"base": (0.5, 0.6, 0.55), "row": (0.5, 0.6)})
     made_study(tmp_path / "alike", same)
-    assert "At the seeds in common Δ" in table(tmp_path / "alike")
+    assert "At the common seeds, Δ" in table(tmp_path / "alike")
     equal = losses({"base": (0.5, 0.6), "row": (0.5, 0.6)})
     made_study(tmp_path / "equal", equal)
-    assert "seeds in common" not in table(tmp_path / "equal")
+    assert "common seeds" not in table(tmp_path / "equal")
 
 
 FOUND = {
@@ -337,7 +340,7 @@ def test_with_one_seed_the_first_line_says_that_nothing_was_tested(tmp_path: Pat
 
 def test_metrics_that_found_different_things_have_a_part_each(tmp_path: Path) -> None:
     pieces_study(tmp_path, VOCABULARIES)
-    line = "PPL: 3 rows worse than base (3 seeds), 1 not tested (other pieces than base); accuracy: 4 rows better"
+    line = "PPL: 3 rows worse than base (3 seeds), 1 not tested (different pieces from base); accuracy: 4 rows better"
     assert table(tmp_path).startswith(f"made {line} than base (3 seeds) ")
 
 

@@ -113,10 +113,10 @@ def test_chosen_seeds_are_the_only_ones_and_the_table_says_so(folder: Path) -> N
         "not tested: 2 seeds",
         False,
     )
-    assert "Only of seeds 1, 2; p values do not account for" in text(
+    assert "Only seeds 1, 2 are included; p values do not account for" in text(
         folder, "sweep.seeds=[1,2]", "--format", "md"
     )
-    assert "Only of seeds" not in text(folder, "sweep.seeds=[1,2,3]", "--format", "md")
+    assert "Only seeds" not in text(folder, "sweep.seeds=[1,2,3]", "--format", "md")
 
 
 def test_verdicts_against_the_paper(folder: Path) -> None:

@@ -13,7 +13,7 @@ from other_tasks import digits
 from reported import HOSTILE, SPOKEN, TEXTS, reported
 from studies_on_disk import make_study
 
-from tracking.report.drawing import counted, legend_below, new_figure
+from tracking.report.drawing import axis_number, legend_below, new_figure
 from tracking.report.page import Content
 from tracking.report.page import page as page_of
 from tracking.study import Study
@@ -184,7 +184,7 @@ def visible(page: Any, selector: str) -> list[bool]:
     [(0.5, "0.5"), (500, "500"), (2e3, "2k"), (1.5e6, "1.5M"), (3e13, "30T"), (2.5e18, "2.5e18")],
 )
 def test_numbers_of_axes(value: float, said: str) -> None:
-    assert counted(value) == said
+    assert axis_number(value) == said
 
 
 def test_a_legend_reads_from_left_to_right() -> None:

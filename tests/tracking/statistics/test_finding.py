@@ -11,9 +11,9 @@ import pytest
 from studies_on_disk import begin, finish, make_study
 
 from tracking.card import Metric
-from tracking.report.figures import COLORS
+from tracking.report.forest import COLORS
 from tracking.statistics.finding import SAYS, Finding, FindingKind, kind_of, label
-from tracking.statistics.findings import later_note
+from tracking.statistics.study_findings import later_note
 
 EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
 UP, DOWN = Metric("bleu"), Metric("ppl", better="down")
@@ -55,13 +55,13 @@ def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
 def test_what_would_decide_is_said_in_seeds_and_time() -> None:
     assert (
         Finding("undecided", seeds=9, hours=3.14).text
-        == "undecided: 9 seeds, about 3 h 08 min would decide"
+        == "undecided: 80 % power needs 9 seeds, about 3 h 08 min"
     )
-    assert Finding("undecided", seeds=9).text == "undecided: 9 seeds would decide"
+    assert Finding("undecided", seeds=9).text == "undecided: 80 % power needs 9 seeds"
     assert Finding("undecided", 0.3, seeds=9, enough=True).text == (
-        "undecided, although 9 seeds would mark 0.3 with probability 0.8"
+        "undecided, although 9 seeds give 80 % power for a difference of 0.3"
     )
-    assert Finding("undecided").text == "undecided: more than 1000 seeds would decide"
+    assert Finding("undecided").text == "undecided: 80 % power needs more than 1000 seeds"
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_differences_are_over_common_seeds_and_few_are_not_tested(tmp_path: Path
     )
     assert rows["beam_1"]["finding_bleu"] == "not tested: 2 seeds"
     text = layout.written("md", whole_table(study))
-    assert "Δ is over the seeds in common with base, 1, 2: beam_1." in text
+    assert "Δ uses the seeds in common with base, 1, 2: beam_1." in text
     apart = made.make(tmp_path / "apart", bleu | {"deep": {7: 29.0}}, paired=True)
     assert as_json(apart)["deep"]["delta_bleu"] is None
     assert "no common seed" in layout.written("csv", whole_table(apart))
@@ -156,7 +156,7 @@ def test_a_seed_at_which_the_host_diverged_is_in_no_difference(tmp_path: Path) -
     assert "computed from the real lengths; Δ of rows that score base's weights: " in text, (
         "no other Δ is there"
     )
-    assert "Δ is over the seeds in common with base, 1, 3, 4, 5: beam_1 and beam_8." in text
+    assert "Δ uses the seeds in common with base, 1, 3, 4, 5: beam_1 and beam_8." in text
 
 
 def test_a_trained_row_of_a_paired_study_with_a_diverged_seed_is_not_tested(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_first_line_and_caption_name_both_families(tmp_path: Path) -> None:
 def test_a_scoring_row_as_the_reference_is_compared_with_its_host_seed_by_seed(
     tmp_path: Path,
 ) -> None:
-    from tracking.statistics.findings import find
-    from tracking.statistics.rows import table
+    from tracking.statistics.study_findings import find
+    from tracking.statistics.table_rows import table
 
     study = made.make(tmp_path / "study")
     rows = table(study, "beam_1")
@@ -220,7 +220,7 @@ def test_a_scoring_row_as_the_reference_is_compared_with_its_host_seed_by_seed(
 
 
 def test_another_reference_changes_no_difference_from_a_host(tmp_path: Path) -> None:
-    from tracking.statistics.rows import table
+    from tracking.statistics.table_rows import table
 
     study = made.make(tmp_path / "study", made.BLEU | {"big_alpha_1": {1: 33.4, 2: 34.6, 3: 32.5}})
     for reference in ("base", "beam_1"):
@@ -311,7 +311,7 @@ def test_told_seeds_are_enough_in_simulated_studies() -> None:
 
 def test_a_table_without_tests_still_shows_paired_differences(tmp_path: Path) -> None:
     study = made.make(tmp_path / "study")
-    from tracking.statistics.rows import table
+    from tracking.statistics.table_rows import table
 
     plain = StudyTable(study, table(study))
     assert "−0.5" in layout.written("md", plain)

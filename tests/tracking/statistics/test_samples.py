@@ -105,7 +105,7 @@ def test_simple_formulas_by_hand() -> None:
         (
             "ngram_f",
             [{"it": [1, 2, 3]}, {"it": [1, 2]}],
-            "line 3 has another number of counts as it than line 2",
+            "line 3 has 2 counts as it, but line 2 has 3",
         ),
         ("mean", [{"it": math.inf}], "line 2 has a count that is not finite"),
         (

@@ -72,7 +72,7 @@ def _lines(study: Study, trial: str) -> list[dict[str, object]]:
         (r".{9}\Z", "", "its last line is cut off"),
         (r"\{[^{]*\Z", "{}\n", "line 41 must have numbers as right"),
         ('"right": [01]', '"right": 0.5', "adds up to"),
-        ("reading-better-1", "reading-better-0", "is of another training"),
+        ("reading-better-1", "reading-better-0", "belongs to a different training run"),
     ],
 )
 def test_a_trial_without_usable_samples_says_why_and_hinders_no_other(
@@ -103,7 +103,8 @@ def test_other_samples_are_not_compared(study: Study) -> None:
     assert reasons(study) == {"better-s1": "39 samples, but base-s1 has 40"}
     by_loss = against_base(study, made.LOSS)
     assert (
-        by_loss["better-s2"] == "has different samples than base-s2, or counts them in other units"
+        by_loss["better-s2"]
+        == "has different samples from base-s2, or counts them in different units"
     )
 
 

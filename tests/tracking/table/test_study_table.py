@@ -18,8 +18,8 @@ import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
 from tables import by_name, scored, shown, written
 
-from tracking.statistics.findings import find
-from tracking.statistics.rows import table
+from tracking.statistics.study_findings import find
+from tracking.statistics.table_rows import table
 from tracking.study import Study
 from tracking.table import layout
 from tracking.table.caption import methods
@@ -167,7 +167,7 @@ def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
     )
     assert [name for name, text in chosen.items() if "measured on" in text] == ["bleu", "ppl_s1"]
     assert [name for name, text in chosen.items() if "±: standard" in text] == ["bleu"]
-    assert "best PPL: the best one measured while training" in chosen["best_ppl"]
+    assert "best PPL: the best value measured during training" in chosen["best_ppl"]
     assert not any("Δ" in text for text in chosen.values())
 
 
@@ -241,5 +241,5 @@ def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
         "We report accuracy and memory on the dev set, as means over seeds. "
         "Differences from base in accuracy are tested over seeds by t-tests with moderated variances (Smyth, 2004) and "
         "Satterthwaite's degrees of freedom, with Holm's correction (2 rows, 5 % for the family); their 95 % intervals "
-        "have Bonferroni's."
+        "have Bonferroni's correction."
     )
