@@ -14,7 +14,15 @@ TOKENIZER = "bleu_tokenizer"
 PIECES = "pieces"
 """Among the scores of a set: a digest of the vocabulary's pieces and of those of the set."""
 ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
-POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
+PHRASES = {
+    "positions": {"learned": "learned positional embedding instead of sinusoids"},
+    "attention_score": {
+        "scaled": "scaled dot-product scores",
+        "dot": "dot-product scores without the scale",
+        "additive": "additive scores",
+    },
+}
+"""The words for a value of a key, where symbol and value would not say it."""
 
 PUBLISHED_BLEU = "published BLEU, like bleu_paper in result.json, is on tokenized text"
 BLEU_NOTE = f"sacreBLEU's {{bleu_tokenizer:13a}} ({PUBLISHED_BLEU})"
@@ -91,7 +99,10 @@ CARD = Card(
         "adam_beta2": "β₂",
         "adam_epsilon": "ε",
     },
-    change_phrases={"positions": "{value} positional embedding"},
+    change_phrases={
+        "positions": "{value} positional embedding",
+        "attention_score": "{value} scores",
+    },
     setting_phrases={
         "beam": "beam {value}",
         "alpha": "α {value}",
@@ -136,7 +147,7 @@ def signatures(scores: Iterable[Numbers]) -> list[tuple[str, str]]:
 def words(values: Mapping[str, Any]) -> str:
     """A row's changed values by short name, as text such as "h 4, d_k = d_v = 16"."""
     changed = dict(values)
-    positions = changed.pop("positions", None)
+    in_words = {name: changed.pop(name) for name in PHRASES if name in changed}
     heads = []
     if {"d_k", "d_v"} <= changed.keys() and changed["d_k"] == changed["d_v"]:
         del changed["d_k"]
@@ -145,8 +156,8 @@ def words(values: Mapping[str, Any]) -> str:
     architecture = [_phrase(name, changed[name]) for name in names if name in ARCHITECTURE]
     training = [_phrase(name, changed[name]) for name in names if name not in ARCHITECTURE]
     phrases = [*architecture, *heads, *training]
-    if positions is not None:
-        phrases.append(POSITIONS.get(str(positions), str(positions)))
+    for name, value in in_words.items():
+        phrases.append(PHRASES[name].get(str(value), str(value)))
     return ", ".join(phrases)
 
 

@@ -26,6 +26,7 @@ SEMANTICS = 4
 """Increased whenever a code change makes a configuration train to a different result."""
 
 PositionKind = Literal["sinusoids", "learned"]
+ScoreKind = Literal["scaled", "dot", "additive"]
 Precision = Literal["fp32", "bf16"]
 TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
 """By kind of device, unless ``train.tokens_per_micro_batch`` is set."""
@@ -49,7 +50,10 @@ ADAM_EPSILON = 1e-9
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The encoder–decoder of section 3; d_k and d_v do not follow from d_model (Table 3, row B)."""
+    """The encoder–decoder of section 3; d_k and d_v do not follow from d_model (Table 3, row B).
+
+    ``attention_score`` makes a logit of a query and a key (section 3.2.1).
+    """
 
     n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth")]
     d_model: Annotated[PositiveCount, Symbol("d_model"), Divided("width")]
@@ -63,6 +67,7 @@ class ModelConfig:
     attention_bias: bool
     attention_dropout: Probability
     relu_dropout: Probability
+    attention_score: Annotated[ScoreKind, Neutral("scaled")] = "scaled"
 
 
 @dataclass(frozen=True)
@@ -214,6 +219,16 @@ def _is_text(split: str, files: list[str] | None) -> bool:
     if split != "train" and sacrebleu_set(files) is not None:
         return True
     return len(files) == 2
+
+
+def ctranslate2_faults(model: ModelConfig) -> Iterator[Fault]:
+    """One for each setting whose model CTranslate2 cannot compute."""
+    misfits = dict[str, object]()
+    if model.attention_score == "additive":
+        misfits["attention_score"] = model.attention_score
+    for name, value in misfits.items():
+        found = f"is ctranslate2, which cannot compute model.{name} {value}"
+        yield Fault("--to", found, "must be safetensors or mlflow, which hold any model")
 
 
 def read_trial(tree: object) -> TrialConfig:

@@ -10,11 +10,16 @@ from transformer.config import ModelConfig, Precision
 
 
 def attention_parameters(model: ModelConfig) -> int:
-    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and their biases; W^K has none."""
+    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and their biases; W^K has none.
+
+    Additive scores have one more vector per head.
+    """
     d = model.d_model
     h = model.n_heads
     k, v = model.d_k, model.d_v
     weights = d * h * (2 * k + v) + h * v * d
+    if model.attention_score == "additive":
+        weights += h * k
     if not model.attention_bias:
         return weights
     biases = h * (k + v) + d

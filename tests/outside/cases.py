@@ -29,6 +29,10 @@ ACCEPTED = {
     "token accuracy is measured on every set": r" > (\S+/)?(accuracy|right)",
     "a plan says hours and memory": r" > ((scoring|ends_after)_seconds|interpolated|(seconds|memory)_(source|bytes))",
     "keys of Adam, of the tokenizer of BLEU, and of a sample of train": r"(adam_\w+|bleu_tokenizer|train_sample)",
+    "attention is observed while training": " > attention/(logit_sd|entropy)",
+    "keys of layers, scores, windows and lengths": (
+        " > (model[.])?(attention_score|attention_window|encoder_layer|kernel|dilation)| > (train[.])?longest"
+    ),
 }
 """Why a difference from the older version is meant: the path to it within an observation."""
 
@@ -187,7 +191,8 @@ FIELDS = {
 }
 """Files of the translation study, and the fields of their first records that two runs share."""
 POINTS = (
-    "train/loss train/gradient_norm train/learning_rate val/nll val/ppl val/accuracy best/nll best/ppl"
+    "attention/logit_sd attention/entropy"
+    " train/loss train/gradient_norm train/learning_rate val/nll val/ppl val/accuracy best/nll best/ppl"
     " best/accuracy last/nll last/ppl last/accuracy final/accuracy final/test/accuracy final/nll"
     " final/ppl final/bleu final/bleu_paper final/chrf final/test/nll final/test/ppl final/test/bleu"
     " final/test/bleu_paper final/test/chrf delta/ppl delta/bleu published/ppl published/bleu published/params_m"

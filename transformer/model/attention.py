@@ -1,11 +1,11 @@
-"""Multi-head scaled dot-product attention (sections 3.2.1 and 3.2.2).
+"""Multi-head attention (sections 3.2.1 and 3.2.2).
 
 Shape suffixes: B batch, T queries, S keys, D d_model, H heads, K d_k, V d_v.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, assert_never
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from transformer.config import ModelConfig
 from transformer.model.on_cpu import dropout, softmax
+from transformer.model.scores import Score
 
 Mask = Tensor | Literal["causal"] | None
 """−∞ at illegal positions, broadcast to [B, H, T, S]; None if all positions are legal.
@@ -35,16 +36,37 @@ class Projection(NamedTuple):
     bias: Tensor | None
 
 
-def attend(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
-    """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; the softmax is float32 for any precision of the matmuls.
+Observer = Callable[[Tensor, Tensor], None]
+"""Called with the masked logits and the weights of a forward pass, both [B, H, T, S]."""
 
-    A GPU uses fused kernels; on CPUs, explicit matmuls are faster at these lengths.
+
+def attend(
+    query_BHTK: Tensor,
+    memory: KeyValue,
+    mask: Mask,
+    p_drop: float,
+    score: Score,
+    observer: Observer | None = None,
+) -> Tensor:
+    """softmax(logits)V, as [B, T, H·V]; the softmax is float32 for any precision of the matmuls.
+
+    A GPU uses fused kernels; on CPUs, explicit matmuls are faster at these lengths. Fused kernels
+    know no additive score, and nothing can observe them.
     """
-    attention = _fused if query_BHTK.device.type == "cuda" else _explicit
-    return attention(query_BHTK, memory, mask, p_drop).transpose(1, 2).flatten(2)
+    if query_BHTK.device.type == "cuda" and score.is_product and observer is None:
+        attended_BHTV = _fused(query_BHTK, memory, mask, p_drop, score)
+    else:
+        attended_BHTV = _explicit(query_BHTK, memory, mask, p_drop, score, observer)
+    return attended_BHTV.transpose(1, 2).flatten(2)
 
 
-def _fused(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
+def _fused(
+    query_BHTK: Tensor,
+    memory: KeyValue,
+    mask: Mask,
+    p_drop: float,
+    score: Score,
+) -> Tensor:
     """torch picks the fastest kernel that supports the mask, the precision, and d_k ≠ d_v."""
     return F.scaled_dot_product_attention(
         query_BHTK,
@@ -53,17 +75,28 @@ def _fused(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> T
         attn_mask=None if isinstance(mask, str) else mask,
         dropout_p=p_drop,
         is_causal=isinstance(mask, str),
+        scale=score.scale,
     )
 
 
-def _explicit(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
-    """The formula as two matmuls, with dropout on the weights; ``mask`` is not "causal"."""
-    assert not isinstance(mask, str)
-    scale = 1 / math.sqrt(query_BHTK.shape[-1])
-    scores_BHTS = (query_BHTK * scale) @ memory.key_BHSK.transpose(-2, -1)
+def _explicit(
+    query_BHTK: Tensor,
+    memory: KeyValue,
+    mask: Mask,
+    p_drop: float,
+    score: Score,
+    observer: Observer | None = None,
+) -> Tensor:
+    """The formula in separate steps, with dropout on the weights."""
+    logits_BHTS = score.logits(query_BHTK, memory.key_BHSK)
+    if isinstance(mask, str):
+        mask = _later_hidden(query_BHTK.shape[2], query_BHTK.device)
     if mask is not None:
-        scores_BHTS = scores_BHTS + mask
-    weights_BHTS = softmax(scores_BHTS).to(memory.value_BHSV.dtype)
+        logits_BHTS = logits_BHTS + mask
+    weights_BHTS = softmax(logits_BHTS)
+    if observer is not None:
+        observer(logits_BHTS, weights_BHTS)
+    weights_BHTS = weights_BHTS.to(memory.value_BHSV.dtype)
     return dropout(weights_BHTS, p_drop) @ memory.value_BHSV
 
 
@@ -74,6 +107,11 @@ def causal_mask(length: int, device: torch.device) -> Mask:
     """
     if device.type == "cuda":
         return "causal"
+    return _later_hidden(length, device)
+
+
+def _later_hidden(length: int, device: torch.device) -> Tensor:
+    """[T, T], −∞ above the diagonal."""
     return torch.full((length, length), -math.inf, device=device).triu(1)
 
 
@@ -89,16 +127,20 @@ class _Heads(nn.Module):
     Keys have no bias: it would add the same number to all scores of a query, which the softmax
     cancels. Its gradient is zero except for rounding errors, and Adam would turn these into
     full-size steps.
+
+    ``observer``, if you set one, sees the logits and the weights of each forward pass.
     """
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
+        self.observer: Observer | None = None
         self.n_heads = model.n_heads
         self.d_k = model.d_k
         self.d_v = model.d_v
         self.p_drop = model.attention_dropout
         self.query_bias = _bias(model, model.n_heads * model.d_k)
         self.value_bias = _bias(model, model.n_heads * model.d_v)
+        self.scale, self.score_vector = _score_parts(model)
         self.output = nn.Linear(model.n_heads * model.d_v, model.d_model, bias=model.attention_bias)
 
     def with_biases(self, weights: Sequence[Tensor]) -> list[Projection]:
@@ -124,8 +166,23 @@ class _Heads(nn.Module):
         """Attend from projected queries [B, T, H·K] to ``memory``, and project to [B, T, D]."""
         p_drop = self.p_drop if self.training else 0.0
         query_BHTK = self.heads(_biased(query_BTC, self.query_bias))
-        attended: Tensor = self.output(attend(query_BHTK, memory, mask, p_drop))
-        return attended
+        score = Score(self.scale, self.score_vector)
+        attended_BTC = attend(query_BHTK, memory, mask, p_drop, score, self.observer)
+        out_BTD: Tensor = self.output(attended_BTC)
+        return out_BTD
+
+
+def _score_parts(model: ModelConfig) -> tuple[float, nn.Parameter | None]:
+    """The scale of dot products, and the vectors [H, K] of an additive score."""
+    match model.attention_score:
+        case "scaled":
+            return 1 / math.sqrt(model.d_k), None
+        case "dot":
+            return 1.0, None
+        case "additive":
+            return 1.0, nn.Parameter(torch.empty(model.n_heads, model.d_k))
+        case _:
+            assert_never(model.attention_score)
 
 
 def _bias(model: ModelConfig, width: int) -> nn.Parameter | None:

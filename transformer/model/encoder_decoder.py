@@ -5,6 +5,7 @@ of one source, D d_model, F d_ff, P pieces of the vocabulary.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -263,6 +264,12 @@ class Transformer(nn.Module):
         cache.length += 1
         return self.logits(x_BND)
 
+    def attentions(self) -> Iterator[SelfAttention | CrossAttention]:
+        """Every attention of the model, the encoder's first."""
+        for module in self.modules():
+            if isinstance(module, SelfAttention | CrossAttention):
+                yield module
+
     def _source_mask(self, source_BS: Tensor, padded: bool | None = None) -> Tensor | None:
         """The mask of the source's padding; None without padding, or if ``padded`` rules it out."""
         if padded is False:
@@ -297,7 +304,14 @@ def _initialize(model: Transformer) -> None:
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    for module in model.modules():
-        if isinstance(module, SelfAttention | CrossAttention):
-            for weight, _ in module.projections():
-                nn.init.xavier_uniform_(weight, HEADS_GAIN)
+    for attention in model.attentions():
+        for weight, _ in attention.projections():
+            nn.init.xavier_uniform_(weight, HEADS_GAIN)
+        if attention.score_vector is not None:
+            _initialize_score(attention.score_vector)
+
+
+def _initialize_score(vector_HK: Tensor) -> None:
+    """Each head's vector Glorot-uniform, as a projection from d_k to one logit."""
+    bound = math.sqrt(6 / (vector_HK.shape[1] + 1))
+    nn.init.uniform_(vector_HK, -bound, bound)

@@ -21,6 +21,7 @@ NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
 KEYS = [key for key in SCHEMA.short_names if key not in NEVER]
 WORDS: dict[str, Any] = {
     "model.positions": "learned",
+    "model.attention_score": "dot",
     "model.max_positions": 200,  # a batch holds the longest pair
     "train.precision": "fp32",
     "data.name": "multi30k",

@@ -57,6 +57,8 @@ VARIANTS: list[dict[str, Any]] = [
     {},
     {"positions": "learned"},
     {"attention_bias": True, "d_k": 5, "d_v": 3},
+    {"attention_score": "dot"},
+    {"attention_score": "additive"},
 ]
 
 
