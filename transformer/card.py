@@ -21,6 +21,12 @@ PHRASES = {
         "dot": "dot-product scores without the scale",
         "additive": "additive scores",
     },
+    "encoder_layer": {
+        "attention": "self-attention in the encoder",
+        "recurrent": "recurrent encoder layers",
+        "convolutional": "convolutional encoder layers",
+        "separable": "separable convolutions in the encoder",
+    },
 }
 """The words for a value of a key, where symbol and value would not say it."""
 
@@ -92,6 +98,7 @@ CARD = Card(
         "n_heads": "h",
         "d_k": "d_k",
         "d_v": "d_v",
+        "kernel": "k",
         "p_drop": "P_drop",
         "label_smoothing": "ε_ls",
         "steps": "steps",
@@ -102,6 +109,7 @@ CARD = Card(
     change_phrases={
         "positions": "{value} positional embedding",
         "attention_score": "{value} scores",
+        "encoder_layer": "{value} encoder layers",
     },
     setting_phrases={
         "beam": "beam {value}",

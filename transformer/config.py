@@ -27,6 +27,12 @@ SEMANTICS = 4
 
 PositionKind = Literal["sinusoids", "learned"]
 ScoreKind = Literal["scaled", "dot", "additive"]
+EncoderKind = Literal["attention", "recurrent", "convolutional", "separable"]
+KERNEL = 7
+MOST_APART = 100_000
+"""How far apart the pieces of a convolution may be: farther than any sentence is long."""
+CONVOLUTIONS = ("convolutional", "separable")
+"""The kinds of encoder layer that have a kernel and a dilation."""
 Precision = Literal["fp32", "bf16"]
 TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
 """By kind of device, unless ``train.tokens_per_micro_batch`` is set."""
@@ -52,7 +58,9 @@ ADAM_EPSILON = 1e-9
 class ModelConfig:
     """The encoder–decoder of section 3; d_k and d_v do not follow from d_model (Table 3, row B).
 
-    ``attention_score`` makes a logit of a query and a key (section 3.2.1).
+    ``attention_score`` makes a logit of a query and a key (section 3.2.1). ``encoder_layer`` stands
+    in the place of the encoder's self-attention (section 4). A convolution reads ``kernel`` pieces,
+    which are ``dilation`` to the power of i apart in layer i, counted from 0.
     """
 
     n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth")]
@@ -68,6 +76,9 @@ class ModelConfig:
     attention_dropout: Probability
     relu_dropout: Probability
     attention_score: Annotated[ScoreKind, Neutral("scaled")] = "scaled"
+    encoder_layer: Annotated[EncoderKind, Neutral("attention")] = "attention"
+    kernel: Annotated[int, Range(1, 1_001), Symbol("k"), Neutral(KERNEL)] = KERNEL
+    dilation: Annotated[int, Range(1, 1_000), Neutral(1)] = 1
 
 
 @dataclass(frozen=True)
@@ -158,7 +169,12 @@ class TrialConfig:
 
     def problems(self) -> list[Problem]:
         """Conflicts between keys whose values are valid one by one."""
-        return [*self._model_problems(), *self._average_problems(), *self._data_problems()]
+        return [
+            *self._model_problems(),
+            *self._encoder_problems(),
+            *self._average_problems(),
+            *self._data_problems(),
+        ]
 
     def _model_problems(self) -> Iterator[Problem]:
         train = self.train
@@ -175,6 +191,19 @@ class TrialConfig:
         if train.label_smoothing > uniform:
             allowed = f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces"
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
+
+    def _encoder_problems(self) -> Iterator[Problem]:
+        model = self.model
+        if model.encoder_layer == "recurrent" and model.d_model % 2:
+            allowed = "must be even with recurrent layers, which read in two directions"
+            yield Problem("model.d_model", f"is {model.d_model}", allowed)
+        if model.kernel % 2 == 0:
+            allowed = "must be odd: a convolution reads as many pieces before as after its own"
+            yield Problem("model.kernel", f"is {model.kernel}", allowed, str(model.kernel + 1))
+        farthest = model.dilation ** (model.n_layers - 1)
+        if model.encoder_layer in CONVOLUTIONS and farthest > MOST_APART:
+            problem = f"is {model.dilation}: {farthest:.0e} pieces apart in the last layer"
+            yield Problem("model.dilation", problem, f"must reach at most {MOST_APART} there")
 
     def _average_problems(self) -> Iterator[Problem]:
         n = self.decode.average_checkpoints
@@ -226,6 +255,8 @@ def ctranslate2_faults(model: ModelConfig) -> Iterator[Fault]:
     misfits = dict[str, object]()
     if model.attention_score == "additive":
         misfits["attention_score"] = model.attention_score
+    if model.encoder_layer != "attention":
+        misfits["encoder_layer"] = model.encoder_layer
     for name, value in misfits.items():
         found = f"is ctranslate2, which cannot compute model.{name} {value}"
         yield Fault("--to", found, "must be safetensors or mlflow, which hold any model")

@@ -342,6 +342,7 @@ def _lengths(pairs: ParallelSet, indices: Indices) -> Lengths:
         source_squared=float((n * n).sum()),
         target_squared=float((m * m).sum()),
         product=float((n * m).sum()),
+        sentences=float(len(indices)),
     )
 
 

@@ -24,6 +24,7 @@ from transformer.model.attention import (
     padding_mask,
 )
 from transformer.model.on_cpu import dropout
+from transformer.model.substitutes import initialize_substitutes, substitute
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
@@ -99,6 +100,29 @@ class EncoderLayer(nn.Module):
         x_BSD = self.attention_residual(x_BSD, attended)
         out_BSD: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward(x_BSD))
         return out_BSD
+
+
+class SubstituteLayer(nn.Module):
+    """An encoder layer with recurrence or a convolution in the place of self-attention."""
+
+    def __init__(self, model: ModelConfig, layer: int) -> None:
+        super().__init__()
+        self.substitute = substitute(model, layer)
+        self.substitute_residual = Residual(model)
+        self.feed_forward = FeedForward(model)
+        self.feed_forward_residual = Residual(model)
+
+    def forward(self, x_BSD: Tensor, pad_BS: Tensor | None) -> Tensor:
+        x_BSD = self.substitute_residual(x_BSD, self.substitute(x_BSD, pad_BS))
+        out_BSD: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward(x_BSD))
+        return out_BSD
+
+
+def _encoder_layer(model: ModelConfig, layer: int) -> EncoderLayer | SubstituteLayer:
+    """The encoder's layer number ``layer``, counted from 0."""
+    if model.encoder_layer == "attention":
+        return EncoderLayer(model)
+    return SubstituteLayer(model, layer)
 
 
 class DecoderLayer(nn.Module):
@@ -204,7 +228,7 @@ class Transformer(nn.Module):
         self.source_positions = Positions(model)
         learned = model.positions == "learned"
         self.target_positions = Positions(model) if learned else self.source_positions
-        self.encoder = nn.ModuleList(EncoderLayer(model) for _ in range(model.n_layers))
+        self.encoder = nn.ModuleList(_encoder_layer(model, i) for i in range(model.n_layers))
         self.decoder = nn.ModuleList(DecoderLayer(model) for _ in range(model.n_layers))
         _initialize(self)
 
@@ -280,8 +304,12 @@ class Transformer(nn.Module):
     def _encode(self, source_BS: Tensor, source_mask: Tensor | None) -> Tensor:
         """The encoder's output [B, S, D]."""
         x_BSD = self._embed(source_BS, self.source_positions(0, source_BS.shape[1]))
+        if self.config.encoder_layer == "attention":
+            padding = source_mask
+        else:
+            padding = None if source_mask is None else source_BS == PAD
         for layer in self.encoder:
-            x_BSD = layer(x_BSD, source_mask)
+            x_BSD = layer(x_BSD, padding)
         return x_BSD
 
     def _embed(self, pieces: Tensor, positions: Tensor) -> Tensor:
@@ -304,6 +332,7 @@ def _initialize(model: Transformer) -> None:
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+    initialize_substitutes(model)
     for attention in model.attentions():
         for weight, _ in attention.projections():
             nn.init.xavier_uniform_(weight, HEADS_GAIN)

@@ -38,6 +38,9 @@ MODEL = {
 }
 LATER = {
     "attention_score": "scaled",
+    "encoder_layer": "attention",
+    "kernel": 7,
+    "dilation": 1,
 }
 """Keys of the model that were added later, with the values that keep it as it was."""
 DECIDING = {

@@ -22,6 +22,8 @@ KEYS = [key for key in SCHEMA.short_names if key not in NEVER]
 WORDS: dict[str, Any] = {
     "model.positions": "learned",
     "model.attention_score": "dot",
+    "model.encoder_layer": "recurrent",
+    "model.kernel": 9,
     "model.max_positions": 200,  # a batch holds the longest pair
     "train.precision": "fp32",
     "data.name": "multi30k",

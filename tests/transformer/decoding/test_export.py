@@ -162,7 +162,11 @@ def test_any_model_is_the_same_function_of_its_input(
     assert scored.log_probs == pytest.approx(log_p(model, source, target), abs=1e-4)
 
 
-@pytest.mark.parametrize("changes", [{"attention_score": "additive"}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{"attention_score": "additive"}, {"encoder_layer": "recurrent"}],
+    ids=str,
+)
 def test_a_model_that_ctranslate2_cannot_compute_is_refused_and_the_own_format_holds_it(
     changes: dict[str, Any], copies: Prepared, tmp_path: Path
 ) -> None:

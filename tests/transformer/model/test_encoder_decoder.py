@@ -59,6 +59,9 @@ VARIANTS: list[dict[str, Any]] = [
     {"attention_bias": True, "d_k": 5, "d_v": 3},
     {"attention_score": "dot"},
     {"attention_score": "additive"},
+    {"encoder_layer": "recurrent"},
+    {"encoder_layer": "convolutional", "kernel": 3, "dilation": 2},
+    {"encoder_layer": "separable"},
 ]
 
 
