@@ -99,6 +99,7 @@ CARD = Card(
         "d_k": "d_k",
         "d_v": "d_v",
         "kernel": "k",
+        "attention_window": "r",
         "p_drop": "P_drop",
         "label_smoothing": "ε_ls",
         "steps": "steps",

@@ -60,7 +60,8 @@ class ModelConfig:
 
     ``attention_score`` makes a logit of a query and a key (section 3.2.1). ``encoder_layer`` stands
     in the place of the encoder's self-attention (section 4). A convolution reads ``kernel`` pieces,
-    which are ``dilation`` to the power of i apart in layer i, counted from 0.
+    which are ``dilation`` to the power of i apart in layer i, counted from 0. Self-attention reads
+    the ``attention_window`` positions around its own, the decoder only those up to its own.
     """
 
     n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth")]
@@ -79,6 +80,12 @@ class ModelConfig:
     encoder_layer: Annotated[EncoderKind, Neutral("attention")] = "attention"
     kernel: Annotated[int, Range(1, 1_001), Symbol("k"), Neutral(KERNEL)] = KERNEL
     dilation: Annotated[int, Range(1, 1_000), Neutral(1)] = 1
+    attention_window: Annotated[int | None, Range(1, INT32_MAX), Symbol("r"), Neutral(None)] = None
+
+    @property
+    def attention_radius(self) -> int | None:
+        """How far self-attention reads to each side; None without a limit."""
+        return None if self.attention_window is None else (self.attention_window - 1) // 2
 
 
 @dataclass(frozen=True)
@@ -171,7 +178,7 @@ class TrialConfig:
         """Conflicts between keys whose values are valid one by one."""
         return [
             *self._model_problems(),
-            *self._encoder_problems(),
+            *self._layer_problems(),
             *self._average_problems(),
             *self._data_problems(),
         ]
@@ -192,7 +199,7 @@ class TrialConfig:
             allowed = f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces"
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
 
-    def _encoder_problems(self) -> Iterator[Problem]:
+    def _layer_problems(self) -> Iterator[Problem]:
         model = self.model
         if model.encoder_layer == "recurrent" and model.d_model % 2:
             allowed = "must be even with recurrent layers, which read in two directions"
@@ -200,6 +207,10 @@ class TrialConfig:
         if model.kernel % 2 == 0:
             allowed = "must be odd: a convolution reads as many pieces before as after its own"
             yield Problem("model.kernel", f"is {model.kernel}", allowed, str(model.kernel + 1))
+        window = model.attention_window
+        if window is not None and window % 2 == 0:
+            allowed = "must be odd or null: as many positions before as after its own"
+            yield Problem("model.attention_window", f"is {window}", allowed, str(window + 1))
         farthest = model.dilation ** (model.n_layers - 1)
         if model.encoder_layer in CONVOLUTIONS and farthest > MOST_APART:
             problem = f"is {model.dilation}: {farthest:.0e} pieces apart in the last layer"
@@ -257,6 +268,8 @@ def ctranslate2_faults(model: ModelConfig) -> Iterator[Fault]:
         misfits["attention_score"] = model.attention_score
     if model.encoder_layer != "attention":
         misfits["encoder_layer"] = model.encoder_layer
+    if model.attention_window is not None:
+        misfits["attention_window"] = model.attention_window
     for name, value in misfits.items():
         found = f"is ctranslate2, which cannot compute model.{name} {value}"
         yield Fault("--to", found, "must be safetensors or mlflow, which hold any model")

@@ -3,10 +3,11 @@
 A multiply–add is 2 FLOPs.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import assert_never
 
 from transformer.config import ModelConfig, Precision
+from transformer.window import Window
 
 
 def attention_parameters(model: ModelConfig) -> int:
@@ -81,6 +82,8 @@ class Lengths:
     target_squared: float = 0
     product: float = 0
     sentences: float = 0
+    source_windows: float = 0  # queries × keys that restricted self-attention multiplies
+    target_windows: float = 0
 
     def __add__(self, other: "Lengths") -> "Lengths":
         pairs = zip(astuple(self), astuple(other), strict=True)
@@ -90,9 +93,17 @@ class Lengths:
         return Lengths(*(length * factor for length in astuple(self)))
 
     @staticmethod
-    def of(n: float, m: float) -> "Lengths":
-        """The sums for one pair of n source and m target pieces, end-of-sentence included."""
-        return Lengths(n, m, n * n, m * m, n * m, sentences=1)
+    def of(n: float, m: float, radius: int | None = None) -> "Lengths":
+        """The sums for one pair of n source and m target pieces, end-of-sentence included.
+
+        ``radius`` is that of the model's restricted attention.
+        """
+        lengths = Lengths(n, m, n * n, m * m, n * m, sentences=1)
+        if radius is None:
+            return lengths
+        source_windows = Window(radius, causal=False).cells(n)
+        target_windows = Window(radius, causal=True).cells(m)
+        return replace(lengths, source_windows=source_windows, target_windows=target_windows)
 
 
 def forward_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> float:
@@ -106,7 +117,9 @@ def forward_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> floa
     projections = 2 * d * h * (2 * k + v) + 2 * h * v * d
     scores = 2 * h * (k + v)
     encoder = n * feed_forward + _encoder_flops(model, lengths)
-    decoder = m * (projections + feed_forward) + lengths.target_squared * scores
+    restricted = model.attention_window is not None
+    target_cells = lengths.target_windows if restricted else lengths.target_squared
+    decoder = m * (projections + feed_forward) + target_cells * scores
     cross_projections = 2 * m * d * h * k + 2 * n * d * h * (k + v) + 2 * m * h * v * d
     cross = cross_projections + lengths.product * scores
     return model.n_layers * (encoder + decoder + cross) + 2 * m * d * vocab_size
@@ -121,7 +134,9 @@ def _encoder_flops(model: ModelConfig, lengths: Lengths) -> float:
     match model.encoder_layer:
         case "attention":
             projections = 2 * d * h * (2 * k + v) + 2 * h * v * d
-            return n * projections + lengths.source_squared * 2 * h * (k + v)
+            restricted = model.attention_window is not None
+            source_cells = lengths.source_windows if restricted else lengths.source_squared
+            return n * projections + source_cells * 2 * h * (k + v)
         case "recurrent":
             return n * 12 * d * d  # 2 directions, 4 gates, d + d/2 inputs of each of d/2 units
         case "convolutional":
@@ -148,10 +163,14 @@ def planned_lengths(
     steps: int,
     mean_source: float,
     mean_target: float,
+    radius: int | None = None,
 ) -> Lengths:
-    """Lengths of a whole run with full batches, in which every sentence has the mean length."""
+    """Lengths of a whole run with full batches, in which every sentence has the mean length.
+
+    ``radius`` is that of the model's restricted attention.
+    """
     sentences = steps * tokens_per_batch / max(mean_source, mean_target)
-    return Lengths.of(mean_source, mean_target) * sentences
+    return Lengths.of(mean_source, mean_target, radius) * sentences
 
 
 PROCESS_BYTES = {"cpu": 0.48e9, "cuda": 0.6e9}

@@ -85,7 +85,8 @@ def _train(
     train = config.train
     pairs = prepared.pairs("train")
     longest = config.model.max_positions
-    batches = TrainingBatches(pairs, train.tokens_per_batch, longest, train.seed)
+    radius = config.model.attention_radius
+    batches = TrainingBatches(pairs, train.tokens_per_batch, longest, train.seed, radius)
     counts = PairCounts(len(batches.chosen), prepared.blank, batches.dropped)
     _report_provenance(trial, prepared, counts, rates(worker, config))
     score = partial(greedy_scores, config, prepared, worker) if train.score_every else None

@@ -25,12 +25,17 @@ VARIANTS: list[dict[str, Any]] = [
     {"encoder_layer": "convolutional", "kernel": 5, "dilation": 2},
     {"encoder_layer": "separable"},
     {"encoder_layer": "separable", "kernel": 9, "dilation": 3},
+    {"attention_window": 1},
+    {"attention_window": 7},
+    {"attention_window": 39},
+    {"attention_window": 99, "attention_score": "additive"},
+    {"attention_window": 3, "encoder_layer": "recurrent"},
 ]
 
 
 def lengths(model: ModelConfig, source: int, target: int) -> Lengths:
     """Those of a batch without padding, which torch would count too."""
-    return Lengths.of(source, target) * SENTENCES
+    return Lengths.of(source, target, model.attention_radius) * SENTENCES
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)

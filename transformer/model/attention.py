@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
+from transformer.model.blocks import block_mask
 from transformer.model.on_cpu import dropout, softmax
 from transformer.model.scores import Score
+from transformer.window import Block, Window
 
 Mask = Tensor | Literal["causal"] | None
 """−∞ at illegal positions, broadcast to [B, H, T, S]; None if all positions are legal.
@@ -164,12 +166,15 @@ class _Heads(nn.Module):
 
     def read(self, query_BTC: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         """Attend from projected queries [B, T, H·K] to ``memory``, and project to [B, T, D]."""
-        p_drop = self.p_drop if self.training else 0.0
         query_BHTK = self.heads(_biased(query_BTC, self.query_bias))
-        score = Score(self.scale, self.score_vector)
-        attended_BTC = attend(query_BHTK, memory, mask, p_drop, score, self.observer)
-        out_BTD: Tensor = self.output(attended_BTC)
+        out_BTD: Tensor = self.output(self.attend(query_BHTK, memory, mask))
         return out_BTD
+
+    def attend(self, query_BHTK: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
+        """What the queries read of ``memory``, [B, T, H·V]."""
+        p_drop = self.p_drop if self.training else 0.0
+        score = Score(self.scale, self.score_vector)
+        return attend(query_BHTK, memory, mask, p_drop, score, self.observer)
 
 
 def _score_parts(model: ModelConfig) -> tuple[float, nn.Parameter | None]:
@@ -196,14 +201,19 @@ def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class SelfAttention(_Heads):
-    """Queries, keys and values from the same sequence, in one fused projection."""
+    """Queries, keys and values from the same sequence, in one fused projection.
 
-    def __init__(self, model: ModelConfig) -> None:
+    With a window, ``causal`` says whether it ends at its own position.
+    """
+
+    def __init__(self, model: ModelConfig, causal: bool = False) -> None:
         super().__init__(model)
         key_width = model.n_heads * model.d_k
         value_width = model.n_heads * model.d_v
         self.widths = [key_width, key_width, value_width]
         self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=False)
+        radius = model.attention_radius
+        self.window = None if radius is None else Window(radius, causal)
 
     def projections(self) -> list[Projection]:
         """The projections to queries, keys and values, in this order: views of the weights."""
@@ -215,14 +225,55 @@ class SelfAttention(_Heads):
         mask: Mask,
         past: KeyValue | None = None,
     ) -> tuple[Tensor, KeyValue]:
-        """Attended [B, T, D], and ``past`` with this call's keys and values appended."""
+        """Attended [B, T, D], and ``past`` with this call's keys and values appended.
+
+        With a window, ``mask`` holds only padding, and the result only the keys that later
+        positions can read.
+        """
         query, key, value = self.qkv(x_BTD).split(self.widths, dim=-1)
         memory = self.key_value(key, value)
         if past is not None:
-            keys = torch.cat([past.key_BHSK, memory.key_BHSK], dim=2)
-            values = torch.cat([past.value_BHSV, memory.value_BHSV], dim=2)
-            memory = KeyValue(keys, values)
+            memory = self._appended(past, memory)
+        elif self.window is not None:
+            return self._read_within(self.window, query, memory, mask), memory
         return self.read(query, memory, mask), memory
+
+    def _appended(self, past: KeyValue, present: KeyValue) -> KeyValue:
+        """Both after another; with a window, only as many as the last position reads."""
+        keys = torch.cat([past.key_BHSK, present.key_BHSK], dim=2)
+        values = torch.cat([past.value_BHSV, present.value_BHSV], dim=2)
+        if self.window is None:
+            return KeyValue(keys, values)
+        first = max(0, keys.shape[2] - self.window.radius - 1)
+        return KeyValue(keys[:, :, first:], values[:, :, first:])
+
+    def _read_within(
+        self,
+        window: Window,
+        query_BTC: Tensor,
+        memory: KeyValue,
+        padding_mask: Mask,
+    ) -> Tensor:
+        """Attend block by block, in time and memory of T × window, and project to [B, T, D]."""
+        assert not isinstance(padding_mask, str)
+        length = query_BTC.shape[1]
+        device = query_BTC.device
+        if window.covers(length):
+            mask = causal_mask(length, device) if window.causal else padding_mask
+            return self.read(query_BTC, memory, mask)
+        blocks = list(window.blocks(length))
+        if self.observer is not None:  # it sees all weights at once
+            blocks = [Block(slice(0, length), slice(0, length))]
+        query_BHTK = self.heads(_biased(query_BTC, self.query_bias))
+        attended: list[Tensor] = []
+        for block in blocks:
+            mask = block_mask(window, block, padding_mask, device)
+            keys = memory.key_BHSK[:, :, block.keys]
+            values = memory.value_BHSV[:, :, block.keys]
+            query = query_BHTK[:, :, block.queries]
+            attended.append(self.attend(query, KeyValue(keys, values), mask))
+        out_BTD: Tensor = self.output(torch.cat(attended, dim=1))
+        return out_BTD
 
 
 class CrossAttention(_Heads):

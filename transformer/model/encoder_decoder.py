@@ -130,7 +130,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.attention = SelfAttention(model)
+        self.attention = SelfAttention(model, causal=True)
         self.attention_residual = Residual(model)
         self.cross = CrossAttention(model)
         self.cross_residual = Residual(model)
@@ -247,7 +247,10 @@ class Transformer(nn.Module):
         encoded_BSD = self._encode(source_BS, source_mask)
         length = target_BT.shape[1]
         x_BTD = self._embed(target_BT, self.target_positions(0, length))
-        target_mask = causal_mask(length, target_BT.device)  # it hides padding, which comes last
+        target_mask: Mask = None  # a window hides later positions by itself
+        if self.config.attention_window is None:
+            # It hides padding, too, which comes last.
+            target_mask = causal_mask(length, target_BT.device)
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
             x_BTD = layer(x_BTD, layer.cross.memory(encoded_BSD), source_mask, target_mask)

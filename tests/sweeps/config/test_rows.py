@@ -41,6 +41,7 @@ LATER = {
     "encoder_layer": "attention",
     "kernel": 7,
     "dilation": 1,
+    "attention_window": None,
 }
 """Keys of the model that were added later, with the values that keep it as it was."""
 DECIDING = {

@@ -24,6 +24,7 @@ WORDS: dict[str, Any] = {
     "model.attention_score": "dot",
     "model.encoder_layer": "recurrent",
     "model.kernel": 9,
+    "model.attention_window": 9,
     "model.max_positions": 200,  # a batch holds the longest pair
     "train.precision": "fp32",
     "data.name": "multi30k",

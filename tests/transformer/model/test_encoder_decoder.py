@@ -62,6 +62,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"encoder_layer": "recurrent"},
     {"encoder_layer": "convolutional", "kernel": 3, "dilation": 2},
     {"encoder_layer": "separable"},
+    {"attention_window": 5},
+    {"attention_window": 3, "attention_score": "additive"},
 ]
 
 
