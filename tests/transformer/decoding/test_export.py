@@ -164,7 +164,11 @@ def test_any_model_is_the_same_function_of_its_input(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"attention_score": "additive"}, {"encoder_layer": "recurrent"}],
+    [
+        {"attention_score": "additive"},
+        {"encoder_layer": "recurrent"},
+        {"attention_window": 5},
+    ],
     ids=str,
 )
 def test_a_model_that_ctranslate2_cannot_compute_is_refused_and_the_own_format_holds_it(
