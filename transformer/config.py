@@ -83,6 +83,14 @@ class ModelConfig:
     attention_window: Annotated[int | None, Range(1, INT32_MAX), Symbol("r"), Neutral(None)] = None
 
     @property
+    def longest_sequence(self) -> int | None:
+        """The most pieces that the model can read or write; None without a limit.
+
+        Sinusoids go on beyond ``max_positions``, a learned table ends there (section 3.5).
+        """
+        return self.max_positions if self.positions == "learned" else None
+
+    @property
     def attention_radius(self) -> int | None:
         """How far self-attention reads to each side; None without a limit."""
         return None if self.attention_window is None else (self.attention_window - 1) // 2
@@ -94,6 +102,7 @@ class TrainConfig:
 
     ``tokens_per_batch`` bounds sentences × longest side, over all workers. A ``score_every`` of 0
     means no scores during training. Without ``tokens_per_micro_batch`` the kind of device sets it.
+    Training leaves out pairs with more than ``longest`` pieces on a side.
     """
 
     steps: Annotated[PositiveCount, Symbol("steps"), Divided("steps", optional=True)]
@@ -114,6 +123,7 @@ class TrainConfig:
     adam_epsilon: Annotated[float, Range(0, above=True), Symbol("ε"), Neutral(ADAM_EPSILON)] = (
         ADAM_EPSILON
     )
+    longest: Annotated[int | None, Range(1, INT32_MAX), Neutral(None)] = None
 
 
 @dataclass(frozen=True)
@@ -160,6 +170,14 @@ class TrialConfig:
     train: TrainConfig
     decode: DecodeConfig
     data: DataConfig
+
+    @property
+    def length_limit(self) -> tuple[str, int]:
+        """The key that limits the longer side of a training pair, and its value in pieces."""
+        longest = self.train.longest
+        if longest is None or longest >= self.model.max_positions:
+            return "model.max_positions", self.model.max_positions
+        return "train.longest", longest
 
     @property
     def averaged_steps(self) -> list[int]:

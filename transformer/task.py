@@ -64,7 +64,7 @@ def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     else:
         from transformer.data.prepared import Prepared, length_faults
 
-        faults += length_faults(Prepared(prepared), config.model, config.data)
+        faults += length_faults(Prepared(prepared), config)
     return as_problems(faults)
 
 

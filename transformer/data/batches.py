@@ -156,6 +156,7 @@ class TrainingBatches:
         tokens_per_batch: int,
         max_positions: int,
         seed: int,
+        longest: int | None = None,
         radius: int | None = None,
     ) -> None:
         self.pairs = pairs
@@ -163,7 +164,8 @@ class TrainingBatches:
         self.radius = radius
         self.blocks_per_batch = _blocks_per_batch(tokens_per_batch, max_positions)
         self.tokens_per_block = tokens_per_batch // self.blocks_per_batch
-        self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= max_positions)
+        limit = max_positions if longest is None else min(longest, max_positions)
+        self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= limit)
         self.dropped = len(pairs) - len(self.chosen)
         self.joins_blocks = False
         self._epoch = 0

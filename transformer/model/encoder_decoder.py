@@ -36,12 +36,18 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class Positions(nn.Module):
-    """A table [max_positions, d_model] added to the embeddings: fixed sinusoids, or learned."""
+    """A table [max_positions, d_model] added to the embeddings: fixed sinusoids, or learned.
+
+    Sinusoids beyond the table are computed when a sentence needs them. The table itself stays in
+    place, since recorded CUDA graphs read it.
+    """
 
     table: Tensor
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
+        self.limit = model.longest_sequence
+        self.longer: Tensor | None = None
         match model.positions:
             case "learned":
                 self.table = nn.Parameter(torch.empty(model.max_positions, model.d_model))
@@ -54,7 +60,17 @@ class Positions(nn.Module):
 
     def forward(self, start: int, length: int) -> Tensor:
         """[length, d_model] for positions start … start + length − 1."""
-        return self.table[start : start + length]
+        end = start + length
+        if end <= len(self.table) or self.limit is not None:
+            return self.table[start:end]
+        return self._longer(end)[start:end]
+
+    def _longer(self, end: int) -> Tensor:
+        """Sinusoids of at least ``end`` positions, kept for the next sentences."""
+        if self.longer is None or len(self.longer) < end:
+            self.longer = sinusoids(2 * end, self.table.shape[1])
+        self.longer = self.longer.to(self.table)
+        return self.longer
 
 
 class Residual(nn.Module):

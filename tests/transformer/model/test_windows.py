@@ -136,7 +136,9 @@ def test_the_first_40_losses_of_a_window_of_twice_the_length_are_those_of_base()
         config = small_trial(model=model, steps=40, log_every=1, evaluate_every=40)
         trial = ToyTrial(config)
         train = config.train
-        batches = TrainingBatches(pairs, train.tokens_per_batch, 40, 1, model.attention_radius)
+        batches = TrainingBatches(
+            pairs, train.tokens_per_batch, 40, 1, None, model.attention_radius
+        )
         fit(start(config, 30, torch.device("cpu")), trial, batches, dev, Worker())
         losses.append([metrics["train/loss"] for metrics in trial.reports.values()])
     assert len(losses[0]) == 40
