@@ -14,6 +14,8 @@ TOKENIZER = "bleu_tokenizer"
 PIECES = "pieces"
 """Among the scores of a set: a digest of the vocabulary's pieces and of those of the set."""
 ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
+LAYERS = ("encoder_layer", "kernel", "dilation", "attention_window", "attention_score", "positions")
+"""The keys that a row's words name last, in this order."""
 PHRASES = {
     "positions": {"learned": "learned positional embedding instead of sinusoids"},
     "attention_score": {
@@ -156,22 +158,21 @@ def signatures(scores: Iterable[Numbers]) -> list[tuple[str, str]]:
 def words(values: Mapping[str, Any]) -> str:
     """A row's changed values by short name, as text such as "h 4, d_k = d_v = 16"."""
     changed = dict(values)
-    in_words = {name: changed.pop(name) for name in PHRASES if name in changed}
     heads = []
     if {"d_k", "d_v"} <= changed.keys() and changed["d_k"] == changed["d_v"]:
         del changed["d_k"]
         heads = [f"d_k = d_v = {changed.pop('d_v')}"]
+    layers = [_phrase(name, changed.pop(name)) for name in LAYERS if name in changed]
     names = [name for name in dict.fromkeys([*CARD.symbols, *changed]) if name in changed]
     architecture = [_phrase(name, changed[name]) for name in names if name in ARCHITECTURE]
     training = [_phrase(name, changed[name]) for name in names if name not in ARCHITECTURE]
-    phrases = [*architecture, *heads, *training]
-    for name, value in in_words.items():
-        phrases.append(PHRASES[name].get(str(value), str(value)))
-    return ", ".join(phrases)
+    return ", ".join([*architecture, *heads, *training, *layers])
 
 
 def _phrase(name: str, value: Any) -> str:
-    """The symbol and the value, such as "P_drop 0.1"; steps as "100K steps"."""
+    """The symbol and the value, such as "P_drop 0.1"; or words for the value, as for steps."""
+    if name in PHRASES:
+        return PHRASES[name].get(str(value), str(value))
     if name == "steps" and isinstance(value, int):
         return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
     return f"{CARD.symbols.get(name, name)} {value}"

@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.markup import escape
 
 import transformer
-from sweeps.task import Problem, RefusedError, Trained, Typed
-from transformer.card import CARD, signatures
+from sweeps.task import Problem, RefusedError, Trained, Typed, added_later
+from transformer.card import CARD, signatures, words
 from transformer.config import ModelConfig, TrialConfig, ctranslate2_faults
 from transformer.cost import parameters
 from transformer.verbs.models import (
@@ -224,6 +224,7 @@ def _card_values(trial: Trained[TrialConfig], vocab_size: int) -> dict[str, Any]
         "flops": provenance.get("flops") if is_last_step else None,  # they are those of all steps
         "versions": [f"{package} {version}" for package, version in versions if version],
         "vocab_size": vocab_size,
+        "variant": words(added_later(config.model)),
         "params": parameters(config.model, vocab_size),
         "metrics": CARD.printed,
         "scores": {name: CARD.scores(scores).values for name, scores in trial.scored.items()},
