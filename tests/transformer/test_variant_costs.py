@@ -60,13 +60,14 @@ def counted_flops() -> Iterator[FlopCounterMode]:
 
 
 def grouped_convolution_backward(
-    gradient: list[int], x: list[int], weight: list[int], *_: Any, out_shape: Any, **__: Any
+    gradient: list[int], x: list[int], weight: list[int], *rest: Any, out_shape: Any, **options: Any
 ) -> int:
     """Twice the forward pass: the gradients of the input and of the weight."""
     assert [list(shape) for shape in out_shape[:2]] == [list(x), list(weight)]
     outputs, inputs, kernel = weight
     batch, _, length = gradient
-    return 2 * (2 * batch * length * outputs * inputs * kernel)
+    flops: int = 2 * (2 * batch * length * outputs * inputs * kernel)
+    return flops
 
 
 @pytest.mark.filterwarnings("ignore:TF32 acceleration")

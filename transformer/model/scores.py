@@ -46,7 +46,8 @@ def additive_logits(query_BHTK: Tensor, key_BHSK: Tensor, vector_HK: Tensor) -> 
         key_BHSK.flatten(0, 1),
         vector_NK,
     )
-    return logits_NTS.unflatten(0, (batch, heads))
+    logits_BHTS: Tensor = logits_NTS.unflatten(0, (batch, heads))
+    return logits_BHTS
 
 
 class _AdditiveLogits(torch.autograd.Function):

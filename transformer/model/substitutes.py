@@ -120,9 +120,11 @@ def initialize_substitutes(model: nn.Module) -> None:
 
 def _initialize_lstm(lstm: nn.LSTM) -> None:
     """torch stacks the matrices of the four gates: input, forget, cell, output."""
-    for matrices in (lstm.weight_ih_l0, lstm.weight_hh_l0):
-        for gate in matrices.chunk(4):
-            nn.init.xavier_uniform_(gate)
-    nn.init.zeros_(lstm.bias_hh_l0)
-    nn.init.zeros_(lstm.bias_ih_l0)
-    lstm.bias_ih_l0.chunk(4)[1].fill_(1.0)
+    for name, weight in lstm.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(weight)
+        else:
+            for gate in weight.chunk(4):
+                nn.init.xavier_uniform_(gate)
+    forget_bias = lstm.get_parameter("bias_ih_l0").chunk(4)[1]
+    nn.init.ones_(forget_bias)

@@ -146,7 +146,7 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
     data = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
     prepared = prepared_text(data, tmp_path)
 
-    def allowed(limit: int, positions: Any = "learned", **train: int) -> list[str]:
+    def allowed(limit: int, positions: Any = "learned", **train: Any) -> list[str]:
         model = replace(SMALL, positions=positions)
         if not train:
             model = replace(model, max_positions=limit)

@@ -112,7 +112,7 @@ def test_the_reported_spread_and_entropy_are_means_over_real_queries(kind: str) 
     for attention in model.attentions():
         in_encoder = any(attention is layer.attention for layer in model.encoder)
         real = lengths[0] if in_encoder else lengths[1]
-        attention.observer = lambda *seen, real=real: note(real, *seen)  # type: ignore[misc]
+        attention.observer = lambda *seen, real=real: note(real, *seen)
     with torch.no_grad():
         model(batch.source, batch.shifted)
     found = attention_metrics(model, pairs, "fp32", Worker())

@@ -130,23 +130,33 @@ def test_a_convolution_is_the_sum_over_its_kernel_dilated_by_layer(kind: Any, la
 
 
 def test_the_weights_start_by_their_own_shapes() -> None:
-    big = {"d_model": 64, "d_ff": 8, "n_layers": 1, "kernel": 5}
+    big: dict[str, Any] = {"d_model": 64, "d_ff": 8, "n_layers": 1, "kernel": 5}
 
     def bound(weight: Tensor) -> float:
         return weight.abs().max().item()
 
-    lstm = small_model(**big, encoder_layer="recurrent").encoder[0].substitute.from_end
-    for gate in lstm.weight_ih_l0.chunk(4):
+    def weights(kind: str) -> dict[str, Tensor]:
+        """The weights of the layer's substitute, by name."""
+        model = small_model(**big, encoder_layer=kind)
+        prefix = "encoder.0.substitute."
+        return {
+            name.removeprefix(prefix): weight.detach()
+            for name, weight in model.named_parameters()
+            if name.startswith(prefix)
+        }
+
+    lstm = weights("recurrent")
+    for gate in lstm["from_end.weight_ih_l0"].chunk(4):
         assert bound(gate) == pytest.approx(math.sqrt(6 / (64 + 32)), rel=0.02)
-    for gate in lstm.weight_hh_l0.chunk(4):
+    for gate in lstm["from_end.weight_hh_l0"].chunk(4):
         assert bound(gate) == pytest.approx(math.sqrt(6 / (32 + 32)), rel=0.02)
-    assert lstm.bias_hh_l0.tolist() == [0] * 128
-    assert lstm.bias_ih_l0.tolist() == [0] * 32 + [1] * 32 + [0] * 64
-    full = small_model(**big, encoder_layer="convolutional").encoder[0].substitute
-    assert bound(full.convolution.weight) == pytest.approx(math.sqrt(6 / (10 * 64)), rel=0.02)
-    single = small_model(**big, encoder_layer="separable").encoder[0].substitute
-    assert bound(single.convolution.weight) == pytest.approx(math.sqrt(3 / 5), rel=0.02)
-    assert bound(single.projection.weight) == pytest.approx(math.sqrt(6 / 128), rel=0.02)
+    assert lstm["from_end.bias_hh_l0"].tolist() == [0] * 128
+    assert lstm["from_end.bias_ih_l0"].tolist() == [0] * 32 + [1] * 32 + [0] * 64
+    full = weights("convolutional")["convolution.weight"]
+    assert bound(full) == pytest.approx(math.sqrt(6 / (10 * 64)), rel=0.02)
+    separable = weights("separable")
+    assert bound(separable["convolution.weight"]) == pytest.approx(math.sqrt(3 / 5), rel=0.02)
+    assert bound(separable["projection.weight"]) == pytest.approx(math.sqrt(6 / 128), rel=0.02)
 
 
 @pytest.mark.parametrize("changes", LAYERS, ids=str)
