@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
-from transformer.model.blocks import block_mask
+from transformer.model.attention_score import AttentionScore
 from transformer.model.on_cpu import dropout, softmax
-from transformer.model.scores import Score
-from transformer.window import Block, Window
+from transformer.window import Chunk, Window
 
 Mask = Tensor | Literal["causal"] | None
 """−∞ at illegal positions, broadcast to [B, H, T, S]; None if all positions are legal.
@@ -47,7 +46,7 @@ def attend(
     memory: KeyValue,
     mask: Mask,
     p_drop: float,
-    score: Score,
+    score: AttentionScore,
     observer: Observer | None = None,
 ) -> Tensor:
     """softmax(logits)V, as [B, T, H·V]; the softmax is float32 for any precision of the matmuls.
@@ -67,7 +66,7 @@ def _fused(
     memory: KeyValue,
     mask: Mask,
     p_drop: float,
-    score: Score,
+    score: AttentionScore,
 ) -> Tensor:
     """torch picks the fastest kernel that supports the mask, the precision, and d_k ≠ d_v."""
     return F.scaled_dot_product_attention(
@@ -86,7 +85,7 @@ def _explicit(
     memory: KeyValue,
     mask: Mask,
     p_drop: float,
-    score: Score,
+    score: AttentionScore,
     observer: Observer | None = None,
 ) -> Tensor:
     """The formula in separate steps, with dropout on the weights."""
@@ -121,6 +120,29 @@ def padding_mask(pad_BS: Tensor) -> Tensor:
     """[B, 1, 1, S], −∞ where ``pad_BS`` is true."""
     zeros = torch.zeros(pad_BS.shape, device=pad_BS.device)
     return zeros.masked_fill(pad_BS, -math.inf)[:, None, None, :]
+
+
+def chunk_mask(
+    window: Window,
+    chunk: Chunk,
+    padding: Tensor | None,
+    device: torch.device,
+) -> Tensor:
+    """−∞ outside the window and at padding, as [T, S] or [B, 1, T, S]; T and S are the chunk's.
+
+    A padded query may have only padding in its window. Its own key stays legal, since a softmax
+    over no position is NaN, and so are its gradients.
+    """
+    query_T1 = torch.arange(chunk.queries.start, chunk.queries.stop, device=device)[:, None]
+    key_S = torch.arange(chunk.keys.start, chunk.keys.stop, device=device)
+    back_TS = query_T1 - key_S
+    farthest_ahead = 0 if window.causal else window.radius
+    outside_TS = (back_TS > window.radius) | (back_TS < -farthest_ahead)
+    mask_TS = torch.zeros(back_TS.shape, device=device).masked_fill(outside_TS, -math.inf)
+    if padding is None:
+        return mask_TS
+    mask_B1TS = mask_TS + padding[..., chunk.keys]
+    return mask_B1TS.masked_fill(back_TS == 0, 0.0)
 
 
 class _Heads(nn.Module):
@@ -173,7 +195,7 @@ class _Heads(nn.Module):
     def attend(self, query_BHTK: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         """What the queries read of ``memory``, [B, T, H·V]."""
         p_drop = self.p_drop if self.training else 0.0
-        score = Score(self.scale, self.score_vector)
+        score = AttentionScore(self.scale, self.score_vector)
         return attend(query_BHTK, memory, mask, p_drop, score, self.observer)
 
 
@@ -252,25 +274,25 @@ class SelfAttention(_Heads):
         window: Window,
         query_BTC: Tensor,
         memory: KeyValue,
-        padding_mask: Mask,
+        padding: Mask,
     ) -> Tensor:
-        """Attend block by block, in time and memory of T × window, and project to [B, T, D]."""
-        assert not isinstance(padding_mask, str)
+        """Attend chunk by chunk, in time and memory of T × window, and project to [B, T, D]."""
+        assert not isinstance(padding, str)
         length = query_BTC.shape[1]
         device = query_BTC.device
         if window.covers(length):
-            mask = causal_mask(length, device) if window.causal else padding_mask
+            mask = causal_mask(length, device) if window.causal else padding
             return self.read(query_BTC, memory, mask)
-        blocks = list(window.blocks(length))
+        chunks = list(window.chunks(length))
         if self.observer is not None:  # it sees all weights at once
-            blocks = [Block(slice(0, length), slice(0, length))]
+            chunks = [Chunk(slice(0, length), slice(0, length))]
         query_BHTK = self.heads(_biased(query_BTC, self.query_bias))
         attended: list[Tensor] = []
-        for block in blocks:
-            mask = block_mask(window, block, padding_mask, device)
-            keys = memory.key_BHSK[:, :, block.keys]
-            values = memory.value_BHSV[:, :, block.keys]
-            query = query_BHTK[:, :, block.queries]
+        for chunk in chunks:
+            mask = chunk_mask(window, chunk, padding, device)
+            keys = memory.key_BHSK[:, :, chunk.keys]
+            values = memory.value_BHSV[:, :, chunk.keys]
+            query = query_BHTK[:, :, chunk.queries]
             attended.append(self.attend(query, KeyValue(keys, values), mask))
         out_BTD: Tensor = self.output(torch.cat(attended, dim=1))
         return out_BTD

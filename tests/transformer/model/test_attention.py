@@ -17,9 +17,9 @@ from transformer.model.attention import (
     causal_mask,
     padding_mask,
 )
+from transformer.model.attention_score import AttentionScore
 from transformer.model.encoder_decoder import DecoderLayer, EncoderLayer
 from transformer.model.on_cpu import ONE_VECTOR, softmax
-from transformer.model.scores import Score
 
 MODEL = replace(SMALL, d_model=24, n_heads=3, d_k=8, d_v=8, d_ff=40, attention_bias=True)
 B, S, T, D = 4, 9, 7, MODEL.d_model
@@ -107,7 +107,7 @@ def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_
 
 
 def attended(
-    attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dtype, score: Score
+    attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dtype, score: AttentionScore
 ) -> list[Tensor]:
     """The output of a kind of attention, and the gradients of query, key and value."""
     torch.manual_seed(1)
@@ -139,8 +139,10 @@ def test_fused_attention_equals_the_explicit_one(
         "padding": (padding_mask(padding(T)),) * 2,
     }
     of_fused, of_explicit = masks.get(masked, (None, None))
-    found = attended(attention_module._fused, of_fused, d_k, d_v, precision, Score(scale))
-    expected = attended(attention_module._explicit, of_explicit, d_k, d_v, precision, Score(scale))
+    found = attended(attention_module._fused, of_fused, d_k, d_v, precision, AttentionScore(scale))
+    expected = attended(
+        attention_module._explicit, of_explicit, d_k, d_v, precision, AttentionScore(scale)
+    )
     assert len(found) == 4
     for mine, other in zip(found, expected, strict=True):
         assert (mine - other).norm() <= tolerance * other.norm()
@@ -148,7 +150,7 @@ def test_fused_attention_equals_the_explicit_one(
 
 def test_fused_attention_drops_out_weights() -> None:
     query, key = torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1000, 2)
-    found = attention_module._fused(query, KeyValue(key, key), None, 0.5, Score(1.0))
+    found = attention_module._fused(query, KeyValue(key, key), None, 0.5, AttentionScore(1.0))
     assert 0.85 < found[0, 0, 0, 0].item() < 1.15
     assert found[0, 0, 0, 0].item() != 1
 

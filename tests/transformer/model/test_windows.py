@@ -1,4 +1,4 @@
-"""Restricted attention: its blocks are masked full attention, without NaN, and no more is kept."""
+"""Restricted attention: its chunks are masked full attention, without NaN, and no more is kept."""
 
 import math
 from dataclasses import replace
@@ -19,7 +19,7 @@ from transformer.training.loss import summed_loss
 from transformer.training.state import start
 from transformer.training.train import fit
 from transformer.training.worker_group import Worker
-from transformer.window import SMALLEST_BLOCK, Window
+from transformer.window import SMALLEST_CHUNK, Window
 
 LENGTHS = [1, 2, 15, 16, 17, 40, 100]
 RADII = [0, 1, 3, 15, 16, 20, 39, 200]
@@ -34,20 +34,20 @@ def legal(window: Window, query: int, key: int) -> bool:
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("radius", RADII)
-def test_blocks_hold_each_legal_pair_and_few_others(radius: int, causal: bool) -> None:
+def test_chunks_hold_each_legal_pair_and_few_others(radius: int, causal: bool) -> None:
     window = Window(radius, causal)
     for length in LENGTHS:
-        blocks = list(window.blocks(length))
-        queries = [query for block in blocks for query in range(length)[block.queries]]
+        chunks = list(window.chunks(length))
+        queries = [query for chunk in chunks for query in range(length)[chunk.queries]]
         assert queries == list(range(length))
-        for block in blocks:
-            keys = set(range(length)[block.keys])
-            for query in range(length)[block.queries]:
+        for chunk in chunks:
+            keys = set(range(length)[chunk.keys])
+            for query in range(length)[chunk.queries]:
                 assert {key for key in range(length) if legal(window, query, key)} <= keys
         cells = sum(
-            len(range(length)[block.queries]) * len(range(length)[block.keys]) for block in blocks
+            len(range(length)[chunk.queries]) * len(range(length)[chunk.keys]) for chunk in chunks
         )
-        assert window.cells(length) == cells <= length * (3 * max(radius, SMALLEST_BLOCK))
+        assert window.cells(length) == cells <= length * (3 * max(radius, SMALLEST_CHUNK))
 
 
 def test_cells_between_two_lengths_are_in_proportion() -> None:
@@ -73,7 +73,7 @@ def masked_in_full(attention: SelfAttention, x: Tensor, pad: Tensor, causal: boo
 @pytest.mark.parametrize("score", ["scaled", "additive"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("window", [1, 5, 33, 59])
-def test_blocks_equal_masked_full_attention_forward_and_gradients(
+def test_chunks_equal_masked_full_attention_forward_and_gradients(
     window: int, causal: bool, score: Any
 ) -> None:
     length = 45
@@ -145,7 +145,7 @@ def test_the_first_40_losses_of_a_window_of_twice_the_length_are_those_of_base()
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_a_layer_computes_only_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_computes_only_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = list[tuple[int, int]]()
     attend: Any = attention_module.attend
 

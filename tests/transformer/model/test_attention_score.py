@@ -12,9 +12,9 @@ from torch import Tensor
 
 from transformer.data.batches import collate
 from transformer.data.vocabulary import PAD
-from transformer.model import scores
+from transformer.model import attention_score as module
 from transformer.model.attention import SelfAttention
-from transformer.model.scores import additive_logits
+from transformer.model.attention_score import additive_logits
 from transformer.training.attention_metrics import SENTENCES, attention_metrics
 from transformer.training.worker_group import Worker
 
@@ -40,16 +40,16 @@ def test_additive_logits_and_gradients_are_those_of_the_formula_in_slices_of_any
     queries_per_slice: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = queries_per_slice * S * K * 8
-    monkeypatch.setattr(scores, "LARGEST_SLICE", limit)
+    monkeypatch.setattr(module, "LARGEST_SLICE", limit)
     sizes = list[int]()
-    hidden: Any = scores._hidden
+    hidden: Any = module._hidden
 
     def measured(*arguments: Any) -> Tensor:
         result: Tensor = hidden(*arguments)
         sizes.append(result.nbytes)
         return result
 
-    monkeypatch.setattr(scores, "_hidden", measured)
+    monkeypatch.setattr(module, "_hidden", measured)
     weights = torch.linspace(-1, 1, B * H * T * S, dtype=torch.float64).view(B, H, T, S)
     ours, theirs = parts(), parts()
     logits = additive_logits(*ours)

@@ -15,7 +15,7 @@ LARGEST_SLICE = 64 * 2**20
 
 
 @dataclass(frozen=True)
-class Score:
+class AttentionScore:
     """q·k times ``scale``; or v·tanh(q + k) if there are vectors ``vector_HK``, one per head.
 
     An additive score is v·tanh(Wq + Uk). Here W and U are a head's W^Q and W^K, since a further
